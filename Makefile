@@ -1,0 +1,57 @@
+# Everything below works on a fresh machine with python3 (3.11 or newer): each target makes .venv by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
+TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile
+
+.PHONY: help demo test test-lab check bench fuzz docs clean
+
+help:
+	@echo "make demo      look into the small model that comes with the package (no network)"
+	@echo "make test      run the tests (no torch)"
+	@echo "make test-lab  run the tests that build models with torch and transformers"
+	@echo "make check     format, lint and type checks"
+	@echo "make bench     benchmarks: requests, bytes and seconds against other ways of reading"
+	@echo "make fuzz      a longer run of hostile headers and indexes"
+
+$(VENV)/run.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing modelkin into $(VENV)" && $(PIP) --editable .
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/run.stamp
+	@echo "installing the test tools into $(VENV)" && $(PIP) --editable '.[test]'
+	@touch $@
+
+# torch first and pinned: the plain name would bring gigabytes of GPU libraries on many machines.
+$(VENV)/lab.stamp: $(VENV)/test.stamp
+	@echo "installing torch and transformers into $(VENV)" && $(PIP) torch==2.13.0
+	@$(PIP) --editable '.[test,lab]'
+	@touch $@
+
+demo: $(VENV)/run.stamp
+	$(BIN)/modelkin demo
+
+test: $(VENV)/test.stamp
+	$(TESTS) -m "not lab" tests
+
+test-lab: $(VENV)/lab.stamp
+	$(BIN)/python -m pytest -m lab tests
+
+check: $(VENV)/test.stamp
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/test.stamp
+	$(BIN)/python docs/generate.py
+
+fuzz: $(VENV)/test.stamp
+	$(BIN)/python tests/hostile/fuzz.py --seconds 60
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

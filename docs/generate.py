@@ -1,0 +1,151 @@
+"""Writes the parts of the documentation that the code knows better: ``make docs``.
+
+A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. A test fails when a part is not what
+this script would write.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import click
+from rich.console import Console
+
+import modelkin
+from modelkin import errors, inspect_model, open_model
+from modelkin._cli.app import app
+from modelkin.architecture import SPACES, Positions, families, space_under
+from modelkin.demo import demo_model
+from modelkin.report import inspection_view
+
+DOCS = Path(__file__).parent
+POSITIONS: tuple[Positions, ...] = get_args(Positions)
+
+
+def commands() -> str:
+    """Help of every command."""
+    return "\n\n".join(_help(("modelkin",), app))
+
+
+def demo() -> str:
+    """Print what ``modelkin demo`` does, on a screen of 110 columns."""
+    with demo_model() as folder, open_model(str(folder)) as model:
+        found = inspect_model(model)
+    text = _drawn(lambda console: console.print(inspection_view(found)))
+    return _block(text.replace(found.model.ref, "…/modelkin/demo/models/tiny-llama"))
+
+
+def family_table() -> str:
+    """All families with what they cover."""
+    rows = [
+        "| family | what | model types | kind | norms | positions |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for spec in families():
+        ordered = sorted(spec.model_types, key=lambda name: (name.lower(), name))
+        types = ", ".join(f"`{name}`" for name in ordered)
+        rows.append(
+            f"| `{spec.family}` | {spec.title} | {types} | {spec.kind} | {spec.norm} | {spec.positions} |"
+        )
+    return "\n".join(rows)
+
+
+def space_table() -> str:
+    """All spaces with the orders that are free in them."""
+    rows = ["| space | its order is shared by | free? | why |", "| --- | --- | --- | --- |"]
+    for space in SPACES.values():
+        free = "yes" if space.exchangeable else "no"
+        bound = [
+            positions
+            for positions in POSITIONS
+            if space.exchangeable
+            and not space_under(space.name, positions=positions, encoder_positions=positions).exchangeable
+        ]
+        free += f", except with {' or '.join(bound)} positions" if bound else ""
+        rows.append(f"| `{space.name}` | {space.scope} | {free} | {space.why} |")
+    return "\n".join(rows)
+
+
+def error_table() -> str:
+    """All errors with their exit codes."""
+    rows = ["| error | exit code | meaning |", "| --- | --- | --- |"]
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        meaning = (kind.__doc__ or "").strip().splitlines()[0]
+        rows.append(f"| <a id='{name}'></a>`{name}` | {kind.exit_code} | {meaning} |")
+    return "\n".join(rows)
+
+
+def code_map() -> str:
+    """Every module with the first line of its docstring."""
+    package = Path(modelkin.__file__).parent
+    lines = ["src/modelkin/"]
+    for path in sorted(package.rglob("*.py"), key=lambda path: (path.parent.parts, path.name)):
+        relative = path.relative_to(package)
+        if relative.name == "__init__.py" and len(relative.parts) > 1:
+            lines.append(f"  {relative.parent.as_posix() + '/':<26} {_summary(path)}")
+        elif len(relative.parts) == 1:
+            lines.append(f"  {relative.name:<26} {_summary(path)}")
+        else:
+            lines.append(f"      {relative.name:<22} {_summary(path)}")
+    return _block("\n".join(lines))
+
+
+PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
+    "commands": (("cli.md",), commands),
+    "demo": (("../README.md",), demo),
+    "families": (("architectures.md",), family_table),
+    "spaces": (("architectures.md",), space_table),
+    "errors": (("errors.md",), error_table),
+    "code map": (("internals.md",), code_map),
+}
+
+
+def regenerated(text: str, name: str, content: str) -> str:
+    """Put new content between a part's markers."""
+    pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"no markers for {name!r}")
+    return pattern.sub(lambda match: f"{match[1]}{content}\n{match[2]}", text)
+
+
+def _help(path: tuple[str, ...], command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
+    parts = [f"## `{' '.join(path)}`\n\n{_block(command.get_help(context))}"]
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            parts += _help((*path, name), command.commands[name])
+    return parts
+
+
+def _drawn(draw: Callable[[Console], None]) -> str:
+    stream = io.StringIO()
+    draw(Console(file=stream, width=110, highlight=False))
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def _summary(path: Path) -> str:
+    found = re.match(r'"""(.+?)(?:"""|\n)', path.read_text())
+    return found[1] if found else ""
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+def main() -> int:
+    """Write every part anew."""
+    for name, (files, make) in PARTS.items():
+        for file in files:
+            path = DOCS / file
+            path.write_text(regenerated(path.read_text(), name, make()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""``python -m modelkin``."""
+
+from modelkin._cli.app import main
+
+main()

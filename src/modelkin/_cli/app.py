@@ -1,0 +1,47 @@
+"""The command ``modelkin``: one group, and the last line of defence against tracebacks."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from modelkin._cli.cache import cache
+from modelkin._cli.demo import demo
+from modelkin._cli.failures import run
+from modelkin._cli.inspect import inspect
+from modelkin._version import __version__
+
+HELP = """Was language model B derived from model A? An honest answer, from the weights.
+
+A MODEL is org/name or org/name@revision (Hugging Face Hub), a local folder or file,
+https://host/path/model.safetensors, or s3://bucket/prefix. Only the bytes that the question needs
+are read; they are kept in a local store, see `modelkin cache`.
+
+Results go to stdout, everything else to stderr.
+
+\b
+Exit codes
+  0   finished                       3   an input could not be had
+  2   wrong usage                    4   an input is malformed or hostile
+  130 interrupted                    70  a bug in modelkin
+"""
+
+
+@click.group(
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Begin with: modelkin demo",
+)
+@click.version_option(__version__, prog_name="modelkin")
+def app() -> None:
+    """Hold the subcommands."""
+
+
+for command in (inspect, demo, cache):
+    app.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(app))

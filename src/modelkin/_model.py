@@ -1,0 +1,194 @@
+"""A model as the rest of modelkin sees it: files, tensors, and what each tensor is for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from modelkin._config import MIB, FetchOptions
+from modelkin._progress import Progress
+from modelkin.architecture import Architecture, detect
+from modelkin.errors import ConfigError
+from modelkin.source import BytePlan, Fetcher, Location, ModelRef, Source, open_source, open_store
+from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice, read_index
+from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
+
+if TYPE_CHECKING:
+    from modelkin.source import LedgerTotals
+
+MAX_CONFIG_BYTES = 16 * MIB
+"""The longest public config has some 100 kB; nothing near this limit is a config."""
+MAX_TOKENIZER_BYTES = 32 * MIB
+"""The largest public ``tokenizer.json`` has 34 MB; a summary is not worth more over a network."""
+CHEAP_TOKENIZER_BYTES = 4 * MIB
+"""What a summary may cost over a network."""
+
+
+_PLACES = {
+    "hub": "Hugging Face Hub,",
+    "local": "local path",
+    "http": "web server,",
+    "fsspec": "object store,",
+    "memory": "in memory,",
+}
+
+
+class Model:
+    """One model, lazily: opening it reads nothing, each property reads what it needs, once."""
+
+    def __init__(self, fetcher: Fetcher, options: FetchOptions, *, entry: str | None = None) -> None:
+        self.fetcher = fetcher
+        self._options = options
+        self._entry = entry
+
+    def __repr__(self) -> str:
+        return f"Model({self.fetcher.source!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections, threads and handles."""
+        self.fetcher.close()
+
+    def describe(self) -> str:
+        """Say which place was taken for the model: a Hub id and a folder can be spelt alike."""
+        location = self.location
+        commit = f" at commit {location.revision[:12]}" if location.revision else ""
+        return f"{location.ref}: {_PLACES[location.kind]} {location.origin}{commit}"
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def location(self) -> Location:
+        """Where the model is, with its commit."""
+        return self.fetcher.source.location
+
+    @cached_property
+    def config(self) -> Mapping[str, object] | None:
+        """Contents of ``config.json``, or None when there is none.
+
+        Raises
+        ------
+        ConfigError
+            There is one, but it is not a JSON object or absurdly long.
+        """
+        info = self.fetcher.source.find("config.json")
+        if info is None:
+            return None
+        if info.size > MAX_CONFIG_BYTES:
+            raise ConfigError("config.json", f"expected at most {MAX_CONFIG_BYTES} bytes, got {info.size}")
+        data = self.fetcher.read_file("config.json", limit=MAX_CONFIG_BYTES)
+        try:
+            document = json.loads(data or b"")
+        except (ValueError, RecursionError) as error:
+            raise ConfigError("config.json", "expected JSON, got something else") from error
+        if not isinstance(document, dict):
+            raise ConfigError("config.json", f"expected a JSON object, got {type(document).__name__}")
+        return document
+
+    @cached_property
+    def index(self) -> TensorIndex:
+        """All tensors with type, shape and place, from the headers."""
+        return read_index(self.fetcher, head_bytes=self._options.head_bytes, name=self._entry)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What each tensor is for; an unknown architecture is a value too."""
+        return detect(self.config, {name: info.shape for name, info in self.index.items()})
+
+    @property
+    def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
+        """Role -> layer -> names of tensors. Layer None stands for what is outside the layers."""
+        found: dict[str, dict[int | None, tuple[str, ...]]] = {}
+        for entry in self.architecture.tensors:
+            layers = found.setdefault(entry.role.value, {})
+            layers[entry.layer] = (*layers.get(entry.layer, ()), entry.tensor)
+        return found
+
+    @cached_property
+    def tokenizer(self) -> TokenizerSummary:
+        """What the tokenizer's files say, without downloading large ones."""
+        source = self.fetcher.source
+        limit = CHEAP_TOKENIZER_BYTES if source.remote else MAX_TOKENIZER_BYTES
+        present = [info for name in TOKENIZER_FILES if (info := source.find(name)) is not None]
+        contents: dict[str, bytes] = {}
+        skipped: list[str] = []
+        for info in present:
+            if info.name not in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+                continue
+            data = self.fetcher.read_file(info.name, limit=limit)
+            if data is None:
+                skipped.append(f"{info.name}: not read, it has {info.size:,} bytes (limit {limit:,})")
+            else:
+                contents[info.name] = data
+        return summarise_tokenizer(
+            contents, files=tuple(info.name for info in present), skipped=tuple(skipped)
+        )
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _reader(self) -> TensorReader:
+        return TensorReader(self.index, self.fetcher)
+
+    def tensor(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
+        """Read one tensor, or some of its rows: just these bytes are fetched."""
+        return self._reader.read_one(name, rows)
+
+    def read(self, slices: Sequence[TensorSlice]) -> list[Array]:
+        """Read many slices in one planned, concurrent pass."""
+        return self._reader.read(slices)
+
+    def plan(self, slices: Iterable[TensorSlice]) -> BytePlan:
+        """Say what `read` would request and how many bytes that is. Tensor bytes are not read."""
+        return self.fetcher.plan(self._reader.ranges(slices))
+
+    def chunks(self, names: Iterable[str] | None = None) -> Iterator[TensorChunk]:
+        """Walk over tensors, by default all of them, in bounded memory."""
+        return self._reader.chunks(names)
+
+    def totals(self) -> LedgerTotals:
+        """Sum up what was read until now."""
+        return self.fetcher.totals()
+
+
+def open_model(
+    model: str | ModelRef | Source, options: FetchOptions | None = None, *, progress: Progress | None = None
+) -> Model:
+    """Open a model by reference, without reading it yet.
+
+    Parameters
+    ----------
+    model
+        ``org/name@revision``, a folder, a file, a URL; or a `Source`, such as `MemorySource`.
+    options
+        How to fetch, store and bound.
+    progress
+        Told about long reads.
+
+    Examples
+    --------
+    >>> from modelkin.testing import llama_files
+    >>> from modelkin.source import MemorySource
+    >>> model = open_model(MemorySource(llama_files()))
+    >>> model.architecture.family
+    'llama'
+    >>> model.tensor("model.layers.0.mlp.up_proj.weight", rows=slice(0, 3)).shape
+    (3, 32)
+    """
+    options = options or FetchOptions()
+    if isinstance(model, Source):
+        return Model(Fetcher(model, options, progress=progress), options)
+    ref = model if isinstance(model, ModelRef) else ModelRef.parse(model)
+    store = None if ref.kind == "local" else open_store(options)
+    source = open_source(ref, options, store=store)
+    return Model(Fetcher(source, options, store=store, progress=progress), options, entry=ref.entry)

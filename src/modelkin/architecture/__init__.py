@@ -1,0 +1,58 @@
+"""What each tensor of a checkpoint is for: its role, its layout, and the space of each axis.
+
+Families are data files (``data/*.toml``); `detect` finds the one that fits config, names and shapes. This
+layer reads no tensor and asks no network: config and shapes come in, an `Architecture` goes out.
+"""
+
+from __future__ import annotations
+
+from ._detect import detect
+from ._fixed import fixed_table_reason, looks_fixed
+from ._loader import families, family, parse_spec
+from ._result import Architecture, OtherTensor, RoleEntry, Segment, UnknownTensor
+from ._roles import Component, Part, Role
+from ._spaces import SPACES, Positions, Scope, Space, space_under
+from ._spec import (
+    ArchitectureSpec,
+    FusedPart,
+    Fusion,
+    Kind,
+    MergedSpace,
+    Norm,
+    RopeLayout,
+    Stack,
+    TensorSpec,
+    Variant,
+)
+
+__all__ = [
+    "SPACES",
+    "Architecture",
+    "ArchitectureSpec",
+    "Component",
+    "FusedPart",
+    "Fusion",
+    "Kind",
+    "MergedSpace",
+    "Norm",
+    "OtherTensor",
+    "Part",
+    "Positions",
+    "Role",
+    "RoleEntry",
+    "RopeLayout",
+    "Scope",
+    "Segment",
+    "Space",
+    "Stack",
+    "TensorSpec",
+    "UnknownTensor",
+    "Variant",
+    "detect",
+    "families",
+    "family",
+    "fixed_table_reason",
+    "looks_fixed",
+    "parse_spec",
+    "space_under",
+]

@@ -1,0 +1,109 @@
+"""Which family to read a checkpoint with: the config's claim if the names bear it out, else the names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ._config import ConfigView, nested
+from ._loader import families
+from ._match import Fit, Group, all_fits, rank
+from ._spec import ArchitectureSpec
+from ._wrappers import wrappers
+
+__all__ = ["Choice", "choose", "config_views"]
+
+# A config's claim needs half of the names behind it; names alone have to explain nearly all.
+_CLAIMED_COVERAGE: Final = 0.5
+_NAMED_COVERAGE: Final = 0.9
+
+_MAX_RIVALS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The families to try.
+
+    Parameters
+    ----------
+    fits
+        The family whose names fit, and those whose names fit equally well; none if no family fits.
+    view
+        The config to take sizes from, or None.
+    needed
+        The share of tensors that shapes have to bear out.
+    reason
+        Why no family fits.
+    notes
+        What was odd.
+    """
+
+    fits: tuple[Fit, ...]
+    view: ConfigView | None
+    needed: float
+    reason: str
+    notes: tuple[str, ...]
+
+
+def config_views(config: object) -> tuple[list[ConfigView], list[str]]:
+    """Return the configs to ask, that of a wrapped language model before that of the wrapper, and notes."""
+    if config is None:
+        return [], ["there is no config; sizes are taken from the shapes"]
+    if not isinstance(config, Mapping):
+        return [], [f"the config should be an object, got {type(config).__name__}; ignored"]
+    inner = [nested(config, path) for path in wrappers().configs]
+    return [ConfigView(data) for data in (*inner, config) if isinstance(data, Mapping)], []
+
+
+def choose(views: list[ConfigView], groups: tuple[Group, ...]) -> Choice:
+    """Choose the family.
+
+    A claim of the config is dropped if its names explain less than half, or if another family explains
+    every name and the claimed one does not.
+    """
+    fits = all_fits(groups)
+    ranked = sorted(fits.values(), key=rank, reverse=True)
+    named = next((fit for fit in ranked if fit.is_model and fit.coverage >= _NAMED_COVERAGE), None)
+    claim = _claim(views)
+    if claim is not None:
+        claimed, view = fits[claim[0].family], claim[1]
+        outdone = named is not None and named.coverage == 1.0 > claimed.coverage
+        if claimed.coverage >= _CLAIMED_COVERAGE and claimed.is_model and not outdone:
+            return Choice(fits=(claimed,), view=view, needed=_CLAIMED_COVERAGE, reason="", notes=())
+    if named is None:
+        return Choice(fits=(), view=None, needed=0.0, reason=_why_none(views, ranked[0]), notes=())
+    notes = (
+        [f"the config says {claim[0].title}, but the names are those of {named.spec.title}"] if claim else []
+    )
+    return Choice(
+        fits=tuple(fit for fit in ranked if rank(fit)[:2] == rank(named)[:2])[:_MAX_RIVALS],
+        view=views[0] if views else None,
+        needed=_NAMED_COVERAGE,
+        reason="",
+        notes=tuple(notes),
+    )
+
+
+def _claim(views: list[ConfigView]) -> tuple[ArchitectureSpec, ConfigView] | None:
+    """Return the family that a config names, innermost config first."""
+    for view in views:
+        model_type, classes = view.text("model_type"), set(view.texts("architectures"))
+        for spec in families():
+            if model_type in spec.model_types:
+                return spec, view
+        for spec in families():
+            if classes & spec.class_names:
+                return spec, view
+    return None
+
+
+def _why_none(views: list[ConfigView], nearest: Fit) -> str:
+    said = views[-1].text("model_type") if views else None
+    reason = "no family fits the names" + (f" (the config says {said[:40]!r})" if said else "")
+    if nearest.coverage == 0:
+        return reason
+    return (
+        f"{reason}; the nearest, {nearest.spec.title}, explains {nearest.coverage:.0%} of them"
+        f" and lacks {len(nearest.missing)} of its {nearest.n_required} kinds of tensors"
+    )

@@ -1,0 +1,302 @@
+"""What each tensor of a checkpoint is for, from config, names and shapes; never from a repository's name.
+
+Not being able to tell is a value, not an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from ._choose import choose, config_views
+from ._config import ConfigView
+from ._entries import Finding, Renaming, Use, findings, uses
+from ._layers import Layers, find_layers
+from ._loader import family
+from ._match import Fit, Group, group_names
+from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
+from ._roles import Role
+from ._sizes import KnownSizes, resolve_sizes
+from ._spec import ArchitectureSpec, Stack, TensorSpec
+
+__all__ = ["detect"]
+
+_MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
+_MAX_LISTED: Final = 5
+
+
+def detect(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, ...]]) -> Architecture:
+    """Return what each tensor of a checkpoint is for.
+
+    Parameters
+    ----------
+    config
+        The parsed ``config.json``, or None. Anything in it may be wrong: what contradicts the tensors is not
+        believed, and noted.
+    shapes
+        Name and shape of every tensor of the checkpoint, all shards together.
+
+    Returns
+    -------
+    Architecture
+        With `family` None if no family fits; then every tensor is listed as unknown.
+    """
+    groups = group_names(shapes)
+    views, notes = config_views(config)
+    model_type = views[-1].text("model_type") if views else None
+    choice = choose(views, groups)
+    notes += choice.notes
+    if not choice.fits:
+        return _unknown(choice.reason, model_type, views, groups, notes)
+    reading = _best(choice.fits, choice.view, groups, shapes)
+    if choice.view is not None and reading.explained < choice.needed:
+        notes.append("the config's sizes contradict most shapes; sizes are taken from the shapes")
+        reading = _best(choice.fits, None, groups, shapes)
+    if reading.explained < choice.needed:
+        reason = f"the names are those of {reading.spec.title}, but the shapes contradict it"
+        return _unknown(reason, model_type, views, groups, notes)
+    return _assemble(reading, model_type, [*notes, *_rivals(reading.spec, choice.fits)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A checkpoint read with one family."""
+
+    spec: ArchitectureSpec
+    fit: Fit
+    view: ConfigView | None
+    known: KnownSizes
+    found: list[tuple[Finding, list[Use]]]
+    unknown: list[UnknownTensor]
+    other: list[OtherTensor]
+    vocab: int | None
+
+    @property
+    def explained(self) -> float:
+        """The share of tensors that names and shapes explain."""
+        return len(self.found) / max(len(self.found) + len(self.unknown), 1)
+
+
+def _best(
+    fits: tuple[Fit, ...],
+    view: ConfigView | None,
+    groups: tuple[Group, ...],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> _Reading:
+    """Read with each family that the names leave open, and return what the shapes bear out best."""
+    readings = [_read(fit, view, groups, shapes) for fit in fits]
+    return max(readings, key=lambda reading: reading.explained)
+
+
+def _rivals(spec: ArchitectureSpec, fits: tuple[Fit, ...]) -> list[str]:
+    """Say which other families the names fit equally well."""
+    others = [fit.spec for fit in fits if fit.spec.family != spec.family]
+    return [
+        f"the names fit {other.title} as well"
+        + (f", whose norms are {other.norm}, not {spec.norm}" if other.norm != spec.norm else "")
+        for other in others
+    ]
+
+
+def _read(
+    fit: Fit, view: ConfigView | None, groups: tuple[Group, ...], shapes: Mapping[str, tuple[int, ...]]
+) -> _Reading:
+    spec, roles = _varied(fit.spec, view)
+    named, others = findings(fit.matcher, groups)
+    known = resolve_sizes(spec.sizes, view, _shaped(named, shapes))
+    found: list[tuple[Finding, list[Use]]] = []
+    unknown: list[UnknownTensor] = []
+    renaming = Renaming(roles=roles, spaces=_merged(spec, fit))
+    plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[Use] | str] = {}
+    for finding in named:
+        shape = tuple(shapes[finding.name])
+        key = (finding.tensor, finding.part, shape)
+        if key not in plans:
+            plans[key] = uses(finding, shape, known, renaming)
+        plan = plans[key]
+        if isinstance(plan, str):
+            unknown.append(UnknownTensor(name=finding.name, reason=plan))
+        else:
+            found.append((finding, plan))
+    unknown += [
+        UnknownTensor(name=name, reason=f"no tensor of {spec.title} has this name")
+        for name, component in others
+        if component is None
+    ]
+    return _Reading(
+        spec=spec,
+        fit=fit,
+        view=view,
+        known=known,
+        found=found,
+        unknown=unknown,
+        other=[OtherTensor(name=name, component=what) for name, what in others if what is not None],
+        vocab=_embedding_rows(found, shapes),
+    )
+
+
+def _varied(spec: ArchitectureSpec, view: ConfigView | None) -> tuple[ArchitectureSpec, Mapping[Role, Role]]:
+    """Apply the variants of a family that the config asks for."""
+    roles: dict[Role, Role] = {}
+    for variant in spec.variants if view is not None else ():
+        if view is not None and view.has_value(variant.key, variant.equals):
+            roles |= variant.roles
+            spec = replace(
+                spec,
+                positions=variant.positions or spec.positions,
+                norm=variant.norm or spec.norm,
+                rope_layout=variant.rope_layout or spec.rope_layout,
+                sizes={**spec.sizes, **variant.sizes},
+            )
+    return spec, roles
+
+
+def _merged(spec: ArchitectureSpec, fit: Fit) -> dict[str, str]:
+    """Return the spaces that are one and the same, because no tensor stands between them."""
+    return {one.space: one.into for one in spec.merged_spaces if one.unless not in fit.roles}
+
+
+def _shaped(
+    named: list[Finding], shapes: Mapping[str, tuple[int, ...]]
+) -> list[tuple[TensorSpec, tuple[int, ...]]]:
+    """Return tensors with shapes, commonest first; pieces of quantised weights tell nothing."""
+    counts: Counter[tuple[TensorSpec, tuple[int, ...]]] = Counter()
+    for finding in named:
+        if finding.tensor is not None and finding.part == finding.tensor.part:
+            counts[finding.tensor, tuple(shapes[finding.name])] += 1
+    return [pair for pair, _ in counts.most_common(_MAX_SHAPES)]
+
+
+def _embedding_rows(
+    found: list[tuple[Finding, list[Use]]], shapes: Mapping[str, tuple[int, ...]]
+) -> int | None:
+    """Return the real size of the vocabulary: that of the embedding, else of the output head."""
+    for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
+        for finding, plan in found:
+            if plan[0].role is role and ("vocab",) in plan[0].axes:
+                return shapes[finding.name][plan[0].axes.index(("vocab",))]
+    return None
+
+
+def _assemble(reading: _Reading, model_type: str | None, notes: list[str]) -> Architecture:
+    spec, sizes = reading.spec, {name: size for name, size in reading.known.sizes.items() if name != "one"}
+    layers = find_layers(reading.found, spec.kind, sizes)
+    notes = [*notes, *(reading.view.notes.values() if reading.view else ()), *_missing(reading.fit)]
+    notes += layers.notes
+    if reading.vocab is not None:
+        if sizes.get("vocab", reading.vocab) != reading.vocab:
+            notes.append(
+                f"the config says vocabulary {sizes['vocab']}, the embedding has {reading.vocab} rows"
+            )
+        sizes["vocab"] = reading.vocab
+    sizes["layers"] = len(layers.main)
+    if "encoder_layers" in sizes or layers.encoder:
+        sizes["encoder_layers"] = len(layers.main if layers.kind == "encoder" else layers.encoder)
+    return Architecture(
+        family=spec.family,
+        title=spec.title,
+        model_type=model_type,
+        kind=layers.kind,
+        norm=spec.norm,
+        positions=spec.positions,
+        encoder_positions=spec.encoder_positions,
+        rope_layout=spec.rope_layout if spec.positions == "rope" else None,
+        prefix=reading.fit.matcher.placement.wrapped,
+        sizes=MappingProxyType(sizes),
+        layers=layers.main,
+        encoder_layers=layers.encoder,
+        mtp_layers=layers.mtp,
+        tensors=_entries(reading, layers),
+        unknown=tuple(reading.unknown),
+        other=tuple(reading.other),
+        notes=tuple(notes),
+    )
+
+
+def _entries(reading: _Reading, layers: Layers) -> tuple[RoleEntry, ...]:
+    mtp = frozenset(layers.mtp)
+    stack: Stack = "encoder" if reading.spec.kind == "encoder" else "decoder"
+    return tuple(
+        RoleEntry(
+            tensor=finding.name,
+            role=use.role,
+            part=finding.part,
+            component=use.component,
+            stack=finding.tensor.stack if finding.tensor else stack,
+            layer=finding.layer,
+            expert=finding.expert,
+            axes=use.axes,
+            segment=use.segment,
+            transposed=finding.tensor.transposed if finding.tensor else False,
+            fixed=finding.tensor.fixed if finding.tensor else True,
+            mtp=finding.layer in mtp,
+        )
+        for finding, plan in reading.found
+        for use in plan
+    )
+
+
+def _missing(fit: Fit) -> list[str]:
+    if not fit.missing:
+        return []
+    listed = ", ".join(fit.missing[:_MAX_LISTED]) + (", ..." if len(fit.missing) > _MAX_LISTED else "")
+    return [f"a complete {fit.spec.title} also has {listed}"]
+
+
+def _unknown(
+    reason: str,
+    model_type: str | None,
+    views: list[ConfigView],
+    groups: tuple[Group, ...],
+    notes: list[str],
+) -> Architecture:
+    """Return the value for an architecture nobody knows; sizes are guesses from the usual config keys."""
+    sizes = resolve_sizes(family("llama").sizes, views[0], ()).sizes if views else {}
+    entries, unknown, other = [], [], []
+    for group in groups:
+        for name, _ in group.members:
+            if group.table is not None:
+                entries.append(_table(name))
+            elif group.component is not None:
+                other.append(OtherTensor(name=name, component=group.component))
+            else:
+                unknown.append(UnknownTensor(name=name, reason=reason))
+    return Architecture(
+        family=None,
+        title=reason,
+        model_type=model_type,
+        kind="decoder",
+        norm=None,
+        positions="none",
+        encoder_positions="none",
+        rope_layout=None,
+        prefix="",
+        sizes=MappingProxyType({name: size for name, size in sizes.items() if name != "one"}),
+        layers=(),
+        encoder_layers=(),
+        mtp_layers=(),
+        tensors=tuple(entries),
+        unknown=tuple(unknown),
+        other=tuple(other),
+        notes=tuple([*notes, *(views[0].notes.values() if views else ())]),
+    )
+
+
+def _table(name: str) -> RoleEntry:
+    return RoleEntry(
+        tensor=name,
+        role=Role.FIXED_TABLE,
+        part="weight",
+        component=Role.FIXED_TABLE.component,
+        stack="shared",
+        layer=None,
+        expert=None,
+        axes=(),
+        segment=None,
+        transposed=False,
+        fixed=True,
+        mtp=False,
+    )

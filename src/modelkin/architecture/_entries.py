@@ -1,0 +1,173 @@
+"""From names that fit a family to entries, once the shapes bear them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ._match import Group, Matcher
+from ._result import Segment
+from ._roles import Component, Part, Role
+from ._sizes import KnownSizes, axis_terms
+from ._spec import FusedPart, Fusion, TensorSpec
+
+__all__ = ["Finding", "Renaming", "Use", "findings", "uses"]
+
+
+class Finding(NamedTuple):
+    """A tensor whose name is known.
+
+    Parameters
+    ----------
+    name, layer, expert
+        The name and its numbers.
+    tensor
+        What it is in the family, or None for a computed table that any family may have.
+    part
+        Which part of the weight.
+    """
+
+    name: str
+    tensor: TensorSpec | None
+    part: Part
+    layer: int | None
+    expert: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What tensors of one kind and one shape are for; a fused tensor has several."""
+
+    role: Role
+    component: Component
+    axes: tuple[tuple[str, ...], ...]
+    segment: Segment | None
+
+
+def findings(matcher: Matcher, groups: Iterable[Group]) -> tuple[list[Finding], list[tuple[str, str | None]]]:
+    """Return the tensors with known names, and the others with their component or None."""
+    found: list[Finding] = []
+    others: list[tuple[str, str | None]] = []
+    for group in groups:
+        match = None
+        for name, numbers in group.members:
+            if match is None or not match[0].fits_all:
+                match = matcher.match(group, numbers)
+            if match is not None:
+                tensor, part = match
+                layer = numbers[tensor.layer_slot] if tensor.layer_slot is not None else None
+                expert = numbers[tensor.expert_slot] if tensor.expert_slot is not None else None
+                found.append(Finding(name, tensor, part, layer, expert))
+            elif group.table is not None:
+                found.append(Finding(name, None, "weight", None, None))
+            else:
+                others.append((name, group.component))
+    return found, others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renaming:
+    """What is called otherwise in this model than in the file of its family.
+
+    Parameters
+    ----------
+    roles
+        Changed by a variant of the family.
+    spaces
+        Merged because nothing stands between them.
+    """
+
+    roles: Mapping[Role, Role]
+    spaces: Mapping[str, str]
+
+    def axes(self, axes: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        """Rename the spaces of all axes."""
+        return tuple(tuple(self.spaces.get(name, name) for name in spaces) for spaces in axes)
+
+
+def uses(finding: Finding, shape: tuple[int, ...], known: KnownSizes, renaming: Renaming) -> list[Use] | str:
+    """Return what a tensor of this shape is for, or the reason why the shape cannot be right.
+
+    Parameters
+    ----------
+    finding
+        The tensor.
+    shape
+        Its shape.
+    known
+        Sizes of the model.
+    renaming
+        What this model calls otherwise than its family.
+    """
+    tensor = finding.tensor
+    if tensor is None or tensor.role is Role.FIXED_TABLE:
+        return [_whole(Role.FIXED_TABLE, tuple(("table",) for _ in shape))]
+    role = renaming.roles.get(tensor.role, tensor.role)
+    if finding.part != tensor.part:
+        return [_whole(role, tuple(("packed",) for _ in shape))]
+    if (reason := _contradiction(tensor, shape, known)) is not None:
+        return reason
+    if tensor.fusion is None:
+        return [_whole(role, renaming.axes(tensor.axes))]
+    segments = _segments(tensor.fusion, known)
+    if segments is None:
+        return [_whole(role, tensor.axes)]
+    return [_part(tensor, tensor.fusion, *pair) for pair in zip(tensor.fusion.parts, segments, strict=True)]
+
+
+def _whole(role: Role, axes: tuple[tuple[str, ...], ...]) -> Use:
+    return Use(role=role, component=role.component, axes=axes, segment=None)
+
+
+def _part(tensor: TensorSpec, fusion: Fusion, part: FusedPart, segment: Segment) -> Use:
+    groups = (fusion.per,) if fusion.per else ()
+    spaces = groups + tuple(name for name in part.spaces if name != "one" or not groups)
+    if spaces[:2] == ("kv_heads", "heads_per_kv"):
+        spaces = ("heads", *spaces[2:])  # query heads in the order of their groups, as everywhere else
+    axes = (*tensor.axes[: fusion.axis], spaces, *tensor.axes[fusion.axis + 1 :])
+    return Use(role=part.role, component=part.role.component, axes=axes, segment=segment)
+
+
+def _segments(fusion: Fusion, known: KnownSizes) -> list[Segment] | None:
+    """Return where each part lies, or None if the sizes to tell are not known."""
+    n_groups = known.length((fusion.per,)) if fusion.per else 1
+    lengths = [known.length(part.spaces) for part in fusion.parts]
+    if n_groups is None or None in lengths:
+        return None
+    segments: list[Segment] = []
+    offset, stride = 0, sum(length or 0 for length in lengths)
+    for length in lengths:
+        assert length is not None
+        segments.append(
+            Segment(axis=fusion.axis, offset=offset, length=length, stride=stride, n_groups=n_groups)
+        )
+        offset += length
+    return segments
+
+
+def _contradiction(tensor: TensorSpec, shape: tuple[int, ...], known: KnownSizes) -> str | None:
+    """Return how the shape differs from what sizes demand, or None."""
+    expected = [_length(spaces, tensor.fusion, known) for spaces in tensor.axes]
+    agrees = len(expected) == len(shape) and all(
+        want is None or want == got for want, got in zip(expected, shape, strict=True)
+    )
+    if agrees:
+        return None
+    words = " x ".join(_words(spaces, tensor.fusion) for spaces in tensor.axes)
+    numbers = "x".join("?" if want is None else str(want) for want in expected)
+    return f"expected {words} = {numbers}, got {'x'.join(map(str, shape)) or 'a scalar'}"
+
+
+def _length(spaces: tuple[str, ...], fusion: Fusion | None, known: KnownSizes) -> int | None:
+    """Return the length an axis has to have; None if any length will do."""
+    terms = axis_terms(spaces, fusion)
+    if any(known.is_measured(name) for term in terms for name in term):
+        return None
+    lengths = [known.length(term) for term in terms]
+    return None if None in lengths else sum(length or 0 for length in lengths)
+
+
+def _words(spaces: tuple[str, ...], fusion: Fusion | None) -> str:
+    terms = ["*".join(term) for term in axis_terms(spaces, fusion)]
+    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"

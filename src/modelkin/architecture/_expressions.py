@@ -1,0 +1,128 @@
+"""The two small notations of architecture files: size expressions and axis products.
+
+A size expression is arithmetic over other sizes, whole numbers and ``config.<key>``; an axis product is
+spaces multiplied, slowest first. Neither is ever evaluated as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+__all__ = ["Expression", "parse_expression", "parse_product"]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A size, written as arithmetic.
+
+    Parameters
+    ----------
+    text
+        As in the file.
+    tree
+        The parsed form.
+    sizes
+        Names of other sizes it needs.
+    config_keys
+        Dotted paths it needs from the config.
+    """
+
+    text: str
+    tree: ast.expr
+    sizes: frozenset[str]
+    config_keys: frozenset[str]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it needs neither sizes nor config: a default that only the code of the model knows."""
+        return not self.sizes and not self.config_keys
+
+    def evaluate(
+        self, sizes: Mapping[str, int], config_number: Callable[[str], Fraction | None]
+    ) -> int | None:
+        """Return the size, or None if something is missing or the result is not a positive whole number."""
+        value = _evaluate(self.tree, sizes, config_number)
+        if value is None or value <= 0 or value.denominator != 1:
+            return None
+        return int(value)
+
+
+def parse_expression(text: str) -> Expression:
+    """Parse a size expression; raise `ValueError` with a sentence if it is not one."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError as exc:
+        raise ValueError(f"cannot read the expression {text!r}") from exc
+    sizes: set[str] = set()
+    keys: set[str] = set()
+    _collect(tree, text, sizes, keys)
+    return Expression(text=text, tree=tree, sizes=frozenset(sizes), config_keys=frozenset(keys))
+
+
+def parse_product(text: str) -> tuple[str, ...]:
+    """Split ``"heads * qk_dim"`` into its spaces; raise `ValueError` with a sentence if it is none."""
+    names = tuple(part.strip() for part in text.split("*"))
+    wrong = [name for name in names if not _NAME.fullmatch(name)]
+    if wrong:
+        raise ValueError(f"cannot read the axis {text!r}: expected spaces joined by '*'")
+    return names
+
+
+def _collect(node: ast.expr, text: str, sizes: set[str], keys: set[str]) -> None:
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            _collect(left, text, sizes, keys)
+            _collect(right, text, sizes, keys)
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            pass
+        case ast.Name(id=name) if name != "config":
+            sizes.add(name)
+        case ast.Attribute():
+            keys.add(_config_key(node, text))
+        case _:
+            raise ValueError(
+                f"cannot read the expression {text!r}: only sizes, config.<key>, + - * / are legal"
+            )
+
+
+def _config_key(node: ast.Attribute, text: str) -> str:
+    dotted = ast.unparse(node)
+    if not dotted.startswith("config."):
+        raise ValueError(f"cannot read the expression {text!r}: {dotted!r} does not start with 'config.'")
+    return dotted.removeprefix("config.")
+
+
+def _evaluate(
+    node: ast.expr, sizes: Mapping[str, int], config_number: Callable[[str], Fraction | None]
+) -> Fraction | None:
+    match node:
+        case ast.Constant(value=int() as value):
+            return Fraction(value)
+        case ast.Name(id=name):
+            return Fraction(sizes[name]) if name in sizes else None
+        case ast.Attribute():
+            return config_number(ast.unparse(node).removeprefix("config."))
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = _evaluate(left, sizes, config_number), _evaluate(right, sizes, config_number)
+            return None if first is None or second is None else _apply(op, first, second)
+        case _:  # pragma: no cover: `_collect` let nothing else through
+            raise AssertionError(ast.dump(node))
+
+
+def _apply(op: ast.operator, first: Fraction, second: Fraction) -> Fraction | None:
+    match op:
+        case ast.Add():
+            return first + second
+        case ast.Sub():
+            return first - second
+        case ast.Mult():
+            return first * second
+        case _:
+            return first / second if second else None

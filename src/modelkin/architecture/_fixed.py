@@ -1,0 +1,135 @@
+"""Tables that code computes and training never touches: told by name, or by their values.
+
+Two unrelated models agree in them to the last bit, so agreement there proves nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._loader import Table, open_table, read_data
+
+__all__ = ["fixed_table_reason", "looks_fixed"]
+
+_FILE: Final = "fixed_tables.toml"
+
+# Two or three values make no pattern, and a handful of trained ones are a geometric sequence too easily.
+_MIN_VALUES: Final = 4
+_MIN_GEOMETRIC: Final = 8
+
+# Tables are often kept in bfloat16, whose steps are 2**-8 of the value.
+_TOLERANCE: Final = 2.0**-7
+
+
+@cache
+def _endings() -> dict[str, str]:
+    top = open_table(_FILE, read_data(_FILE))
+    endings = Table(f"{_FILE} [endings]", top.get("endings", dict))
+    found = {ending: endings.get(ending, str) for ending, _ in endings.items()}
+    top.close()
+    return found
+
+
+def fixed_table_reason(name: str) -> str | None:
+    """Return what computed table a tensor of this name is in any family, or None.
+
+    Parameters
+    ----------
+    name
+        A tensor name; whole components are compared, so ``my_alibi`` is not ``alibi``.
+    """
+    if not name.endswith(tuple(_endings())):
+        return None
+    for ending, what in _endings().items():
+        if name == ending or name.endswith(f".{ending}"):
+            return what
+    return None
+
+
+def looks_fixed(values: NDArray[Any]) -> str | None:
+    """Return what computed table these values are, or None if they look trained or random.
+
+    Parameters
+    ----------
+    values
+        A whole tensor of any real type.
+
+    Returns
+    -------
+    str or None
+        Constants, counting numbers, causal masks, sinusoids (both layouts) and geometric sequences of at
+        least eight (RoPE frequencies) are told. Fewer than four values are only told if they are constant.
+    """
+    array = np.asarray(values)
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        return None
+    numbers = array.astype(np.float64)
+    if bool(np.all(numbers == numbers.flat[0])):
+        return f"constant {numbers.flat[0]:g}"
+    flat = np.squeeze(numbers)
+    if flat.size < _MIN_VALUES:
+        return None
+    if flat.ndim == 1:
+        return _sequence(flat)
+    if flat.ndim == 2:
+        return _mask(flat) or _sinusoid(flat)
+    return None
+
+
+def _sequence(values: NDArray[np.float64]) -> str | None:
+    if not np.all(np.isfinite(values)):
+        return None
+    if bool(np.all(np.diff(values) == 1)):
+        return "counting numbers"
+    if values.size < _MIN_GEOMETRIC or np.any(values <= 0):
+        return None
+    steps = np.diff(np.log(values))
+    typical = float(np.median(steps))
+    # The steps of rounded values scatter by the rounding; a geometric sequence has one step.
+    if typical and bool(np.all(np.abs(steps - typical) <= min(_TOLERANCE, abs(typical) / 4))):
+        return "geometric sequence (RoPE frequencies)"
+    return None
+
+
+def _mask(values: NDArray[np.float64]) -> str | None:
+    if values.shape[0] != values.shape[1]:
+        return None
+    lower = np.tril(np.ones(values.shape, dtype=bool))
+    inside, outside = values[lower], values[~lower]
+    if bool(np.all(inside == inside[0])) and bool(np.all(outside == outside[0])):
+        return "causal mask"
+    return None
+
+
+def _sinusoid(values: NDArray[np.float64]) -> str | None:
+    """Tell sines and cosines at geometric frequencies, side by side or taking turns."""
+    rows, columns = values.shape
+    if columns % 2 or columns < _MIN_VALUES or rows < _MIN_VALUES or not np.all(np.isfinite(values)):
+        return None
+    if np.max(np.abs(values)) > 1 + _TOLERANCE:
+        return None
+    half = columns // 2
+    layouts = {
+        "sines beside cosines": (values[:, :half], values[:, half:]),
+        "sines and cosines in turn": (values[:, 0::2], values[:, 1::2]),
+    }
+    for layout, (sines, cosines) in layouts.items():
+        if _turns_evenly(sines, cosines) or _turns_evenly(cosines, sines):
+            return f"sinusoid table ({layout})"
+    return None
+
+
+def _turns_evenly(sines: NDArray[np.float64], cosines: NDArray[np.float64]) -> bool:
+    """Whether every pair is on the unit circle and turns by the same angle from row to row.
+
+    Row 0 may be a padding row of zeros, as fairseq writes it, and is left out.
+    """
+    sines, cosines = sines[1:], cosines[1:]
+    if np.any(np.abs(np.hypot(sines, cosines) - 1) > 2 * _TOLERANCE):
+        return False
+    turn = (cosines[1:] + 1j * sines[1:]) * np.conj(cosines[:-1] + 1j * sines[:-1])
+    return bool(np.all(np.abs(turn - turn[0]) <= 8 * _TOLERANCE))

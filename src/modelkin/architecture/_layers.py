@@ -1,0 +1,77 @@
+"""Which layers a checkpoint has, and which of them only serve next-token prediction (MTP)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._entries import Finding, Use
+from ._spec import Kind
+
+__all__ = ["Layers", "find_layers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """Indices of layers, ascending.
+
+    Parameters
+    ----------
+    kind
+        That of the family, unless one half of an encoder-decoder was left out.
+    main
+        Of the decoder, or of the encoder in a model without decoder.
+    encoder
+        Of the encoder of an encoder-decoder.
+    mtp
+        Of next-token-prediction layers, which are stored behind the decoder's.
+    notes
+        What disagrees with the config, and gaps.
+    """
+
+    kind: Kind
+    main: tuple[int, ...]
+    encoder: tuple[int, ...]
+    mtp: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def find_layers(found: list[tuple[Finding, list[Use]]], kind: Kind, sizes: Mapping[str, int]) -> Layers:
+    """Return the layers that are there; the config only helps to tell which of them are MTP layers."""
+    stacks: dict[str, set[int]] = {"decoder": set(), "encoder": set(), "shared": set()}
+    mtp: set[int] = set()
+    for finding, plan in found:
+        if finding.layer is not None and finding.tensor is not None:
+            stacks[finding.tensor.stack].add(finding.layer)
+            if finding.layer not in mtp and plan[0].role.is_mtp:
+                mtp.add(finding.layer)
+    claimed, extra = sizes.get("layers"), sizes.get("mtp_layers", 0)
+    if kind == "encoder-decoder" and not stacks["decoder"]:
+        kind, claimed = "encoder", sizes.get("encoder_layers")
+    elif kind == "encoder-decoder" and not stacks["encoder"]:
+        kind = "decoder"
+    main = stacks["encoder" if kind == "encoder" else "decoder"]
+    if claimed is not None:
+        mtp |= {index for index in main if claimed <= index < claimed + extra}
+    main = main - mtp
+    encoder = stacks["encoder"] if kind == "encoder-decoder" else set()
+    notes = [
+        *_odd("layers", main, claimed),
+        *(_odd("encoder layers", encoder, sizes.get("encoder_layers")) if encoder else ()),
+    ]
+    return Layers(
+        kind=kind,
+        main=tuple(sorted(main)),
+        encoder=tuple(sorted(encoder)),
+        mtp=tuple(sorted(mtp)),
+        notes=tuple(notes),
+    )
+
+
+def _odd(what: str, present: set[int], claimed: int | None) -> list[str]:
+    notes = []
+    if claimed is not None and claimed != len(present):
+        notes.append(f"the config says {claimed} {what}, the checkpoint has {len(present)}")
+    if present and max(present) + 1 != len(present):
+        notes.append(f"{what} are numbered up to {max(present)}, but there are {len(present)}")
+    return notes

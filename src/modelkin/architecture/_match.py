@@ -1,0 +1,227 @@
+"""How well the names of a checkpoint fit each family, wherever a wrapper may have put them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from ._fixed import fixed_table_reason
+from ._loader import families
+from ._names import fits, split_name
+from ._roles import Part, Role
+from ._spec import ArchitectureSpec, TensorSpec
+from ._wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers
+
+__all__ = ["Fit", "Group", "Matcher", "all_fits", "group_names", "rank"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """All tensors whose names differ in numbers only.
+
+    Parameters
+    ----------
+    template
+        The common name with ``#`` for numbers.
+    members
+        Names and their numbers.
+    stored
+        If the name ends like a piece of a quantised weight, the template of the weight and which piece.
+    table
+        Why it is a computed table in any family, or None.
+    component
+        What component beside a language model it belongs to by its prefix, or None.
+    """
+
+    template: str
+    members: tuple[tuple[str, tuple[int, ...]], ...]
+    stored: tuple[str, Part] | None
+    table: str | None
+    component: str | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether a family has to know it."""
+        return self.table is None and self.component is None
+
+
+def group_names(names: Iterable[str]) -> tuple[Group, ...]:
+    """Group names by template."""
+    found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for name in names:
+        template, numbers = split_name(name)
+        found.setdefault(template, []).append((name, numbers))
+    known = wrappers()
+    return tuple(
+        Group(
+            template=template,
+            members=tuple(members),
+            stored=_stored(template, quantization_suffixes()),
+            table=fixed_table_reason(template),
+            component=known.component(template),
+        )
+        for template, members in found.items()
+    )
+
+
+def _stored(template: str, suffixes: tuple[Suffix, ...]) -> tuple[str, Part] | None:
+    if template.endswith(".weight"):
+        return None
+    for suffix in suffixes:
+        if template.endswith(suffix.ending):
+            return template.removesuffix(suffix.ending) + suffix.weight, suffix.part
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Matcher:
+    """The names of one family at one placement.
+
+    Parameters
+    ----------
+    spec, placement
+        The family, and where its names stand.
+    by_template
+        Full template to the tensors it may be; several only if they differ in plain numbers.
+    """
+
+    spec: ArchitectureSpec
+    placement: Placement
+    by_template: dict[str, list[TensorSpec]]
+
+    def match(self, group: Group, numbers: tuple[int, ...]) -> tuple[TensorSpec, Part] | None:
+        """Return what a member of a group is in this family, and which part; None if it is nothing."""
+        for tensor in self.by_template.get(group.template, ()):
+            if fits(tensor.slots, numbers):
+                return tensor, tensor.part
+        if group.stored is not None:
+            weight, part = group.stored
+            for tensor in self.by_template.get(weight, ()):
+                if fits(tensor.slots, numbers):
+                    return tensor, part
+        return None
+
+
+def _matcher(spec: ArchitectureSpec, placement: Placement) -> Matcher:
+    by_template: dict[str, list[TensorSpec]] = {}
+    for tensor in spec.tensors:
+        body = placement.body if tensor.in_body else ""
+        by_template.setdefault(placement.outer + body + tensor.template, []).append(tensor)
+    return Matcher(spec=spec, placement=placement, by_template=by_template)
+
+
+@cache
+def _matchers() -> tuple[Matcher, ...]:
+    return tuple(_matcher(spec, placement) for spec in families() for placement in placements(spec))
+
+
+@cache
+def _users() -> dict[str, tuple[Matcher, ...]]:
+    """Return which matchers know a template at all, so that a strange name costs one look."""
+    users: dict[str, list[Matcher]] = {}
+    for matcher in _matchers():
+        for template in matcher.by_template:
+            users.setdefault(template, []).append(matcher)
+    return {template: tuple(matchers) for template, matchers in users.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How well a family explains the names.
+
+    Parameters
+    ----------
+    matcher
+        Family and placement.
+    coverage
+        The share of templates it explains, of those that a family has to know.
+    n_required
+        Number of patterns that a complete model has; of an encoder-decoder, one half may be left out.
+    missing
+        Patterns of tensors that a complete model has and this one has not.
+    roles
+        The roles that were found.
+    """
+
+    matcher: Matcher
+    coverage: float
+    n_required: int
+    missing: tuple[str, ...]
+    roles: frozenset[Role]
+
+    @property
+    def spec(self) -> ArchitectureSpec:
+        """The family."""
+        return self.matcher.spec
+
+    @property
+    def is_model(self) -> bool:
+        """Whether this is more than a few tensors with common names: attention, and most of a model."""
+        attends = any(role.component == "attention" for role in self.roles)
+        return attends and 2 * len(self.missing) <= self.n_required
+
+
+def rank(fit: Fit) -> tuple[float, int, int]:
+    """Order fits: explains more, lacks less, is the commoner family."""
+    return (fit.coverage, -len(fit.missing), fit.spec.precedence)
+
+
+def all_fits(groups: tuple[Group, ...]) -> dict[str, Fit]:
+    """Return for each family its fit at the placement where it explains most.
+
+    Coverage counts templates, not tensors: the thousands of experts of one layout say no more than one of
+    them, and would drown an attention that nobody knows.
+    """
+    n_counting = sum(group.counts for group in groups)
+    explained = dict.fromkeys(_matchers(), 0.0)
+    extra = dict.fromkeys(_matchers(), 0)
+    seen: dict[Matcher, set[TensorSpec]] = {matcher: set() for matcher in _matchers()}
+    for group in groups:
+        templates = [group.template, group.stored[0]] if group.stored else [group.template]
+        for matcher in {user for template in templates for user in _users().get(template, ())}:
+            share = _share(matcher, group, seen[matcher])
+            explained[matcher] += share
+            extra[matcher] += not group.counts and share > 0
+    best: dict[str, Fit] = {}
+    for matcher in _matchers():
+        required = _required(matcher.spec, seen[matcher])
+        fit = Fit(
+            matcher=matcher,
+            coverage=explained[matcher] / max(n_counting + extra[matcher], 1),
+            n_required=len(required),
+            missing=tuple(tensor.pattern for tensor in required if tensor not in seen[matcher]),
+            roles=frozenset(role for tensor in seen[matcher] for role in _roles(tensor)),
+        )
+        rival = best.get(matcher.spec.family)
+        if rival is None or rank(fit) > rank(rival):
+            best[matcher.spec.family] = fit
+    return best
+
+
+def _required(spec: ArchitectureSpec, seen: set[TensorSpec]) -> list[TensorSpec]:
+    """Return what a complete model has, leaving out a stack of which there is nothing at all."""
+    stacks = {tensor.stack for tensor in seen if "layer" in tensor.slots}
+    return [
+        tensor
+        for tensor in spec.tensors
+        if not tensor.optional and (not stacks or tensor.stack in stacks or tensor.stack == "shared")
+    ]
+
+
+def _roles(tensor: TensorSpec) -> tuple[Role, ...]:
+    return (tensor.role,) if tensor.fusion is None else tuple(part.role for part in tensor.fusion.parts)
+
+
+def _share(matcher: Matcher, group: Group, seen: set[TensorSpec]) -> float:
+    """Return the share of a group's members that the family knows, and add their patterns to `seen`."""
+    known = 0
+    for _, numbers in group.members:
+        match = matcher.match(group, numbers)
+        if match is None:
+            continue
+        seen.add(match[0])
+        known += 1
+        if match[0].fits_all:
+            return 1.0
+    return known / len(group.members)

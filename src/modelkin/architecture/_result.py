@@ -1,0 +1,237 @@
+"""What is known about a checkpoint's tensors: the answer of `detect`, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ._roles import Component, Part, Role
+from ._spaces import Positions, Space, space_under
+from ._spec import Kind, Norm, RopeLayout, Stack
+
+__all__ = ["Architecture", "OtherTensor", "RoleEntry", "Segment", "UnknownTensor"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The indices that one part of a fused tensor takes along the fused axis.
+
+    Parameters
+    ----------
+    axis
+        The fused axis, in file order.
+    offset, length, stride, n_groups
+        In each of `n_groups` groups of `stride` indices, the part takes `length`, starting at `offset`.
+    """
+
+    axis: int
+    offset: int
+    length: int
+    stride: int
+    n_groups: int
+
+    def __len__(self) -> int:
+        return self.length * self.n_groups
+
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Return the indices as ranges (start, stop), ascending, neighbours merged."""
+        if self.length == self.stride:
+            return ((self.offset, self.offset + len(self)),)
+        starts = range(self.offset, self.offset + self.stride * self.n_groups, self.stride)
+        return tuple((start, start + self.length) for start in starts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleEntry:
+    """What a tensor, or a part of a fused tensor, is for.
+
+    Parameters
+    ----------
+    tensor
+        The full name in the checkpoint.
+    role, part, component
+        What it is for; a fused tensor has one entry per role.
+    stack
+        Decoder, encoder, or shared by both.
+    layer, expert
+        Numbers from the name, or None. Stacked experts have an axis ``experts`` and no number.
+    axes
+        For each axis in file order its spaces, slowest first.
+    segment
+        Which indices of the fused axis belong to this entry; None if the whole tensor does.
+    transposed
+        Stored input-first.
+    fixed
+        A computed table: equal bytes prove nothing.
+    mtp
+        In a next-token-prediction layer, which is no decoder layer.
+    """
+
+    tensor: str
+    role: Role
+    part: Part
+    component: Component
+    stack: Stack
+    layer: int | None
+    expert: int | None
+    axes: tuple[tuple[str, ...], ...]
+    segment: Segment | None
+    transposed: bool
+    fixed: bool
+    mtp: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownTensor:
+    """A tensor nobody knows, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherTensor:
+    """A tensor of a component beside the language model, such as a vision tower."""
+
+    name: str
+    component: str
+
+
+_MAIN_STACK: Final[dict[Kind, Stack]] = {
+    "decoder": "decoder",
+    "encoder": "encoder",
+    "encoder-decoder": "decoder",
+}
+
+_Key = tuple[Role, int | None, Part]
+_ByExpert = dict[int | None, list[RoleEntry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What each tensor of a checkpoint is for.
+
+    Parameters
+    ----------
+    family, title
+        None and a sentence if no family fits: then every tensor is in `unknown` or `other`.
+    model_type
+        What the config says, whether or not it was believed.
+    kind, norm, positions, encoder_positions, rope_layout
+        How the model works; `norm` and `positions` decide what gains and orders mean.
+    prefix
+        What a wrapper puts before the names of the language model; empty for a plain model.
+    sizes
+        Sizes of spaces, and ``layers``, ``encoder_layers``, ``rotary_dim``; only those that are known.
+    layers, encoder_layers
+        Indices of the layers that are there, ascending, MTP layers left out.
+    mtp_layers
+        Indices of next-token-prediction layers.
+    tensors
+        One entry per tensor and role; tensors whose names differ in numbers only stand together.
+    unknown, other
+        Tensors without a role.
+    notes
+        What was odd, one sentence each.
+    """
+
+    family: str | None
+    title: str
+    model_type: str | None
+    kind: Kind
+    norm: Norm | None
+    positions: Positions
+    encoder_positions: Positions
+    rope_layout: RopeLayout | None
+    prefix: str
+    sizes: Mapping[str, int]
+    layers: tuple[int, ...]
+    encoder_layers: tuple[int, ...]
+    mtp_layers: tuple[int, ...]
+    tensors: tuple[RoleEntry, ...] = field(repr=False)
+    unknown: tuple[UnknownTensor, ...] = field(repr=False)
+    other: tuple[OtherTensor, ...] = field(repr=False)
+    notes: tuple[str, ...]
+    _index: dict[_Key, _ByExpert] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index: dict[_Key, _ByExpert] = {}
+        for entry in self.tensors:
+            by_expert = index.setdefault((entry.role, entry.layer, entry.part), {})
+            by_expert.setdefault(entry.expert, []).append(entry)
+        object.__setattr__(self, "_index", index)
+
+    def __str__(self) -> str:
+        if self.family is None:
+            return self.title
+        return f"{self.title}: {self.n_layers} layers, {len(self.tensors)} roles, {len(self.unknown)} unknown"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a family fits."""
+        return self.family is not None
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers of the main stack: the decoder, or the encoder of a model without decoder."""
+        return len(self.layers)
+
+    @property
+    def main_stack(self) -> Stack:
+        """The stack that `layers` counts."""
+        return _MAIN_STACK[self.kind]
+
+    def find(
+        self,
+        role: Role,
+        layer: int | None = None,
+        part: Part = "weight",
+        *,
+        expert: int | None = None,
+        stack: Stack | None = None,
+    ) -> RoleEntry | None:
+        """Return the entry with this role, or None.
+
+        Parameters
+        ----------
+        role, layer, part, expert
+            All have to agree. A stacked tensor of experts has `expert` None.
+        stack
+            If None, the main stack is preferred.
+        """
+        entries = self._index.get((role, layer, part), {}).get(expert, [])
+        if stack is not None:
+            return next((entry for entry in entries if entry.stack == stack), None)
+        return min(entries, key=lambda entry: entry.stack != self.main_stack, default=None)
+
+    def layers_of(self, role: Role, part: Part = "weight", *, stack: Stack | None = None) -> tuple[int, ...]:
+        """Return the layers that have this role, ascending, MTP layers left out."""
+        wanted = stack or self.main_stack
+        found = [
+            layer
+            for (of, layer, of_part), by_expert in self._index.items()
+            if of is role
+            and of_part == part
+            and layer is not None
+            and any(
+                entry.stack == wanted and not entry.mtp for entries in by_expert.values() for entry in entries
+            )
+        ]
+        return tuple(sorted(found))
+
+    def experts_of(self, layer: int, role: Role = Role.EXPERT_DOWN, part: Part = "weight") -> Sequence[int]:
+        """Return the numbers of the experts of a layer, ascending; for stacked experts, all of their axis."""
+        by_expert = self._index.get((role, layer, part), {})
+        if None in by_expert:
+            return range(self.sizes.get("experts", 0))
+        return tuple(sorted(expert for expert in by_expert if expert is not None))
+
+    def space(self, name: str) -> Space:
+        """Return a space as it is in this model: positions decide which orders are free."""
+        return space_under(
+            name,
+            positions=self.positions,
+            encoder_positions=self.encoder_positions,
+            expert_groups=self.sizes.get("expert_groups", 1),
+        )

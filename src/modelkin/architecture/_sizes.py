@@ -1,0 +1,178 @@
+"""How large each space is: from the config where it says so, else solved from the shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
+from typing import Final
+
+from ._config import ConfigView
+from ._expressions import Expression
+from ._spaces import SPACES
+from ._spec import Fusion, TensorSpec
+
+__all__ = ["KnownSizes", "axis_terms", "resolve_sizes"]
+
+Monomial = tuple[str, ...]
+Constraint = tuple[tuple[Monomial, ...], int]
+"""The sum of these products of sizes is this number."""
+
+
+@dataclass(slots=True)
+class KnownSizes:
+    """Sizes, and products of sizes whose factors cannot be told apart.
+
+    Parameters
+    ----------
+    sizes
+        By space.
+    products
+        For example heads times head dimension, when the config is missing.
+    aliases
+        Sizes that a family defines to be equal to another.
+    """
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    products: dict[Monomial, int] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def reduce(self, spaces: Iterable[str]) -> tuple[int, Monomial]:
+        """Return the known factor of a product of spaces, and the spaces that remain unknown."""
+        names = [self.aliases.get(name, name) for name in spaces]
+        if "kv_heads" in names and "heads_per_kv" in names:
+            names.remove("kv_heads")
+            names.remove("heads_per_kv")
+            names.append("heads")
+        factor = prod(self.sizes[name] for name in names if name in self.sizes)
+        rest = tuple(sorted(name for name in names if name not in self.sizes))
+        if rest in self.products:
+            return factor * self.products[rest], ()
+        return factor, rest
+
+    def is_measured(self, space: str) -> bool:
+        """Whether any size will do for a space, because the tensor itself is the authority."""
+        return SPACES[space].measured
+
+    def length(self, spaces: Iterable[str]) -> int | None:
+        """Return the length of an axis, or None if it is not known."""
+        factor, rest = self.reduce(spaces)
+        return None if rest else factor
+
+    def learn(self, constraint: Constraint) -> bool:
+        """Solve one constraint if it has one unknown; return whether something new is known."""
+        terms, total = constraint
+        coefficients: dict[Monomial, int] = {}
+        for term in terms:
+            factor, rest = self.reduce(term)
+            coefficients[rest] = coefficients.get(rest, 0) + factor
+        left = total - coefficients.pop((), 0)
+        if len(coefficients) != 1 or left <= 0:
+            return False
+        ((rest, coefficient),) = coefficients.items()
+        if left % coefficient:
+            return False
+        if len(rest) == 1:
+            self.sizes[rest[0]] = left // coefficient
+        else:
+            self.products[rest] = left // coefficient
+        return True
+
+
+def axis_terms(spaces: tuple[str, ...], fusion: Fusion | None) -> tuple[Monomial, ...]:
+    """Return the products whose sum is the length of an axis; a fused axis has several."""
+    if spaces != ("fused",) or fusion is None:
+        return (spaces,)
+    groups = (fusion.per,) if fusion.per else ()
+    return tuple(groups + part.spaces for part in fusion.parts)
+
+
+def _constraints(shaped: Iterable[tuple[TensorSpec, tuple[int, ...]]]) -> list[Constraint]:
+    found: dict[Constraint, None] = {}
+    for spec, shape in shaped:
+        if len(shape) != len(spec.axes):
+            continue
+        for spaces, length in zip(spec.axes, shape, strict=True):
+            terms = axis_terms(spaces, spec.fusion)
+            if not any(SPACES[name].measured for term in terms for name in term):
+                found[terms, length] = None
+    return list(found)
+
+
+def _aliases(candidates: Mapping[str, tuple[Expression, ...]]) -> dict[str, str]:
+    """Return the sizes that are defined as nothing but another size."""
+    return {
+        name: options[0].text
+        for name, options in candidates.items()
+        if len(options) == 1 and options[0].text in candidates
+    }
+
+
+_STAGES: Final = (1, 2, 3)
+
+
+def _stage(expression: Expression) -> int:
+    if expression.config_keys:
+        return 1
+    return 3 if expression.is_constant else 2
+
+
+def _evaluate(
+    known: KnownSizes,
+    name: str,
+    options: list[Expression],
+    number: Callable[[str], Fraction | None],
+) -> bool:
+    """Take the first option that has a value; return whether something new is known."""
+    if name in known.sizes:
+        return False
+    for option in options:
+        if (value := option.evaluate(known.sizes, number)) is not None:
+            known.sizes[name] = value
+            return True
+    return False
+
+
+def _nothing(path: str) -> Fraction | None:
+    return None
+
+
+def resolve_sizes(
+    candidates: Mapping[str, tuple[Expression, ...]],
+    config: ConfigView | None,
+    shaped: Iterable[tuple[TensorSpec, tuple[int, ...]]],
+) -> KnownSizes:
+    """Find the sizes of all spaces.
+
+    Parameters
+    ----------
+    candidates
+        Expressions per size, best first.
+    config
+        None if there is none or if it is not to be believed; then sizes come from shapes only.
+    shaped
+        Tensors and their shapes, commonest first: of two shapes that contradict, the first counts.
+
+    Notes
+    -----
+    What the config says outright comes first, then what follows from shapes, then the defaults of a family.
+    Without a config there are no defaults: only what shapes and definitions by other sizes force.
+    """
+    known = KnownSizes(sizes={"one": 1}, aliases=_aliases(candidates))
+    constraints = _constraints(shaped)
+    number = config.number if config is not None else _nothing
+    for stage in _STAGES if config is not None else _STAGES[:-1]:
+        usable = {
+            name: [option for option in options if _stage(option) <= stage]
+            for name, options in candidates.items()
+            if config is not None or not any(option.config_keys for option in options)
+        }
+        while any([_evaluate(known, name, options, number) for name, options in usable.items()]):
+            pass
+        while any([known.learn(constraint) for constraint in constraints]):
+            pass
+    for name, other in known.aliases.items():
+        if other in known.sizes:
+            known.sizes.setdefault(name, known.sizes[other])
+    return known

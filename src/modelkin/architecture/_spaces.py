@@ -1,0 +1,146 @@
+"""The spaces that tensor axes live in, and which of them may be reordered without changing the model.
+
+Here is the closed table of spaces. How large a space is in a given model is the business of `_sizes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+__all__ = ["SPACES", "Positions", "Scope", "Space", "space_under"]
+
+Scope = Literal["model", "layer", "layer-and-expert", "head", "none"]
+"""How far one reordering reaches: a model-wide one moves every tensor at once, a layer-wide one a layer."""
+
+Positions = Literal["rope", "learned", "sinusoidal", "alibi", "relative", "none"]
+"""How a model tells positions apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """What the entries along an axis are.
+
+    Parameters
+    ----------
+    name
+        The word used in architecture files.
+    scope
+        The part of the model over which one reordering has to be the same.
+    exchangeable
+        Whether any order of the entries gives the same model, so that two independent trainings end in
+        unrelated orders.
+    why
+        The reason, in one sentence.
+    measured
+        Whether the size is read from the tensor and not from the config: vocabularies are padded, position
+        tables are offset, and neither makes the tensor another one.
+    """
+
+    name: str
+    scope: Scope
+    exchangeable: bool
+    why: str
+    measured: bool = False
+
+
+def _table(*spaces: Space) -> dict[str, Space]:
+    return {space.name: space for space in spaces}
+
+
+_UNITS = "hidden units start alike and are trained alike, so their order is an accident of the seed"
+_RESIDUAL = "the residual stream is read and written by linear maps only, so its dimensions may be reordered"
+_HEADS = "heads are summed, so their order is an accident of the seed"
+_GIVEN = "the index has an outside meaning"
+
+SPACES: Final = _table(
+    Space(name="residual", scope="model", exchangeable=True, why=_RESIDUAL),
+    Space(name="encoder_residual", scope="model", exchangeable=True, why=_RESIDUAL),
+    Space(name="embedding_dim", scope="model", exchangeable=True, why=_RESIDUAL),
+    Space(name="mlp", scope="layer", exchangeable=True, why=_UNITS),
+    Space(name="encoder_mlp", scope="layer", exchangeable=True, why=_UNITS),
+    Space(name="shared_mlp", scope="layer", exchangeable=True, why=_UNITS),
+    Space(name="expert_mlp", scope="layer-and-expert", exchangeable=True, why=_UNITS),
+    Space(name="experts", scope="layer", exchangeable=True, why="experts are summed by the router's weights"),
+    Space(name="heads", scope="layer", exchangeable=True, why=_HEADS),
+    Space(name="encoder_heads", scope="layer", exchangeable=True, why=_HEADS),
+    Space(name="kv_heads", scope="layer", exchangeable=True, why=_HEADS),
+    Space(name="heads_per_kv", scope="layer", exchangeable=True, why=_HEADS),
+    Space(
+        name="qk_dim",
+        scope="head",
+        exchangeable=True,
+        why="queries and keys of a head meet in a dot product, so both may be reordered together",
+    ),
+    Space(
+        name="rope_dim",
+        scope="head",
+        exchangeable=False,
+        why="each pair of dimensions turns at its own frequency",
+    ),
+    Space(
+        name="nope_dim",
+        scope="head",
+        exchangeable=True,
+        why="the part of a head without positions meets in a dot product only",
+    ),
+    Space(name="v_dim", scope="head", exchangeable=True, why="values and output projection meet linearly"),
+    Space(
+        name="query_latent", scope="layer", exchangeable=True, why="the latent is read by linear maps only"
+    ),
+    Space(name="kv_latent", scope="layer", exchangeable=True, why="the latent is read by linear maps only"),
+    Space(name="mtp_input", scope="none", exchangeable=False, why="two residual streams side by side"),
+    Space(name="vocab", scope="model", exchangeable=False, why="a row is a token", measured=True),
+    Space(name="positions", scope="model", exchangeable=False, why="a row is a position", measured=True),
+    Space(name="token_types", scope="model", exchangeable=False, why=_GIVEN, measured=True),
+    Space(name="labels", scope="model", exchangeable=False, why=_GIVEN, measured=True),
+    Space(name="buckets", scope="model", exchangeable=False, why="a row is a distance", measured=True),
+    Space(name="mel_bins", scope="model", exchangeable=False, why="an entry is a frequency", measured=True),
+    Space(name="kernel", scope="model", exchangeable=False, why="an entry is a time step", measured=True),
+    Space(name="one", scope="none", exchangeable=False, why="there is only one entry"),
+    Space(name="table", scope="none", exchangeable=False, why="a computed table", measured=True),
+    Space(
+        name="packed", scope="none", exchangeable=False, why="quantised storage hides the axis", measured=True
+    ),
+    Space(
+        name="fused",
+        scope="none",
+        exchangeable=False,
+        why="several roles share the axis and the sizes to take them apart are not known",
+        measured=True,
+    ),
+)
+
+_RESIDUALS: Final = frozenset({"residual", "embedding_dim"})
+_ALL_HEADS: Final = frozenset({"heads", "kv_heads", "heads_per_kv"})
+
+
+def space_under(
+    name: str, *, positions: Positions, encoder_positions: Positions, expert_groups: int = 1
+) -> Space:
+    """Return the space `name` as it is in a model with these positions.
+
+    Parameters
+    ----------
+    name
+        A space of the table.
+    positions, encoder_positions
+        A fixed sinusoid added to the residual stream pins its dimensions, ALiBi gives every head its own
+        slope, and RoPE gives every pair of a head its own frequency.
+    expert_groups
+        A router that first picks groups of neighbouring experts ties experts to their group.
+    """
+    space = SPACES[name]
+    if name in _RESIDUALS and positions == "sinusoidal":
+        return replace(space, exchangeable=False, why="a fixed sinusoid is added to these dimensions")
+    if name == "encoder_residual" and encoder_positions == "sinusoidal":
+        return replace(space, exchangeable=False, why="a fixed sinusoid is added to these dimensions")
+    if name in _ALL_HEADS and positions == "alibi":
+        return replace(space, exchangeable=False, why="ALiBi gives every head its own slope")
+    if name in _ALL_HEADS and positions == "relative":
+        return replace(space, scope="model", why="all layers share one table of biases per head")
+    if name == "experts" and expert_groups > 1:
+        return replace(space, exchangeable=False, why="the router first picks groups of neighbours")
+    if name == "qk_dim" and positions == "rope":
+        return replace(space, exchangeable=False, why=SPACES["rope_dim"].why)
+    return space

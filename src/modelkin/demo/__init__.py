@@ -1,0 +1,5 @@
+"""Small models that come with the package, so that everything can be tried without a network."""
+
+from modelkin.demo._models import demo_model
+
+__all__ = ["demo_model"]

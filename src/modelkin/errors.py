@@ -1,0 +1,183 @@
+"""Every error modelkin raises on purpose, in one tree.
+
+::
+
+    ModelkinError                 exit 70 unless a family below says otherwise
+    ├── UsageError                exit 2: the request makes no sense
+    │   ├── BadReference          a model reference that cannot be read
+    │   ├── BadSelection          rows, names or samples that the tensor does not have
+    │   └── BudgetExceeded        the plan needs more bytes than allowed; nothing was sent
+    ├── SourceError               exit 3: an input could not be had
+    │   ├── NotFound              no such model, revision or file
+    │   ├── AccessDenied          private, gated, or a token that is not accepted
+    │   ├── Offline               offline mode, and the bytes are not stored here
+    │   ├── NetworkError          no connection, a cut line, a server error, after all retries
+    │   ├── SourceTimeout         the server stalls or is too slow
+    │   ├── RateLimited           the server asked us to wait longer than we may
+    │   ├── RangesIgnored         the server sends whole files where a range was asked for
+    │   ├── WrongBytes            the server sent other bytes than were asked for
+    │   ├── ChangedWhileReading   the file is not the same file as at the first read
+    │   └── MissingExtra          an optional dependency is needed for this source
+    └── FormatError               exit 4: an input was had, but is malformed or hostile
+        ├── HeaderError           a tensor file's header breaks the rules of its format
+        ├── IndexFileError        a shard index breaks its rules
+        ├── UnsupportedFormat     weights in a format that modelkin does not read
+        ├── ConfigError           a config file that is not what it claims to be
+        ├── ListingError          a server's answer about a repository makes no sense
+        └── SpecError             an architecture file of ours is wrong
+
+A message says where, what was expected and what came; `hint` is one sentence to act on. Not being able to
+tell is not an error: an unknown architecture or a skipped method is a value and reaches the report.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccessDenied",
+    "BadReference",
+    "BadSelection",
+    "BudgetExceeded",
+    "ChangedWhileReading",
+    "ConfigError",
+    "FormatError",
+    "HeaderError",
+    "IndexFileError",
+    "ListingError",
+    "MissingExtra",
+    "ModelkinError",
+    "NetworkError",
+    "NotFound",
+    "Offline",
+    "RangesIgnored",
+    "RateLimited",
+    "SourceError",
+    "SourceTimeout",
+    "SpecError",
+    "UnsupportedFormat",
+    "UsageError",
+    "WrongBytes",
+]
+
+
+class ModelkinError(Exception):
+    """Base of the tree.
+
+    Parameters
+    ----------
+    where
+        What the sentence is about: a file, a model reference, a tensor.
+    problem
+        What was expected and what came.
+    hint
+        One sentence the reader can act on.
+    """
+
+    exit_code = 70
+
+    def __init__(self, where: str, problem: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {problem}" if where else problem)
+        self.where = where
+        self.problem = problem
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by their args, which here are the finished sentence: rebuild from the parts.
+        return (_rebuild, (type(self), self.where, self.problem, self.hint))
+
+
+def _rebuild(kind: type[ModelkinError], where: str, problem: str, hint: str | None) -> ModelkinError:
+    return kind(where, problem, hint=hint)
+
+
+class UsageError(ModelkinError):
+    """The request makes no sense as it was put."""
+
+    exit_code = 2
+
+
+class BadReference(UsageError):
+    """A model reference that cannot be read."""
+
+
+class BadSelection(UsageError):
+    """Rows, names or samples that the tensor does not have."""
+
+
+class BudgetExceeded(UsageError):
+    """The plan needs more bytes than allowed; nothing was sent."""
+
+
+class SourceError(ModelkinError):
+    """An input could not be had."""
+
+    exit_code = 3
+
+
+class NotFound(SourceError):
+    """No such model, revision or file."""
+
+
+class AccessDenied(SourceError):
+    """Private, gated, or a token that is not accepted."""
+
+
+class Offline(SourceError):
+    """Offline mode, and the bytes are not stored here."""
+
+
+class NetworkError(SourceError):
+    """No connection, a cut line or a server error, after all retries."""
+
+
+class SourceTimeout(SourceError):
+    """The server stalls or is too slow."""
+
+
+class RateLimited(SourceError):
+    """The server asked us to wait longer than we may."""
+
+
+class RangesIgnored(SourceError):
+    """The server sends whole files where a range was asked for."""
+
+
+class WrongBytes(SourceError):
+    """The server sent other bytes than were asked for."""
+
+
+class ChangedWhileReading(SourceError):
+    """The file is not the same file as at the first read."""
+
+
+class MissingExtra(SourceError):
+    """An optional dependency is needed for this source."""
+
+
+class FormatError(ModelkinError):
+    """An input was had, but is malformed or hostile."""
+
+    exit_code = 4
+
+
+class HeaderError(FormatError):
+    """A tensor file's header breaks the rules of its format."""
+
+
+class IndexFileError(FormatError):
+    """A shard index breaks its rules."""
+
+
+class UnsupportedFormat(FormatError):
+    """Weights in a format that modelkin does not read."""
+
+
+class ConfigError(FormatError):
+    """A config file that is not what it claims to be."""
+
+
+class ListingError(FormatError):
+    """A server's answer about a repository makes no sense."""
+
+
+class SpecError(FormatError):
+    """An architecture file of ours is wrong."""

@@ -1,0 +1,70 @@
+"""Results as JSON: plain numbers, no NaN, missing is null; and the schemas they follow."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from importlib import resources
+from pathlib import PurePath
+
+from modelkin._inspection import SCHEMA as INSPECTION_SCHEMA
+from modelkin._inspection import Inspection
+from modelkin.source import BytePlan, StoreInfo
+
+_SCHEMAS = {
+    Inspection: INSPECTION_SCHEMA,
+    BytePlan: "modelkin.plan/1",
+    StoreInfo: "modelkin.store/1",
+}
+
+
+def to_json(result: object) -> str:
+    """Write a result as one JSON document, with the name of its schema first."""
+    document = plain(result)
+    name = _SCHEMAS.get(type(result))
+    if name is not None and isinstance(document, dict):
+        document = {"schema": name, **document}
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def schema(name: str) -> dict[str, object]:
+    """Return a shipped JSON Schema, such as ``modelkin.inspection/1``."""
+    file = name.replace("modelkin.", "").replace("/", "-") + ".json"
+    text = resources.files("modelkin.report").joinpath("schema", file).read_text(encoding="utf-8")
+    loaded: dict[str, object] = json.loads(text)
+    return loaded
+
+
+def plain(value: object) -> object:
+    """Turn a result into what JSON can say."""
+    match value:
+        case BytePlan():
+            return {
+                "bytes_needed": value.bytes_needed,
+                "bytes_stored": value.bytes_stored,
+                "bytes_to_fetch": value.bytes_to_fetch,
+                "requests": [
+                    {"file": file, "start": item.start, "stop": item.stop} for file, item in value.requests
+                ],
+            }
+        case Enum():
+            return plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError(f"a result must not hold {value}: what was not measured is None")
+            return value
+        case PurePath():
+            return str(value)
+        case Mapping():
+            return {str(plain(key)): plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _ if is_dataclass(value):
+            return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON")

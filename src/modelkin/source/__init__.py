@@ -1,0 +1,41 @@
+"""Where bytes come from: references, sources, ranges, the store and the ledger. Knows no tensors."""
+
+from modelkin.source._budget import ByteBudget
+from modelkin.source._fetcher import Fetched, Fetcher
+from modelkin.source._interface import FileInfo, Location, Source, SourceKind
+from modelkin.source._ledger import Ledger, LedgerEntry, LedgerTotals
+from modelkin.source._memory import MemorySource
+from modelkin.source._names import name_problem, shown
+from modelkin.source._open import open_source, open_store
+from modelkin.source._plan import BytePlan
+from modelkin.source._ranges import ByteRange, merged, split, subtracted, total_length
+from modelkin.source._ref import ModelRef
+from modelkin.source._store import RangeStore, StoreInfo, StoreKey
+
+__all__ = [
+    "ByteBudget",
+    "BytePlan",
+    "ByteRange",
+    "Fetched",
+    "Fetcher",
+    "FileInfo",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerTotals",
+    "Location",
+    "MemorySource",
+    "ModelRef",
+    "RangeStore",
+    "Source",
+    "SourceKind",
+    "StoreInfo",
+    "StoreKey",
+    "merged",
+    "name_problem",
+    "open_source",
+    "open_store",
+    "shown",
+    "split",
+    "subtracted",
+    "total_length",
+]

@@ -1,0 +1,344 @@
+"""Wanted ranges in, bytes out: store, plan, budget, concurrent reading, ledger."""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from modelkin._config import MIB, FetchOptions
+from modelkin._progress import Progress, Silent
+from modelkin.errors import NotFound, WrongBytes
+
+from ._interface import FileInfo, Source
+from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin
+from ._plan import FREE_WASTE, BytePlan, plan_requests
+from ._ranges import ByteRange, merged, subtracted, total_length
+from ._store import RangeStore, StoreKey
+
+READ_AHEAD = 64 * MIB
+"""Most bytes in flight or waiting while a whole model is streamed."""
+LOCAL_THREADS = 2
+"""Disks gain nothing from more readers, and each holds a piece in memory."""
+
+_Piece = tuple[ByteRange, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Bytes in memory, addressed as in their file."""
+
+    _pieces: Mapping[str, list[_Piece]] = field(repr=False)
+
+    def view(self, file: str, wanted: ByteRange) -> memoryview:
+        """Return exactly the wanted bytes, which must have been asked for; without a copy where possible."""
+        pieces = self._pieces.get(file, [])
+        first = bisect.bisect_right(pieces, wanted.start, key=lambda piece: piece[0].start) - 1
+        parts: list[memoryview] = []
+        position = wanted.start
+        for extent, data in pieces[max(first, 0) :]:
+            if position >= wanted.stop or extent.start > position:
+                break
+            stop = min(extent.stop, wanted.stop)
+            parts.append(data[position - extent.start : stop - extent.start])
+            position = stop
+        if position < wanted.stop:
+            raise KeyError(f"bytes {wanted} of {file} were not fetched")
+        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+class Fetcher:
+    """Reads ranges of one model's files, each byte once where it can."""
+
+    def __init__(
+        self,
+        source: Source,
+        options: FetchOptions,
+        *,
+        store: RangeStore | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.source = source
+        self.ledger = Ledger()
+        self._options = options
+        self._store = store if source.remote else None
+        self._progress = progress or Silent()
+        self._threads = options.connections if source.remote else LOCAL_THREADS
+        self._heads: dict[str, _Piece] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- asking ----------------------------------------------------------------------------------------
+
+    def plan(self, wanted: Mapping[str, Sequence[ByteRange]]) -> BytePlan:
+        """Say what `fetch` would request, and request nothing."""
+        needed = self._needed(wanted)
+        missing = {file: subtracted(ranges, self._held(file)) for file, ranges in needed.items()}
+        n_needed = sum(map(total_length, needed.values()))
+        return BytePlan(
+            requests=self._requests(missing),
+            bytes_needed=n_needed,
+            bytes_stored=n_needed - sum(map(total_length, missing.values())),
+        )
+
+    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]], *, task: str = "reading") -> Fetched:
+        """Read all wanted ranges in one planned, concurrent pass."""
+        began = time.monotonic()
+        needed = self._needed(wanted)
+        pieces = {file: self._had(file, ranges) for file, ranges in needed.items()}
+        missing = {
+            file: subtracted(ranges, (extent for extent, _ in pieces[file]))
+            for file, ranges in needed.items()
+        }
+        requests = self._requests(missing)
+        total = sum(item.length for _, item in requests)
+        self.source.budget.check(total, where=self.source.location.ref)
+        if requests:
+            self._progress.start(task, total)
+        for (file, item), data in zip(requests, self._read_all(requests), strict=True):
+            pieces[file].append((item, memoryview(data)))
+        for items in pieces.values():
+            items.sort(key=lambda piece: piece[0])
+        self.ledger.asked((item for ranges in needed.values() for item in ranges), time.monotonic() - began)
+        return Fetched({file: _without_overlap(items) for file, items in pieces.items()})
+
+    def stream(
+        self, wanted: Iterable[tuple[str, ByteRange]], *, task: str = "reading"
+    ) -> Iterator[memoryview]:
+        """Yield the wanted ranges one by one, in order, in bounded memory.
+
+        Neighbours are read together and the next ones are read ahead. Nothing is kept in the store: a pass
+        over a whole model would only drive everything else out of it.
+        """
+        self._adopt_heads()
+        batches = deque[tuple[_Batch, Future[list[_Piece]]]]()
+        in_flight = 0
+        self._progress.start(task, None)
+        try:
+            for batch in _batches(wanted, self._options):
+                while batches and in_flight + batch.extent.length > READ_AHEAD:
+                    done, future = batches.popleft()
+                    in_flight -= done.extent.length
+                    yield from self._unpacked(done, future)
+                batches.append((batch, self._executor().submit(self._read_batch, batch)))
+                in_flight += batch.extent.length
+            while batches:
+                yield from self._unpacked(*batches.popleft())
+        finally:
+            for _, future in batches:
+                future.cancel()
+
+    def read_file(self, name: str, *, limit: int) -> bytes | None:
+        """Return a whole small file, or None when there is none; refuse one longer than `limit`."""
+        info = self.source.find(name)
+        if info is None or info.size > limit:
+            return None
+        if info.size == 0:
+            return b""
+        whole = ByteRange(0, info.size)
+        return bytes(self.fetch({name: [whole]}, task=f"reading {name}").view(name, whole))
+
+    def totals(self) -> LedgerTotals:
+        """Sum up what was read until now."""
+        self._adopt_heads()
+        return self.ledger.totals(requests=self.source.n_requests)
+
+    def close(self) -> None:
+        """Close the source, which ends what is being read, and wait for the threads. Safe to call twice."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            self._closed = True
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.source.close()
+        if pool is not None:
+            pool.shutdown(wait=True)
+
+    # -- what is had already ---------------------------------------------------------------------------
+
+    def _needed(self, wanted: Mapping[str, Sequence[ByteRange]]) -> dict[str, list[ByteRange]]:
+        needed = {file: merged(ranges) for file, ranges in wanted.items()}
+        for file, ranges in needed.items():
+            size = self._file(file).size
+            if ranges and ranges[-1].stop > size:
+                raise WrongBytes(file, f"bytes {ranges[-1]} were asked for, the file has {size} bytes")
+        self._adopt_heads()
+        return needed
+
+    def _held(self, file: str) -> list[ByteRange]:
+        """Return the ranges that need no request."""
+        held = [self._heads[file][0]] if file in self._heads else []
+        info = self._file(file)
+        if (store := self._store_for(info)) is not None:
+            held += store.extents(self._key(info))
+        return held
+
+    def _had(self, file: str, ranges: list[ByteRange]) -> list[_Piece]:
+        """Return the pieces that need no request."""
+        pieces = [self._heads[file]] if file in self._heads else []
+        return pieces + list(self._from_store(file, subtracted(ranges, (extent for extent, _ in pieces))))
+
+    def _from_store(self, file: str, ranges: list[ByteRange]) -> Iterator[_Piece]:
+        info = self._file(file)
+        store = self._store_for(info)
+        if store is None or not ranges:
+            return
+        for extent, digest, data in store.load(self._key(info), ranges):
+            self._note(info, extent, digest, "store")
+            yield extent, memoryview(data)
+
+    def _adopt_heads(self) -> None:
+        """Take over what the source had to read to find its files, as if it had been asked for."""
+        for info, data in self.source.take_heads():
+            item = ByteRange(0, len(data))
+            if item.length:
+                self._take(info, item, data, "network")
+                self._heads[info.name] = (item, memoryview(data))
+
+    def _store_for(self, info: FileInfo) -> RangeStore | None:
+        """Return the store, unless nothing could tell this file from its next version."""
+        nameless = info.etag is None and self.source.location.revision is None
+        return None if nameless else self._store
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _requests(self, missing: Mapping[str, list[ByteRange]]) -> tuple[tuple[str, ByteRange], ...]:
+        return plan_requests(
+            missing,
+            max_gap=self._options.max_gap,
+            max_waste=self._options.max_waste,
+            piece_bytes=self._options.piece_bytes,
+            connections=self._threads,
+        )
+
+    def _read_all(self, requests: Sequence[tuple[str, ByteRange]]) -> Iterator[bytes]:
+        if len(requests) < 2:
+            yield from (self._read(file, item) for file, item in requests)
+            return
+        futures = [self._executor().submit(self._read, file, item) for file, item in requests]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _read(self, file: str, item: ByteRange, *, keep: bool = True) -> bytes:
+        info = self._file(file)
+        data = self.source.read_range(info, item)
+        self._take(info, item, data, "disk" if self.source.is_on_disk(info) else "network", keep=keep)
+        self._progress.advance(item.length)
+        return data
+
+    def _take(
+        self, info: FileInfo, item: ByteRange, data: bytes, origin: Origin, *, keep: bool = True
+    ) -> None:
+        """Enter bytes that came in the ledger, and keep them unless they are on this machine anyway."""
+        digest = hashlib.sha256(data).hexdigest()
+        store = self._store_for(info)
+        if keep and store is not None and origin == "network":
+            store.save(self._key(info), item, data, digest=digest)
+        self._note(info, item, digest, origin)
+
+    def _read_batch(self, batch: _Batch) -> list[_Piece]:
+        pieces = self._had(batch.file, [batch.extent])
+        for hole in subtracted([batch.extent], (extent for extent, _ in pieces)):
+            pieces.append((hole, memoryview(self._read(batch.file, hole, keep=False))))
+        return _without_overlap(sorted(pieces, key=lambda piece: piece[0]))
+
+    def _unpacked(self, batch: _Batch, future: Future[list[_Piece]]) -> Iterator[memoryview]:
+        began = time.monotonic()
+        fetched = Fetched({batch.file: future.result()})
+        self.ledger.asked(batch.ranges, time.monotonic() - began)
+        for item in batch.ranges:
+            yield fetched.view(batch.file, item)
+
+    def _note(self, info: FileInfo, item: ByteRange, digest: str, origin: Origin) -> None:
+        self.ledger.add(
+            LedgerEntry(
+                file=info.name, start=item.start, stop=item.stop, etag=info.etag, sha256=digest, origin=origin
+            )
+        )
+
+    def _file(self, name: str) -> FileInfo:
+        info = self.source.find(name)
+        if info is None:
+            raise NotFound(f"{self.source.location.ref}/{name}", "no such file in this model")
+        return info
+
+    def _key(self, info: FileInfo) -> StoreKey:
+        location = self.source.location
+        return StoreKey(origin=location.origin, revision=location.revision, file=info.name, etag=info.etag)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise ValueError("this fetcher is closed")
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="modelkin-read")
+            return self._pool
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Neighbouring wanted ranges of one file, read as one."""
+
+    file: str
+    ranges: list[ByteRange]
+    extent: ByteRange
+    waste: int = 0
+
+    def takes(self, file: str, item: ByteRange, options: FetchOptions) -> bool:
+        """Add a range if it is near enough to be read with this batch."""
+        gap = item.start - self.extent.stop
+        length = item.stop - self.extent.start
+        affordable = self.waste + gap <= max(options.max_waste * length, FREE_WASTE)
+        near = 0 <= gap <= options.max_gap and affordable
+        if file != self.file or not near or length > options.piece_bytes:
+            return False
+        self.ranges.append(item)
+        self.extent = ByteRange(self.extent.start, item.stop)
+        self.waste += gap
+        return True
+
+
+def _batches(wanted: Iterable[tuple[str, ByteRange]], options: FetchOptions) -> Iterator[_Batch]:
+    batch: _Batch | None = None
+    for file, item in wanted:
+        if item.length > options.piece_bytes:
+            raise ValueError(f"a streamed range is at most {options.piece_bytes} bytes, got {item.length}")
+        if batch is not None and batch.takes(file, item, options):
+            continue
+        if batch is not None:
+            yield batch
+        batch = _Batch(file, [item], item)
+    if batch is not None:
+        yield batch
+
+
+def _without_overlap(pieces: list[_Piece]) -> list[_Piece]:
+    """Cut sorted pieces so that each byte stands in one of them: the store may hold overlapping ranges."""
+    result: list[_Piece] = []
+    position = 0
+    for extent, data in pieces:
+        start = max(extent.start, position)
+        if start < extent.stop:
+            result.append((ByteRange(start, extent.stop), data[start - extent.start :]))
+            position = extent.stop
+    return result

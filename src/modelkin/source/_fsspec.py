@@ -1,0 +1,198 @@
+"""Object stores and whatever else fsspec can open: s3, gs, az … (extra ``modelkin[cloud]``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, final
+
+from modelkin._config import FetchOptions
+from modelkin.errors import (
+    AccessDenied,
+    BadReference,
+    ListingError,
+    MissingExtra,
+    NetworkError,
+    NotFound,
+    SourceError,
+    UsageError,
+    WrongBytes,
+)
+
+from ._budget import ByteBudget
+from ._http import reason
+from ._interface import FileInfo, Location, Source
+from ._local import MAX_DEPTH, MAX_FILES
+from ._names import name_problem, shown
+from ._offline import is_offline, not_stored
+from ._ranges import ByteRange
+from ._ref import without_secrets
+from ._retry import Retry, Transient
+
+_T = TypeVar("_T")
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError", "RefreshError")
+_MOST_ATTEMPTS = 2
+"""The stores' own clients try again by themselves, several times."""
+
+
+@final
+class FsspecSource(Source):
+    """Files below a prefix, or one file, in a store that fsspec opens. Credentials are that store's own.
+
+    A prefix is listed once. Beside a single file nothing is listed (a bucket may hold millions): its
+    neighbours are looked for by name. fsspec reads without a condition on the etag, so that a file that is
+    replaced by one of at least the same size between listing and reading goes unnoticed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        options: FetchOptions,
+        *,
+        ref: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        budget: ByteBudget | None = None,
+    ) -> None:
+        self.budget = budget or ByteBudget(options.byte_budget)
+        self._ref = ref or without_secrets(url)
+        self._offline = is_offline(options)
+        self._retry = Retry(attempts=min(options.retries + 1, _MOST_ATTEMPTS), max_wait=options.max_wait)
+        self._requests = 0
+        self._found: dict[str, FileInfo | None] = {}
+        self._listed = False
+        self._lock = threading.RLock()
+        try:
+            import fsspec
+
+            self._system, path = fsspec.core.url_to_fs(
+                url, skip_instance_cache=True, use_listings_cache=False, **(storage_options or {})
+            )
+        except ImportError as error:
+            raise MissingExtra(
+                self._ref, f"{error}", hint="Install it with `pip install modelkin[cloud]`."
+            ) from error
+        except (TypeError, ValueError) as error:
+            raise BadReference(self._ref, f"fsspec cannot open this: {reason(error)}") from None
+        self._root = str(path).rstrip("/")
+        self._single: str | None = None
+
+    def __repr__(self) -> str:
+        return f"FsspecSource({self._ref!r})"
+
+    @property
+    def location(self) -> Location:
+        """The URL without credentials."""
+        return Location(kind="fsspec", ref=self._ref, origin=self._ref)
+
+    @property
+    def n_requests(self) -> int:
+        """Calls made to the store; each may be several requests."""
+        return self._requests
+
+    def files(self) -> dict[str, FileInfo]:
+        """List the prefix, once; of a single file, what was found beside it until now."""
+        with self._lock:
+            if not self._listed:
+                self._found = self._call(self._ref, self._list)
+                self._listed = True
+            return {name: info for name, info in sorted(self._found.items()) if info is not None}
+
+    def find(self, name: str) -> FileInfo | None:
+        """Return one file of the listing, or look for it beside a single file."""
+        with self._lock:
+            self.files()
+            if self._single is not None and name not in self._found:
+                self._found[name] = None if name_problem(name) else self._look_for(name)
+            return self._found.get(name)
+
+    def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        where = f"{self._ref}/{file.name}"
+        path = f"{self._root}/{file.name}"
+
+        def read() -> bytes:
+            self.budget.reserve(wanted.length, where=where)
+            data = b""
+            try:
+                data = bytes(self._system.cat_file(path, start=wanted.start, end=wanted.stop))
+            finally:
+                self.budget.refund(max(0, wanted.length - len(data)))
+            if len(data) != wanted.length:
+                problem = f"expected {wanted.length} bytes, the store sent {len(data)}"
+                raise Transient(WrongBytes(where, problem))
+            return data
+
+        return self._call(where, read)
+
+    def _list(self) -> dict[str, FileInfo | None]:
+        if self._system.isfile(self._root):
+            self._root, _, self._single = self._root.rpartition("/")
+            return {self._single: self._info(self._single)}
+        entries = self._system.find(self._root, maxdepth=MAX_DEPTH, withdirs=False, detail=True)
+        if not entries:
+            raise NotFound(self._ref, "nothing is there")
+        if len(entries) > MAX_FILES:
+            raise ListingError(
+                self._ref, f"there are more than {MAX_FILES:,} files", hint="Give the prefix of one model."
+            )
+        files: dict[str, FileInfo | None] = {}
+        for path, entry in sorted(entries.items()):
+            name = str(path).removeprefix(f"{self._root}/")
+            files[name] = self._parsed(name, entry)
+        return files
+
+    def _look_for(self, name: str) -> FileInfo | None:
+        try:
+            return self._call(f"{self._ref}/{name}", lambda: self._info(name))
+        except NotFound:
+            return None
+
+    def _info(self, name: str) -> FileInfo | None:
+        entry = self._system.info(f"{self._root}/{name}")
+        return self._parsed(name, entry) if entry.get("type") == "file" else None
+
+    def _parsed(self, name: str, entry: Mapping[str, Any]) -> FileInfo:
+        size = entry.get("size")
+        if name_problem(name) or not isinstance(size, int) or size < 0:
+            raise ListingError(self._ref, f"the store lists {shown(name)} with size {str(size)[:20]}")
+        return FileInfo(name=name, size=size, etag=_etag(entry))
+
+    def _call(self, where: str, action: Callable[[], _T]) -> _T:
+        if self._offline:
+            raise not_stored(where)
+
+        def attempt(_: int) -> _T:
+            with self._lock:
+                self._requests += 1
+            try:
+                return action()
+            except (Transient, SourceError, ListingError, UsageError):
+                raise
+            except FileNotFoundError:
+                raise NotFound(where, "nothing is there") from None
+            except PermissionError as error:
+                raise AccessDenied(where, f"the store refused access: {reason(error)}") from None
+            except Exception as error:
+                # Whatever a store's own client raises: there are dozens, and they share no base class.
+                raise _translated(error, where) from None
+
+        return self._retry.run(attempt, host=self._ref)
+
+
+def _translated(error: Exception, where: str) -> SourceError | Transient:
+    if type(error).__name__ in _NO_CREDENTIALS:
+        return AccessDenied(
+            where,
+            f"the store needs credentials ({type(error).__name__})",
+            hint="Log in as for its own tools.",
+        )
+    return Transient(NetworkError(where, f"the store failed: {reason(error)}"))
+
+
+def _etag(entry: Mapping[str, Any]) -> str | None:
+    for key in ("ETag", "etag", "md5Hash", "md5", "sha256"):
+        if entry.get(key):
+            return f"{entry[key]}".strip('"')[:200]
+    for key in ("LastModified", "last_modified", "mtime", "created"):
+        if entry.get(key):
+            return f"modified {entry[key]}"[:200]
+    return None

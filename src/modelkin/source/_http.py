@@ -1,0 +1,341 @@
+"""One range client: the only place that touches the network for bytes.
+
+It sends single ranged GETs over kept connections, checks that the answer is exactly what was asked for, and
+tries again when the failure may pass. It does not follow redirects and knows no tokens of its own: that is
+`_remote.py`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from modelkin._config import KIB, FetchOptions
+from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
+
+from ._budget import ByteBudget
+from ._connections import Connections
+from ._exchange import Exchange
+from ._ranges import ByteRange
+from ._ref import without_secrets
+from ._retry import Retry, Transient, asked_wait
+
+_BUFFER = 256 * KIB
+_SHORT_REST = 16 * KIB
+_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+_NO_CONNECTION = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
+
+_Response = urllib3.BaseHTTPResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer that was checked. `body` is empty unless bytes were delivered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    total: int | None = None
+    """Size of the whole file, where the server said it."""
+
+    @property
+    def delivered(self) -> bool:
+        """Whether this reply carries the wanted bytes."""
+        return self.status in (200, 206)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went over the line."""
+
+    requests: int = 0
+    retries: int = 0
+    bytes_received: int = 0
+    """Bytes of bodies, those of failed attempts included."""
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The bytes of one attempt: what the budget was charged for, and what came."""
+
+    charged: int
+    received: int = 0
+
+
+_Judge = Callable[[_Response, _Meter], Reply]
+
+
+class RangeClient:
+    """Sends ranged GETs. Shared by all threads and all files of one model."""
+
+    def __init__(self, options: FetchOptions, budget: ByteBudget, *, retry: Retry | None = None) -> None:
+        self.budget = budget
+        self.traffic = Traffic()
+        self._stopped = threading.Event()
+        self.retry = retry or Retry(
+            attempts=options.retries + 1, max_wait=options.max_wait, sleep=self._stopped.wait
+        )
+        self._options = options
+        self._connections = Connections(options)
+        self._reading: set[_Response] = set()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close every connection; whoever still reads or waits gets an error. Safe to call twice."""
+        self._stopped.set()
+        with self._lock:
+            reading = list(self._reading)
+        for response in reading:
+            # Not every version of urllib3 can; there the read ends by itself, with its time limit.
+            with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):
+                response.shutdown()
+        self._connections.close()
+
+    def get(
+        self, url: str, wanted: ByteRange, *, headers: Mapping[str, str], may_end_early: bool = False
+    ) -> Reply:
+        """Ask for one range.
+
+        Parameters
+        ----------
+        url, headers
+            Sent as they are, plus ``Range``.
+        wanted
+            The bytes to get, at least one. The budget is charged before anything is sent, again for each
+            retry; what did not come is given back.
+        may_end_early
+            Accept fewer bytes when the file ends first (its size is not known yet).
+
+        Returns
+        -------
+        Reply
+            With the bytes; or without, for a redirect and for a refusal that trying again cannot change
+            (404, 403 …): what those mean is the caller's to say.
+        """
+        exchange = Exchange(without_secrets(url), wanted, may_end_early)
+        ranged = {**headers, "Range": f"bytes={wanted.start}-{wanted.stop - 1}"}
+        return self._send(
+            url,
+            ranged,
+            lambda response, meter: self._judge(exchange, response, meter),
+            charge=wanted.length,
+        )
+
+    def get_document(self, url: str, *, headers: Mapping[str, str], limit: int) -> Reply:
+        """Ask for a whole short document, such as a listing, and read at most `limit` bytes of it.
+
+        The budget is for the bytes of a model's files: it is not charged here.
+        """
+        where = without_secrets(url)
+        return self._send(
+            url, headers, lambda response, meter: self._document(where, response, limit, meter), charge=0
+        )
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    def _send(self, url: str, headers: Mapping[str, str], judge: _Judge, *, charge: int) -> Reply:
+        where = without_secrets(url)
+        # A compressed body has other bytes at other places; no range of it is of use.
+        sent = {**headers, "Accept-Encoding": "identity"}
+
+        def attempt(number: int) -> Reply:
+            self._raise_if_stopped(where)
+            self.budget.reserve(charge, where=where)
+            meter = _Meter(charge)
+            try:
+                return self._attempt(url, sent, judge, meter, retry=number > 0)
+            finally:
+                self.budget.refund(max(0, meter.charged - meter.received))
+                with self._lock:
+                    self.traffic.bytes_received += meter.received
+
+        return self.retry.run(attempt, host=urlsplit(url).netloc)
+
+    def _attempt(
+        self, url: str, headers: Mapping[str, str], judge: _Judge, meter: _Meter, *, retry: bool
+    ) -> Reply:
+        where = without_secrets(url)
+        with self._lock:
+            self.traffic.requests += 1
+            self.traffic.retries += retry
+        try:
+            response = self._connections.get(url, headers)
+        except HTTPError as error:
+            raise _failed(error, where) from _presentable(error)
+        except ValueError as error:
+            # No text: http.client quotes the headers it does not like, and one of them is the token.
+            raise NetworkError(where, f"the request cannot be sent ({type(error).__name__})") from None
+        except OSError as error:
+            raise Transient(NetworkError(where, f"the connection failed: {reason(error)}")) from error
+        with self._lock:
+            self._reading.add(response)
+        judged = False
+        try:
+            reply = judge(response, meter)
+            judged = True
+            self._raise_if_stopped(where)
+            return reply
+        except HTTPError as error:
+            self._raise_if_stopped(where)
+            raise _failed(error, where) from _presentable(error)
+        except OSError as error:
+            self._raise_if_stopped(where)
+            raise Transient(NetworkError(where, f"the connection broke: {reason(error)}")) from error
+        finally:
+            with self._lock:
+                self._reading.discard(response)
+            # What is left of a body that was not as expected is nobody's business; a refusal is short.
+            if (not judged and response.status in (200, 206)) or not self._drained(response):
+                response.close()
+            response.release_conn()
+
+    def _drained(self, response: _Response) -> bool:
+        """Read a short rest so that the connection can be used again; a long one may be gigabytes."""
+        deadline = time.monotonic() + self._options.stall_timeout
+        left = _SHORT_REST
+        try:
+            while left > 0 and time.monotonic() < deadline:
+                piece = response.read1(left)
+                if not piece:
+                    return True
+                left -= len(piece)
+        except (HTTPError, OSError):
+            pass
+        return False
+
+    def _raise_if_stopped(self, where: str) -> None:
+        if self._stopped.is_set():
+            raise SourceError(where, "reading was stopped")
+
+    # -- judging ---------------------------------------------------------------------------------------
+
+    def _document(self, where: str, response: _Response, limit: int, meter: _Meter) -> Reply:
+        _raise_if_busy(where, response)
+        if response.status != 200:
+            return Reply(status=response.status, headers=response.headers)
+        body = self._body(where, response, limit + 1, meter, must_be_full=False)
+        if len(body) > limit:
+            raise WrongBytes(where, f"the answer is longer than {limit:,} bytes")
+        return Reply(status=200, headers=response.headers, body=body, total=len(body))
+
+    def _judge(self, exchange: Exchange, response: _Response, meter: _Meter) -> Reply:
+        status, headers, where = response.status, response.headers, exchange.where
+        _raise_if_busy(where, response)
+        if status not in (200, 206, 416):
+            return Reply(status=status, headers=headers)
+        expected = exchange.expected(status, headers)
+        if expected.skip:
+            self.budget.reserve(expected.skip, where=where)
+            meter.charged += expected.skip
+        body = self._body(where, response, expected.skip + expected.keep, meter)
+        if expected.ends_here and status == 206 and response.read1(1):
+            raise Transient(WrongBytes(where, f"expected {expected.keep} bytes, the server sends more"))
+        return Reply(
+            status=200 if status == 200 else 206,
+            headers=headers,
+            body=body[expected.skip :] if expected.skip else body,
+            total=expected.total,
+        )
+
+    def _body(
+        self, where: str, response: _Response, length: int, meter: _Meter, *, must_be_full: bool = True
+    ) -> bytes:
+        """Read `length` bytes, within the time they may take."""
+        grace = self._options.stall_timeout
+        deadline = time.monotonic() + grace + length / self._options.min_rate
+        pieces: list[bytes] = []
+        missing = length
+        while missing:
+            # read1 returns what one receive brought: a server that drips cannot hold us past the deadline.
+            piece = response.read1(min(missing, _BUFFER))
+            if not piece:
+                if not must_be_full:
+                    break
+                got = length - missing
+                raise Transient(WrongBytes(where, f"expected {length} bytes, the line ended after {got}"))
+            pieces.append(piece)
+            missing -= len(piece)
+            meter.received += len(piece)
+            if missing and time.monotonic() > deadline:
+                raise Transient(
+                    SourceTimeout(
+                        where,
+                        f"{length - missing} of {length} bytes came in {grace:.0f} s and more: too slow",
+                        hint="Try again later, or allow more time.",
+                    )
+                )
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _raise_if_busy(where: str, response: _Response) -> None:
+    if response.status in _BUSY:
+        kind = RateLimited if response.status == 429 else NetworkError
+        problem = kind(where, f"the server answered {response.status}")
+        raise Transient(problem, wait=asked_wait(response.headers))
+
+
+# -- other people's exceptions -------------------------------------------------------------------------
+
+
+def translated(error: HTTPError, where: str) -> SourceError:
+    """Put an exception of the HTTP library in our words."""
+    if isinstance(error, _NO_CONNECTION):  # first: for urllib3 some of these are timeouts as well
+        return NetworkError(
+            where, f"no connection: {reason(error)}", hint="Check the address and the network."
+        )
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
+        kind = "no connection in time" if connecting else "the server sent nothing in time"
+        return SourceTimeout(where, kind, hint="Check the network, or try again later.")
+    if isinstance(error, urllib3.exceptions.LocationValueError):
+        return NetworkError(where, f"the address cannot be used ({type(error).__name__})")
+    if isinstance(error, urllib3.exceptions.ProxyError):
+        return NetworkError(
+            where, f"the proxy refused: {reason(error)}", hint="Check HTTPS_PROXY and NO_PROXY."
+        )
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return NetworkError(
+            where,
+            f"the secure connection failed: {reason(error)}",
+            hint="Behind a company's proxy, name its certificates in SSL_CERT_FILE.",
+        )
+    return NetworkError(where, f"the connection broke: {reason(error)}")
+
+
+def _failed(error: HTTPError, where: str) -> SourceError | Transient:
+    problem = translated(error, where)
+    return Transient(problem) if _may_pass(error) else problem
+
+
+def _may_pass(error: HTTPError) -> bool:
+    """Say whether trying again can help: an address or a certificate does not mend itself."""
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args)
+    return not isinstance(error, urllib3.exceptions.LocationValueError)
+
+
+def _presentable(error: HTTPError) -> HTTPError | None:
+    """Return what may stand in a traceback: an exception about a URL quotes it, signature and all."""
+    quotes = (urllib3.exceptions.LocationValueError, urllib3.exceptions.MaxRetryError)
+    return None if isinstance(error, quotes) else error
+
+
+def reason(error: BaseException) -> str:
+    """Name an exception without its text's addresses of memory and URLs."""
+    text = re.sub(r"<[^>]*>:? ?|\b[a-z0-9+.-]+://\S+|\S*\?\S*|\S*=\S*", "", str(error)).strip()
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return f"{type(error).__name__} {printable[:160]}".strip()
+
+
+def is_redirect(status: int) -> bool:
+    """Say whether a status asks to go elsewhere."""
+    return status in (301, 302, 303, 307, 308)

@@ -1,0 +1,283 @@
+"""The Hugging Face Hub, by `huggingface_hub`'s own rules for endpoint, token, cache and offline mode.
+
+One request lists a repository at a revision and pins its commit; each file then costs one request to the
+Hub, which answers with a signed address at its storage, and all ranges are read from there.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import final
+from urllib.parse import quote
+
+from modelkin._config import MIB, FetchOptions
+from modelkin._version import __version__
+from modelkin.errors import (
+    AccessDenied,
+    ChangedWhileReading,
+    ListingError,
+    NetworkError,
+    NotFound,
+    SourceError,
+    WrongBytes,
+)
+
+from ._budget import ByteBudget
+from ._http import RangeClient, Reply, is_redirect
+from ._interface import FileInfo, Location, Source
+from ._listing import Listing, is_commit, load_listing, parse_listing
+from ._local import LocalSource
+from ._names import shown
+from ._offline import is_offline, not_stored
+from ._ranges import ByteRange
+from ._ref import without_secrets
+from ._remote import RemoteFile, plain_etag
+from ._store import RangeStore
+
+MAX_LISTING = 64 * MIB
+"""A listing holds about 300 bytes a file; repositories have at most some ten thousands."""
+_HINT_LOGIN = "Log in with `hf auth login` or set HF_TOKEN, and ask for access on the model's page."
+
+
+@final
+class HubSource(Source):
+    """One repository at one commit."""
+
+    def __init__(
+        self,
+        repo_id: str,
+        revision: str | None,
+        options: FetchOptions,
+        *,
+        ref: str | None = None,
+        store: RangeStore | None = None,
+        budget: ByteBudget | None = None,
+    ) -> None:
+        from huggingface_hub import constants
+
+        self.budget = budget or ByteBudget(options.byte_budget)
+        self._repo_id = repo_id
+        self._revision = revision or "main"
+        self._ref = ref or repo_id
+        self._endpoint = (options.endpoint or constants.ENDPOINT).rstrip("/")
+        self._address = without_secrets(self._endpoint)
+        self._offline = is_offline(options)
+        self._store = store
+        self._client = RangeClient(options, self.budget)
+        self._headers = _headers(options.token, self._ref)
+        self._listing: Listing | None = None
+        self._remote: dict[str, RemoteFile] = {}
+        self._downloaded: dict[str, LocalSource | None] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"HubSource({self._ref!r})"
+
+    @property
+    def location(self) -> Location:
+        """The repository with its commit."""
+        return Location(
+            kind="hub",
+            ref=self._ref,
+            origin=f"{self._address}/{self._repo_id}",
+            revision=self._listed().commit,
+        )
+
+    @property
+    def n_requests(self) -> int:
+        """Requests sent, to the Hub and to its storage."""
+        return self._client.traffic.requests
+
+    def files(self) -> dict[str, FileInfo]:
+        """Return the repository's listing."""
+        return dict(self._listed().files)
+
+    def find(self, name: str) -> FileInfo | None:
+        """Return one file of the listing."""
+        return self._listed().files.get(name)
+
+    def is_on_disk(self, file: FileInfo) -> bool:
+        """Say whether the Hub's own cache on this machine holds the whole file."""
+        return self._in_hub_cache(file) is not None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    # -- listing ---------------------------------------------------------------------------------------
+
+    def _listed(self) -> Listing:
+        if self._listing is None:
+            with self._lock:
+                if self._listing is None:
+                    self._listing = self._list_offline() if self._offline else self._list_online()
+        return self._listing
+
+    def _list_online(self) -> Listing:
+        if is_commit(self._revision) and (stored := self._stored_listing(self._revision)):
+            return stored  # a commit never changes: there is nothing to ask
+        reply = self._ask_for_listing()
+        if reply.status != 200:
+            raise self._refusal(reply, self._ref)
+        listing = load_listing(reply.body, revision=self._revision, where=self._ref)
+        if self._store is not None:
+            self._store.write_record(
+                "listing", self._address, self._repo_id, listing.commit, value=listing.to_record()
+            )
+            self._store.write_record(
+                "revision", self._address, self._repo_id, self._revision, value={"commit": listing.commit}
+            )
+        return listing
+
+    def _ask_for_listing(self) -> Reply:
+        revision = quote(self._revision, safe="")
+        url = f"{self._endpoint}/api/models/{self._repo_id}/revision/{revision}?blobs=true"
+        for _ in range(3):
+            try:
+                reply = self._client.get_document(url, headers=self._headers, limit=MAX_LISTING)
+            except WrongBytes as error:
+                raise ListingError(self._ref, f"the Hub's listing makes no sense: {error.problem}") from error
+            moved = self._moved(reply)
+            if moved is None:
+                break
+            url = moved
+        return reply
+
+    def _moved(self, reply: Reply) -> str | None:
+        """Return the new address of a renamed repository: followed only inside the Hub itself."""
+        location = reply.headers.get("Location", "")
+        if not is_redirect(reply.status) or not location:
+            return None
+        if location.startswith("/") and not location.startswith("//"):
+            return self._endpoint + location
+        return location if location.startswith(f"{self._endpoint}/") else None
+
+    def _list_offline(self) -> Listing:
+        """List what an earlier run of ours saw, else what `huggingface_hub` itself downloaded."""
+        commit: object = self._revision
+        if not is_commit(self._revision) and self._store is not None:
+            found = self._store.read_record("revision", self._address, self._repo_id, self._revision)
+            commit = found.get("commit") if found else None
+        if isinstance(commit, str) and (stored := self._stored_listing(commit)):
+            return stored
+        folder = self._downloaded_snapshot()
+        return self._stored_listing(folder.name) or Listing(folder.name, LocalSource(folder).files())
+
+    def _stored_listing(self, commit: str) -> Listing | None:
+        if self._store is None:
+            return None
+        record = self._store.read_record("listing", self._address, self._repo_id, commit)
+        try:
+            return None if record is None else parse_listing(record, revision=commit, where=self._ref)
+        except ListingError:
+            return None  # damaged
+
+    def _downloaded_snapshot(self) -> Path:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        try:
+            return Path(snapshot_download(self._repo_id, revision=self._revision, local_files_only=True))
+        except LocalEntryNotFoundError as error:
+            raise not_stored(self._ref, what="nothing of this model is") from error
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        """Return the wanted bytes, from the Hub's cache on this machine where it has the file."""
+        downloaded = self._in_hub_cache(file)
+        if downloaded is not None:
+            return downloaded.read_range(next(iter(downloaded.files().values())), wanted)
+        if self._offline:
+            raise not_stored(f"{self._ref}/{file.name}")
+        return self._remote_file(file).read(wanted).body
+
+    def _in_hub_cache(self, file: FileInfo) -> LocalSource | None:
+        """Return the file as `huggingface_hub` cached it, if it did and the size is right."""
+        from huggingface_hub import try_to_load_from_cache
+
+        with self._lock:
+            if file.name not in self._downloaded:
+                path = try_to_load_from_cache(self._repo_id, file.name, revision=self._listed().commit)
+                self._downloaded[file.name] = None
+                if isinstance(path, str):
+                    source = LocalSource(Path(path), budget=self.budget, alone=True)
+                    if [found.size for found in source.files().values()] == [file.size]:
+                        self._downloaded[file.name] = source
+            return self._downloaded[file.name]
+
+    def _remote_file(self, file: FileInfo) -> RemoteFile:
+        with self._lock:
+            if file.name not in self._remote:
+                # Not `hf_hub_url`: it forgets the endpoint it is given when its own has been changed, and
+                # the token would go to another host.
+                place = f"{self._repo_id}/resolve/{self._listed().commit}/{quote(file.name)}"
+                url = f"{self._endpoint}/{place}"
+                self._remote[file.name] = RemoteFile(
+                    url,
+                    self._client,
+                    headers=self._headers,
+                    size=file.size,
+                    refusal=self._refusal,
+                    check_redirect=lambda reply: _check_same(file, reply),
+                )
+            return self._remote[file.name]
+
+    def _refusal(self, reply: Reply, where: str) -> SourceError:
+        """Put the Hub's refusal in words; it says what it means in ``X-Error-Code``."""
+        code = reply.headers.get("X-Error-Code", "")
+        status = reply.status
+        if code == "GatedRepo":
+            return AccessDenied(where, "this model is gated and you have no access yet", hint=_HINT_LOGIN)
+        if code == "RevisionNotFound":
+            return NotFound(where, f"the repository has no revision {self._revision!r}")
+        if code == "EntryNotFound":
+            return NotFound(where, "the repository has no such file at this commit")
+        if code == "RepoNotFound" or (status == 404 and not code):
+            return NotFound(where, "no such model, or it is private", hint=_HINT_LOGIN)
+        if status in (401, 403):
+            known = "authorization" in self._headers
+            what = "your token is not accepted here" if known else "access needs a token"
+            return AccessDenied(where, f"{what} (the Hub answered {status})", hint=_HINT_LOGIN)
+        return NetworkError(where, f"the Hub answered {status}{f' ({shown(code, 40)})' if code else ''}")
+
+
+def _headers(token: str | bool | None, where: str) -> dict[str, str]:
+    """Return who we are and the token, from wherever `huggingface_hub` finds it.
+
+    Not `huggingface_hub.utils.build_hf_headers`: to describe the caller it asks the Hub for a list of known
+    agents, a request that nobody wanted.
+    """
+    import huggingface_hub
+
+    headers = {"user-agent": f"modelkin/{__version__}; hf_hub/{huggingface_hub.__version__}"}
+    secret = _token(token, where)
+    if secret is not None:
+        if not secret.isascii() or not secret.isprintable():
+            raise AccessDenied(where, "the token has characters that no token has", hint=_HINT_LOGIN)
+        headers["authorization"] = f"Bearer {secret}"
+    return headers
+
+
+def _token(token: str | bool | None, where: str) -> str | None:
+    from huggingface_hub import constants, get_token
+
+    if isinstance(token, str):
+        return token
+    if token is False or (token is None and constants.HF_HUB_DISABLE_IMPLICIT_TOKEN):
+        return None
+    known = get_token()
+    if known is None and token is True:
+        raise AccessDenied(where, "a token was asked for, but none is known", hint=_HINT_LOGIN)
+    return known
+
+
+def _check_same(file: FileInfo, reply: Reply) -> None:
+    """Compare what the Hub says beside its redirect with the listing."""
+    etag = plain_etag(reply.headers.get("X-Linked-Etag"))
+    if etag is not None and file.sha256 is not None and etag != file.sha256:
+        raise ChangedWhileReading(file.name, f"the listing has digest {file.sha256}, the file {etag[:70]}")
+    size = reply.headers.get("X-Linked-Size")
+    if size is not None and size != str(file.size):
+        raise ChangedWhileReading(file.name, f"the listing has {file.size} bytes, the file {shown(size, 20)}")

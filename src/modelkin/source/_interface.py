@@ -1,0 +1,112 @@
+"""What a source of bytes is. It knows files, sizes and ranges; it has never heard of a tensor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self, final
+
+from modelkin.errors import WrongBytes
+
+from ._budget import ByteBudget
+from ._ranges import ByteRange
+
+SourceKind = Literal["hub", "local", "http", "fsspec", "memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInfo:
+    """One file of a model, as its source describes it before any of its bytes are read."""
+
+    name: str
+    """Path inside the model, with forward slashes."""
+    size: int
+    etag: str | None = None
+    """Whatever the source uses to tell two versions of a file apart; None where it has nothing."""
+    sha256: str | None = None
+    """Digest of the whole file, where the source publishes one. It was not computed here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a model was found: enough to name it in a report and to find it again."""
+
+    kind: SourceKind
+    ref: str
+    """The reference as the user wrote it. Never holds a token."""
+    origin: str
+    """Canonical address without credentials: ``https://host/org/name``, an absolute path, a URL."""
+    revision: str | None = None
+    """The commit that was resolved, where the source has commits."""
+
+
+class Source(ABC):
+    """A set of named files that can be read by byte range.
+
+    Implementations are thread-safe: `read_range` is called from several threads at once.
+    """
+
+    remote: bool = True
+    """Whether reading costs network: only then are ranges stored and round trips worth saving."""
+
+    budget: ByteBudget
+    """Charged by the source before it reads."""
+
+    @property
+    @abstractmethod
+    def location(self) -> Location:
+        """Where this model is, with its revision pinned."""
+
+    @abstractmethod
+    def files(self) -> dict[str, FileInfo]:
+        """Return every file known without reading one, by name, in sorted order."""
+
+    def find(self, name: str) -> FileInfo | None:
+        """Return one file, or None when there is none of that name."""
+        return self.files().get(name)
+
+    @final
+    def read_range(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        """Return exactly the wanted bytes of a file, or raise a `SourceError`.
+
+        A range outside the file is refused here, before anything is asked of anybody.
+        """
+        if wanted.stop > file.size:
+            raise WrongBytes(file.name, f"bytes {wanted} were asked for, the file has {file.size} bytes")
+        if not wanted.length:
+            return b""
+        data = self._read(file, wanted)
+        if len(data) != wanted.length:
+            raise WrongBytes(file.name, f"expected {wanted.length} bytes, got {len(data)}")
+        return data
+
+    @abstractmethod
+    def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        """Charge the budget and read a range that lies in the file and is not empty."""
+
+    def take_heads(self) -> Iterable[tuple[FileInfo, bytes]]:
+        """Hand over, once, the first bytes of files that had to be read to find the file."""
+        return ()
+
+    @property
+    def n_requests(self) -> int:
+        """Requests sent until now; 0 where nothing is sent."""
+        return 0
+
+    def is_on_disk(self, file: FileInfo) -> bool:
+        """Say whether a file of a remote model is read from this machine's disk all the same."""
+        return not self.remote
+
+    def close(self) -> None:
+        """Give back connections and handles. Safe to call twice."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,183 @@
+"""A folder or a single file on this machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import final
+
+from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
+
+from ._budget import ByteBudget
+from ._interface import FileInfo, Location, Source
+from ._names import name_problem
+from ._ranges import ByteRange
+
+MAX_FILES = 100_000
+MAX_DEPTH = 4
+"""Model repositories are flat or nearly so; a home folder given by mistake is not walked to its end."""
+DESCRIBING = (".json", ".model", ".txt")
+"""Endings of files that describe the weights beside them: config, tokenizer, index."""
+
+# A pipe put in a file's place between listing and opening must not block us.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@final
+class LocalSource(Source):
+    """Files below a folder, or one file with its neighbours.
+
+    Links are followed: the snapshots of the Hub's cache are links. Of a single file's neighbours only those
+    that describe it are shown (config, tokenizer, and the shards when the file is an index), or none when it
+    is opened `alone`. Pipes, devices and names that could not be written in a report are left out.
+    """
+
+    remote = False
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        ref: str | None = None,
+        budget: ByteBudget | None = None,
+        alone: bool = False,
+    ) -> None:
+        self._path = path
+        self._alone = alone
+        self._root = path if path.is_dir() else path.parent
+        self._ref = ref or str(path)
+        self._files: dict[str, FileInfo] | None = None
+        self.budget = budget or ByteBudget()
+
+    def __repr__(self) -> str:
+        return f"LocalSource({self._ref!r})"
+
+    @property
+    def location(self) -> Location:
+        """The absolute path."""
+        return Location(kind="local", ref=self._ref, origin=str(self._path))
+
+    def files(self) -> dict[str, FileInfo]:
+        """List the folder, once."""
+        if self._files is None:
+            with _translated(self._ref):
+                self._files = {name: info for name in sorted(self._names()) if (info := self._info(name))}
+        return dict(self._files)
+
+    def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        self.budget.reserve(wanted.length, where=file.name)
+        # Opened for each read: an index may name more shards than a process may hold open.
+        with _translated(file.name), _opened(self._root / file.name) as handle:
+            _check_unchanged(file, handle)
+            data = _read_at(handle, wanted)
+            _check_unchanged(file, handle)
+        return data
+
+    def _names(self) -> list[str]:
+        names: list[str] = []
+        for name in self._neighbours() if not self._path.is_dir() else self._below():
+            if name_problem(name) is None:
+                names.append(name)
+            if len(names) > MAX_FILES:
+                raise SourceError(
+                    self._ref,
+                    f"the folder holds more than {MAX_FILES:,} files",
+                    hint="Give the folder of one model.",
+                )
+        return names
+
+    def _neighbours(self) -> Iterator[str]:
+        if self._alone:
+            yield self._path.name
+            return
+        endings: tuple[str, ...] = DESCRIBING
+        if self._path.name.endswith(".index.json"):
+            endings += (".safetensors",)
+        with os.scandir(self._root) as entries:
+            for entry in entries:
+                if entry.name == self._path.name or entry.name.endswith(endings):
+                    yield entry.name
+
+    def _below(self) -> Iterator[str]:
+        os.scandir(self._root).close()  # os.walk would show a folder that may not be read as an empty one
+        for folder, subfolders, files in os.walk(self._root, followlinks=False):
+            relative = Path(folder).relative_to(self._root)
+            if len(relative.parts) >= MAX_DEPTH:
+                subfolders.clear()
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            yield from ((relative / name).as_posix() for name in files)
+
+    def _info(self, name: str) -> FileInfo | None:
+        try:
+            found = os.stat(self._root / name)
+        except FileNotFoundError:
+            return None  # a dangling link, or gone since the folder was listed
+        if not stat.S_ISREG(found.st_mode):
+            return None  # a pipe or a device would block or never end
+        return FileInfo(name=name, size=found.st_size, etag=_etag(found))
+
+
+def open_local(path: Path, *, ref: str | None = None, budget: ByteBudget | None = None) -> LocalSource:
+    """Open an existing path."""
+    if not path.exists():
+        raise NotFound(ref or str(path), "no such file or folder")
+    return LocalSource(path, ref=ref, budget=budget)
+
+
+def _etag(found: os.stat_result) -> str:
+    return f"{found.st_size:x}-{found.st_mtime_ns:x}"
+
+
+def _check_unchanged(file: FileInfo, handle: int) -> None:
+    now = os.fstat(handle)
+    if not stat.S_ISREG(now.st_mode) or (now.st_size, _etag(now)) != (file.size, file.etag):
+        raise ChangedWhileReading(
+            file.name, "the file was changed after it was listed", hint="Run again to read the new one."
+        )
+
+
+def _read_at(handle: int, wanted: ByteRange) -> bytes:
+    pieces: list[bytes] = []
+    position = wanted.start
+    while position < wanted.stop:
+        # One call may return less than asked for: Linux stops at 2 GiB.
+        piece = _pread(handle, wanted.stop - position, position)
+        if not piece:
+            break  # cut off meanwhile: the check that follows says so
+        pieces.append(piece)
+        position += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+if hasattr(os, "pread"):
+    _pread = os.pread
+else:  # pragma: no cover  Windows
+
+    def _pread(handle: int, length: int, position: int, /) -> bytes:
+        # The handle is this read's own, so that moving its position disturbs nobody.
+        os.lseek(handle, position, os.SEEK_SET)
+        return os.read(handle, length)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    handle = os.open(path, _FLAGS)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ChangedWhileReading(where, "the file is gone since it was listed") from error
+    except PermissionError as error:
+        raise AccessDenied(where, "this may not be read", hint="Check the owner and the mode.") from error
+    except OSError as error:
+        raise SourceError(where, f"reading failed: {error.strerror or type(error).__name__}") from error

@@ -1,0 +1,24 @@
+"""Offline mode: when it is on, and how it says no."""
+
+from __future__ import annotations
+
+from modelkin._config import FetchOptions
+from modelkin.errors import Offline
+
+
+def is_offline(options: FetchOptions) -> bool:
+    """Say whether nothing may be sent: by the options, else by `huggingface_hub`'s ``HF_HUB_OFFLINE``."""
+    if options.offline is not None:
+        return options.offline
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def not_stored(where: str, *, what: str = "these bytes are not") -> Offline:
+    """Return the error for what would have to be asked for."""
+    return Offline(
+        where,
+        f"offline mode is on and {what} stored here",
+        hint="Run once while online, or unset HF_HUB_OFFLINE.",
+    )

@@ -1,0 +1,47 @@
+"""From a reference to a source that reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modelkin._config import FetchOptions
+
+from ._budget import ByteBudget
+from ._interface import Source
+from ._local import open_local
+from ._ref import ModelRef
+from ._store import RangeStore
+
+
+def open_source(
+    ref: ModelRef, options: FetchOptions, *, store: RangeStore | None = None, budget: ByteBudget | None = None
+) -> Source:
+    """Open the place a reference names. Nothing is read yet."""
+    budget = budget or ByteBudget(options.byte_budget)
+    # Imported here: a local model needs no HTTP library, and each of these costs time at start.
+    if ref.kind == "local":
+        return open_local(Path(ref.target), ref=ref.text, budget=budget)
+    if ref.kind == "http":
+        from ._web import HttpSource
+
+        return HttpSource(ref.target, options, ref=ref.text, store=store, budget=budget)
+    if ref.kind == "fsspec":
+        from ._fsspec import FsspecSource
+
+        return FsspecSource(ref.target, options, ref=ref.text, budget=budget)
+    from ._hub import HubSource
+
+    return HubSource(ref.target, ref.revision, options, ref=ref.text, store=store, budget=budget)
+
+
+def open_store(options: FetchOptions) -> RangeStore | None:
+    """Open the local store of ranges, or None when the options say to keep nothing."""
+    if not options.use_store:
+        return None
+    folder = options.store_dir
+    if folder is None:
+        from huggingface_hub import constants
+
+        # The place the Hub's conventions give to other libraries ($HF_HOME/assets/<library>).
+        folder = Path(constants.HF_ASSETS_CACHE) / "modelkin"
+    return RangeStore(Path(folder), limit=options.store_limit)

@@ -1,0 +1,215 @@
+"""One file behind a URL: redirects, who may see the token, and whether it is still the same file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
+
+from ._http import RangeClient, Reply, is_redirect
+from ._names import shown
+from ._ranges import ByteRange
+from ._ref import without_secrets
+
+MAX_REDIRECTS = 5
+MAX_REFRESHES = 2
+"""How often one read may ask for a new signed address: once because it ran out, once more because it did so
+again while others were served."""
+_STALE = frozenset({400, 401, 403, 404, 410})
+"""What a storage server answers to a signed address that has run out."""
+
+Refusal = Callable[[Reply, str], SourceError]
+_Origin = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    url: str
+    is_home: bool
+    """Whether this is the file's own address, not one it was redirected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    wanted: ByteRange
+    may_end_early: bool
+    extra_headers: Mapping[str, str]
+
+
+def origin_of(url: str) -> _Origin:
+    """Scheme, host and port: what decides whether a token may be sent."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, (parts.hostname or "").lower(), port
+
+
+def plain_etag(value: str | None) -> str | None:
+    """Strip quotes and the weak mark from an ETag; None when there is none that could be sent back."""
+    if not value or not value.isascii() or not value.isprintable():
+        return None
+    return value.strip().removeprefix("W/").strip('"')[:200] or None
+
+
+class RemoteFile:
+    """Reads ranges of one file, resolving its redirect once and again when it runs out. Thread-safe.
+
+    Parameters
+    ----------
+    url
+        The file's own address.
+    client
+        Sends the requests.
+    headers
+        Sent to the file's own host. What is secret among them goes to no other.
+    size
+        Bytes in the file, where they are known beforehand.
+    refusal
+        Puts a refusal (404, 403 …) in words.
+    check_redirect
+        Shown the redirects of the file's own host, which may say more about the file.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client: RangeClient,
+        *,
+        headers: Mapping[str, str],
+        size: int | None = None,
+        refusal: Refusal | None = None,
+        check_redirect: Callable[[Reply], None] | None = None,
+    ) -> None:
+        self._home = _Target(url, is_home=True)
+        self._client = client
+        self._headers = dict(headers)
+        self._refusal = refusal or http_refusal
+        self._check_redirect = check_redirect
+        self._target: _Target | None = None
+        self._sizes: dict[str, int] = {} if size is None else {"size": size}
+        self._versions: dict[_Origin, str] = {}
+        self._lock = threading.Lock()
+        self.shown = without_secrets(url)
+
+    def read(
+        self,
+        wanted: ByteRange,
+        *,
+        may_end_early: bool = False,
+        extra_headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Return a reply that delivered the wanted bytes; or 304, when `extra_headers` make that possible.
+
+        The first reader asks the file's own address, the others wait until it is known whether that answers
+        or redirects: one trip to the Hub for a file, however many ranges are read.
+        """
+        question = _Question(wanted, may_end_early, extra_headers or {})
+        redirects = refreshes = 0
+        while redirects <= MAX_REDIRECTS:
+            target = self._target
+            if target is None:
+                with self._lock:
+                    if self._target is not None:
+                        continue
+                    target = self._home
+                    reply = self._get(target, question)
+                    if not is_redirect(reply.status):
+                        accepted = self._accepted(reply, target, question)
+                        self._target = target
+                        return accepted
+                    self._target = self._next(target, reply)
+                redirects += 1
+                continue
+            reply = self._get(target, question)
+            if is_redirect(reply.status):
+                redirects += 1
+                with self._lock:
+                    if self._target is target:
+                        self._target = self._next(target, reply)
+            elif not target.is_home and reply.status in _STALE and refreshes < MAX_REFRESHES:
+                refreshes += 1
+                with self._lock:
+                    if self._target is target:
+                        self._target = None
+            else:
+                return self._accepted(reply, target, question)
+        raise NetworkError(self.shown, f"more than {MAX_REDIRECTS} redirects")
+
+    def _next(self, target: _Target, reply: Reply) -> _Target:
+        """Return where a redirect leads, if we may go there."""
+        if self._check_redirect is not None and self._is_home(target.url):
+            self._check_redirect(reply)
+        location = reply.headers.get("Location")
+        if not location:
+            raise NetworkError(self.shown, f"the server answered {reply.status} without saying where to go")
+        try:
+            url = urljoin(target.url, location)
+            scheme, host, _ = origin_of(url)
+        except ValueError:
+            raise NetworkError(self.shown, "the server redirects to what is no address") from None
+        if scheme not in ("http", "https") or not host:
+            raise NetworkError(self.shown, f"the server redirects to an address of kind {shown(scheme, 20)}")
+        if scheme == "http" and urlsplit(target.url).scheme == "https":
+            raise NetworkError(self.shown, "the server redirects from https to plain http")
+        return _Target(url, is_home=False)
+
+    def _is_home(self, url: str) -> bool:
+        return origin_of(url) == origin_of(self._home.url)
+
+    def _get(self, target: _Target, question: _Question) -> Reply:
+        # The token belongs to the address it was given for: it never follows to another host.
+        headers = self._headers if self._is_home(target.url) else _without_secrets(self._headers)
+        return self._client.get(
+            target.url,
+            question.wanted,
+            headers={**headers, **question.extra_headers},
+            may_end_early=question.may_end_early,
+        )
+
+    def _accepted(self, reply: Reply, target: _Target, question: _Question) -> Reply:
+        origin = origin_of(target.url)
+        asked_before = plain_etag(question.extra_headers.get("If-None-Match"))
+        if reply.status == 304 and asked_before is not None:
+            self._versions.setdefault(origin, asked_before)
+            return reply
+        if not reply.delivered:
+            raise self._refusal(reply, self.shown)
+        version = version_of(reply)
+        if version is not None:
+            # Each host has its own etags: a storage server's is not the Hub's.
+            self._raise_if_changed(
+                "version", self._versions.setdefault(origin_of(target.url), version), version
+            )
+        if reply.total is not None:
+            self._raise_if_changed("size", self._sizes.setdefault("size", reply.total), reply.total)
+        return reply
+
+    def _raise_if_changed(self, what: str, first: object, now: object) -> None:
+        if first != now:
+            raise ChangedWhileReading(
+                self.shown,
+                f"the file had {what} {str(first)[:70]} at first and has {str(now)[:70]} now",
+                hint="Somebody replaced the file; run again to read the new one.",
+            )
+
+
+def version_of(reply: Reply) -> str | None:
+    """Return what tells two versions of a file apart: its etag, else the time of its last change."""
+    etag = plain_etag(reply.headers.get("ETag"))
+    modified = plain_etag(reply.headers.get("Last-Modified"))
+    return etag or (f"modified {modified}" if modified else None)
+
+
+def _without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
+
+
+def http_refusal(reply: Reply, where: str) -> SourceError:
+    """Say what a plain server's refusal means."""
+    if reply.status in (404, 410):
+        return NotFound(where, f"no such file (the server answered {reply.status})")
+    if reply.status in (401, 403, 407):
+        return AccessDenied(where, f"the server refused access ({reply.status})")
+    return NetworkError(where, f"the server answered {reply.status}")

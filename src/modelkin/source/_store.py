@@ -1,0 +1,370 @@
+"""The local store of fetched ranges: content-addressed, shared by processes, bounded in size.
+
+::
+
+    v1/objects/ab/<sha256>                        the bytes of one range, named by their digest
+    v1/ranges/cd/<sha256 of key>/<start>-<stop>-<sha256>     empty; says which object holds a range
+    v1/records/ef/<sha256 of key>.json            small facts, such as the listing of a commit
+    v1/tmp/                                       half-written things, which nobody reads
+
+An object is moved to its name only when it is whole, and a range is named only when its object is there, so
+a process may be killed at any point. Whatever is read is checked against its digest: damage is a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from modelkin._config import MIB
+from modelkin.errors import SourceError
+
+from ._ranges import ByteRange
+
+LOCK_PATIENCE = 60.0
+"""Seconds to wait for another process that is removing things."""
+MAX_RECORD = 64 * MIB
+_MARKER = re.compile(r"(\d{1,19})-(\d{1,19})-([0-9a-f]{64})")
+_TAG = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# Ranges of model files fetched by modelkin. Safe to delete.\n"
+)
+_ABANDONED_AFTER = 3600.0
+_KEEP_AFTER_EVICTION = 0.9
+# Other processes write too: after this share of the limit has been written here, all is counted anew.
+_COUNT_AGAIN = 1 / 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreKey:
+    """Which version of which file a range belongs to.
+
+    The place is part of the key, not only the etag: a server that claims another file's digest for its own
+    bytes must not be able to put them in that file's place.
+    """
+
+    origin: str
+    revision: str | None
+    file: str
+    etag: str | None
+
+    def digest(self) -> str:
+        """Name of this key on disk."""
+        return _digest_of([self.origin, self.revision, self.file, self.etag])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreInfo:
+    """What the store holds."""
+
+    path: Path
+    n_bytes: int
+    n_objects: int
+    n_files: int
+    limit: int
+
+
+class RangeStore:
+    """Ranges on disk. Safe with several threads and processes; never fails an analysis by being full."""
+
+    def __init__(self, root: Path, *, limit: int) -> None:
+        self.root = root
+        self.limit = limit
+        self._base = root / "v1"
+        self._size = 0
+        self._until_count = 0
+        self._writable = True
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"RangeStore({str(self.root)!r})"
+
+    # -- ranges ----------------------------------------------------------------------------------------
+
+    def extents(self, key: StoreKey) -> list[ByteRange]:
+        """Return the ranges that are held for a file, sorted."""
+        return sorted(found for found, digest in self._markers(key) if self._object(digest).exists())
+
+    def load(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str, bytes]]:
+        """Yield whole stored ranges that overlap `wanted`, with their digest, which was checked."""
+        for extent, digest in sorted(self._markers(key)):
+            if any(extent.start < item.stop and item.start < extent.stop for item in wanted):
+                data = self._load_object(digest, extent.length)
+                if data is None:
+                    _remove(self._marker(key, extent, digest))
+                else:
+                    yield extent, digest, data
+
+    def save(self, key: StoreKey, extent: ByteRange, data: bytes, *, digest: str | None = None) -> None:
+        """Keep the bytes of one range. A full or read-only disk is no error: the store stops growing."""
+        if extent.length == 0 or extent.length != len(data) or len(data) > self.limit:
+            return
+        digest = digest or hashlib.sha256(data).hexdigest()
+        target, marker = self._object(digest), self._marker(key, extent, digest)
+
+        def write() -> None:
+            if _size_of(target) != len(data):
+                self._make_room(len(data))
+                self._write(target, data)
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+
+        self._attempt(write)
+
+    # -- records ---------------------------------------------------------------------------------------
+
+    def read_record(self, *key: str | None) -> dict[str, object] | None:
+        """Return a record written under the same key, or None."""
+        path = self._record(key)
+        try:
+            document = json.loads(_read(path, limit=MAX_RECORD))
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(document, dict) or document.get("key") != list(key):
+            return None
+        _mark_used(path)
+        value = document.get("value")
+        return value if isinstance(value, dict) else None
+
+    def write_record(self, *key: str | None, value: dict[str, object]) -> None:
+        """Keep a small fact under a key, in place of what was there."""
+        data = json.dumps({"key": list(key), "value": value}).encode()
+
+        def write() -> None:
+            self._make_room(len(data))
+            self._write(self._record(key), data)
+
+        if len(data) <= min(self.limit, MAX_RECORD):
+            self._attempt(write)
+
+    # -- the whole -------------------------------------------------------------------------------------
+
+    def info(self) -> StoreInfo:
+        """Count what is held."""
+        objects = list(self._files("objects"))
+        n_files = sum(1 for group in _entries(self._base / "ranges") for _ in _entries(Path(group.path)))
+        return StoreInfo(
+            path=self.root,
+            n_bytes=sum(size for _, size, _ in [*objects, *self._files("records")]),
+            n_objects=len(objects),
+            n_files=n_files,
+            limit=self.limit,
+        )
+
+    def clear(self) -> StoreInfo:
+        """Remove everything this store wrote, and nothing else; return what was held."""
+        before = self.info()
+        if not self._base.is_dir():
+            return before
+        try:
+            with self._exclusive():
+                for part in ("ranges", "records", "objects", "tmp"):
+                    _remove_tree(self._base / part)
+        except filelock.Timeout as error:
+            raise SourceError(
+                str(self.root), "another process is using the store; try again later"
+            ) from error
+        except OSError as error:
+            raise SourceError(str(self.root), f"the store cannot be cleared: {error.strerror}") from error
+        with self._lock:
+            self._until_count = 0
+        after = self.info()
+        if after.n_objects and after.n_objects >= before.n_objects:
+            raise SourceError(str(self.root), "the store cannot be cleared: it may not be written")
+        return before
+
+    def evict(self, *, room: int = 0) -> None:
+        """Drop what was used least recently until the store is well below its limit and has `room`."""
+        goal = min(self.limit * _KEEP_AFTER_EVICTION, self.limit - room)
+        with self._exclusive():
+            # Counted under the lock: of several processes that found the store full, only the first removes.
+            held = sorted([*self._files("objects"), *self._files("records")], key=lambda entry: entry[2])
+            size = sum(entry[1] for entry in held)
+            if size > goal:
+                for path, n_bytes, _ in held:
+                    if size <= goal:
+                        break
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                        size -= n_bytes
+                self._sweep()
+        self._counted(size)
+
+    # -- inside ----------------------------------------------------------------------------------------
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        """Write, unless the disk is full or may not be written: then never again in this run."""
+        for _ in range(3):
+            if not self._writable:
+                return
+            try:
+                write()
+                return
+            except filelock.Timeout:
+                return  # somebody else is busy making room; this range is not kept
+            except FileNotFoundError:
+                continue  # somebody removed the folder meanwhile
+            except (OSError, NotImplementedError):  # the latter: a file system without locks
+                self._writable = False
+
+    def _make_room(self, amount: int) -> None:
+        """Count `amount` bytes that are about to be written, and evict when they do not fit."""
+        with self._lock:
+            stale = self._until_count < amount
+        if stale:
+            self._counted(sum(size for part in ("objects", "records") for _, size, _ in self._files(part)))
+        with self._lock:
+            self._size += amount
+            self._until_count -= amount
+            full = self._size > self.limit
+        if full:
+            self.evict(room=amount)
+            with self._lock:
+                self._size += amount
+
+    def _counted(self, size: int) -> None:
+        with self._lock:
+            self._size = size
+            self._until_count = int(self.limit * _COUNT_AGAIN)
+
+    def _sweep(self) -> None:
+        """Remove names whose object is gone, and what killed processes left half-written."""
+        for group in _entries(self._base / "ranges"):
+            for folder in _entries(Path(group.path)):
+                for entry in _entries(Path(folder.path)):
+                    match = _MARKER.fullmatch(entry.name)
+                    if match is None or not self._object(match[3]).exists():
+                        _remove(Path(entry.path))
+                with contextlib.suppress(OSError):
+                    Path(folder.path).rmdir()
+        oldest = time.time() - _ABANDONED_AFTER
+        for entry in _entries(self._base / "tmp"):
+            with contextlib.suppress(OSError):
+                if entry.stat().st_mtime < oldest:
+                    Path(entry.path).unlink()
+
+    def _files(self, part: str) -> Iterator[tuple[Path, int, float]]:
+        """Yield path, size and time of last use."""
+        for group in _entries(self._base / part):
+            for entry in _entries(Path(group.path)):
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    yield Path(entry.path), found.st_size, found.st_mtime
+
+    def _markers(self, key: StoreKey) -> Iterator[tuple[ByteRange, str]]:
+        for entry in _entries(self._marker_folder(key)):
+            match = _MARKER.fullmatch(entry.name)
+            if match and int(match[1]) < int(match[2]):
+                yield ByteRange(int(match[1]), int(match[2])), match[3]
+
+    def _load_object(self, digest: str, length: int) -> bytes | None:
+        path = self._object(digest)
+        try:
+            data = _read(path, limit=length)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            data = b""
+        if len(data) == length and hashlib.sha256(data).hexdigest() == digest:
+            _mark_used(path)
+            return data
+        _remove(path)
+        return None
+
+    def _write(self, target: Path, data: bytes) -> None:
+        self._prepare()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._base / "tmp" / uuid.uuid4().hex
+        try:
+            draft.write_bytes(data)
+            draft.replace(target)
+        except OSError:
+            _remove(draft)
+            raise
+
+    def _prepare(self) -> None:
+        tmp = self._base / "tmp"
+        if not tmp.is_dir():
+            self.root.mkdir(parents=True, exist_ok=True)
+            # Models may be private: their bytes are for the owner of the store alone.
+            self._base.mkdir(exist_ok=True, mode=0o700)
+            tmp.mkdir(exist_ok=True)
+            (self.root / "CACHEDIR.TAG").write_text(_TAG)
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Only one process removes things at a time."""
+        self._prepare()
+        with filelock.FileLock(self._base / "lock", timeout=LOCK_PATIENCE):
+            yield
+
+    def _object(self, digest: str) -> Path:
+        return self._base / "objects" / digest[:2] / digest
+
+    def _marker_folder(self, key: StoreKey) -> Path:
+        digest = key.digest()
+        return self._base / "ranges" / digest[:2] / digest
+
+    def _marker(self, key: StoreKey, extent: ByteRange, digest: str) -> Path:
+        return self._marker_folder(key) / f"{extent.start}-{extent.stop}-{digest}"
+
+    def _record(self, key: tuple[str | None, ...]) -> Path:
+        digest = _digest_of(list(key))
+        return self._base / "records" / digest[:2] / f"{digest}.json"
+
+
+def _digest_of(parts: list[str | None]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(path: Path, *, limit: int) -> bytes:
+    """Return a whole file, or b"" when it is longer than `limit`: damage must not fill the memory."""
+    with path.open("rb") as file:
+        return file.read() if os.fstat(file.fileno()).st_size <= limit else b""
+
+
+def _mark_used(path: Path) -> None:
+    # A store that may only be read still serves.
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _remove_tree(folder: Path) -> None:
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            _remove_tree(Path(entry.path))
+        else:
+            _remove(Path(entry.path))
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,120 @@
+"""Where each tensor lies: names, formats, shapes and byte offsets. Nothing here parses or reads."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import final
+
+from ._dtypes import DTYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor, as the header of its file describes it."""
+
+    name: str
+    dtype: str
+    """Name of the stored format, a key of `DTYPES`."""
+    shape: tuple[int, ...]
+    file: str
+    """Path inside the model."""
+    start: int
+    """Offset of the first byte in the file, from its very beginning."""
+    stop: int
+    """Offset just after the last byte."""
+
+    @property
+    def n_elements(self) -> int:
+        """Number of numbers; 1 for a scalar."""
+        return math.prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """Number of stored bytes."""
+        return self.stop - self.start
+
+    @property
+    def n_rows(self) -> int:
+        """Length of the first axis; a scalar counts as one row."""
+        return self.shape[0] if self.shape else 1
+
+    @property
+    def row_elements(self) -> int:
+        """Number of elements in one row: one step along the first axis."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def row_bits(self) -> int:
+        """Stored bits of one row; rows of packed formats need not begin on a byte."""
+        return self.row_elements * DTYPES[self.dtype].bits
+
+
+@final
+class TensorIndex(Mapping[str, TensorInfo]):
+    """All tensors of a model, by name in sorted order. Immutable.
+
+    Parameters
+    ----------
+    tensors
+        In any order, of any number of files.
+    unlisted
+        Names of those that a shard holds although the shard index does not list them.
+
+    Raises
+    ------
+    ValueError
+        Two tensors of one name.
+    """
+
+    __slots__ = ("_by_name", "_unlisted")
+
+    def __init__(self, tensors: Iterable[TensorInfo], *, unlisted: Iterable[str] = ()) -> None:
+        ordered = sorted(tensors, key=lambda info: info.name)
+        self._by_name = {info.name: info for info in ordered}
+        self._unlisted = tuple(sorted(unlisted))
+        if len(self._by_name) != len(ordered):
+            raise ValueError("tensors: two have the same name")
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"TensorIndex({len(self)} tensors in {len(self.files)} files, {self.n_parameters} parameters)"
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Names of tensors that are in a shard but not in the shard index."""
+        return self._unlisted
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that hold tensors, sorted."""
+        return tuple(sorted({info.file for info in self.values()}))
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of stored numbers. A packed integer counts once, whatever is packed into it."""
+        return sum(info.n_elements for info in self.values())
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of all tensors."""
+        return sum(info.n_bytes for info in self.values())
+
+    @property
+    def dtypes(self) -> Mapping[str, int]:
+        """Number of parameters in each stored format, the most frequent first."""
+        counted: Counter[str] = Counter()
+        for info in self.values():
+            counted[info.dtype] += info.n_elements
+        return MappingProxyType(dict(counted.most_common()))

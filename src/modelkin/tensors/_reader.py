@@ -1,0 +1,221 @@
+"""From slices to arrays: plan every byte, read once, decode. And the walk over a whole model in pieces.
+
+Where the bytes come from is not known here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, final
+
+from modelkin.errors import BadSelection
+from modelkin.source import ByteRange, merged
+
+from ._dtypes import DTYPES, Array, Buffer, decode, raw_bits
+from ._index import TensorIndex, TensorInfo
+from ._names import quoted
+from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
+
+CHUNK_BYTES = 8 << 20
+"""Long enough that a request costs little beside its bytes, small enough to hold several."""
+
+_N_COMPARED = 2000
+
+
+class Fetched(Protocol):
+    """Bytes that have been read."""
+
+    def view(self, file: str, wanted: ByteRange) -> memoryview:
+        """Return exactly those bytes, which lie inside a range that was asked for."""
+        ...
+
+
+class Fetcher(Protocol):
+    """Reads byte ranges of a model's files."""
+
+    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> Fetched:
+        """Read all these ranges in one planned, coalesced, concurrent read."""
+        ...
+
+    def stream(self, wanted: Iterable[tuple[str, ByteRange]]) -> Iterator[memoryview | bytes]:
+        """Read the ranges one after another, yielding each in order, with a bounded read-ahead."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorChunk:
+    """A stretch of one tensor, as `TensorReader.chunks` yields it."""
+
+    name: str
+    start: int
+    """First element, in C order."""
+    stop: int
+    """Just after the last element."""
+    values: Array = field(repr=False)
+    """Flat."""
+
+
+@final
+class TensorReader:
+    """Reads tensors of one model.
+
+    Parameters
+    ----------
+    index
+        Where each tensor lies.
+    fetcher
+        Reads the bytes.
+    """
+
+    def __init__(self, index: TensorIndex, fetcher: Fetcher) -> None:
+        self.index = index
+        self._fetcher = fetcher
+
+    def ranges(self, slices: Iterable[TensorSlice]) -> dict[str, list[ByteRange]]:
+        """Return the bytes that `read` would ask for, without reading: each byte once, sorted, by file."""
+        return _by_file(self._plans(slices))
+
+    def read(self, slices: Sequence[TensorSlice]) -> list[Array]:
+        """Read slices as numbers, all with one fetch.
+
+        Returns
+        -------
+        list of ndarray
+            One for each slice, in order; element types as `decode` says. Treat them as read-only: they may
+            share memory with each other.
+
+        Raises
+        ------
+        BadSelection
+            A tensor, row or element that is not there. Nothing is read then.
+        """
+        return self._read(slices, decode)
+
+    def raw(self, slices: Sequence[TensorSlice]) -> list[Array]:
+        """Read slices as stored bits, in unsigned integers (see `raw_bits`), all with one fetch."""
+        return self._read(slices, raw_bits)
+
+    def read_one(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
+        """Read one tensor, or rows of it.
+
+        Parameters
+        ----------
+        name
+            Of the tensor.
+        rows
+            A slice with step 1, or single rows; by default the whole tensor.
+        """
+        return self.read([self._one(name, rows)])[0]
+
+    def chunks(
+        self, names: Iterable[str] | None = None, *, max_bytes: int = CHUNK_BYTES, raw: bool = False
+    ) -> Iterator[TensorChunk]:
+        """Walk over tensors in the order of their bytes, in pieces of bounded size.
+
+        Memory depends on `max_bytes` and on the fetcher's read-ahead, not on the size of the model. A
+        chunk never spans two tensors; tensors without elements yield none.
+
+        Parameters
+        ----------
+        names
+            Tensors to walk over; by default all.
+        max_bytes
+            Largest number of stored bytes of a chunk. Numbers can take more once decoded: twice as much
+            for BF16, eight times for F4.
+        raw
+            Yield stored bits instead of numbers.
+
+        Raises
+        ------
+        BadSelection
+            A name that is not there. Raised at once, not at the first chunk.
+        """
+        if max_bytes < max(dtype.group_bytes for dtype in DTYPES.values()):
+            raise ValueError(f"max_bytes: expected at least 8, got {max_bytes}")
+        wanted = self.index.values() if names is None else [self._info(name) for name in set(names)]
+        ordered = sorted(wanted, key=lambda info: (info.file, info.start, info.name))
+        return self._walk(ordered, max_bytes, raw_bits if raw else decode)
+
+    def _walk(
+        self, tensors: list[TensorInfo], max_bytes: int, decoder: Callable[..., Array]
+    ) -> Iterator[TensorChunk]:
+        # The fetcher asks ahead of what it has yielded; this holds what is between the two.
+        asked: deque[tuple[TensorInfo, int, Piece]] = deque()
+
+        def requests() -> Iterator[tuple[str, ByteRange]]:
+            for info in tensors:
+                for start, piece in _cut(info, max_bytes):
+                    asked.append((info, start, piece))
+                    yield info.file, piece.range
+
+        for data in self._fetcher.stream(requests()):
+            info, start, piece = asked.popleft()
+            yield TensorChunk(
+                name=info.name,
+                start=start,
+                stop=start + piece.count,
+                values=decoder(data, info.dtype, piece.count),
+            )
+        if asked:
+            raise RuntimeError(f"the fetcher ended {len(asked)} ranges early")
+
+    def _read(self, slices: Sequence[TensorSlice], decoder: Callable[..., Array]) -> list[Array]:
+        plans = self._plans(slices)
+        wanted = _by_file(plans)
+        if not wanted:
+            return [plan.assemble(_nothing, decoder=decoder) for plan in plans]
+        fetched = self._fetcher.fetch(wanted)
+        return [plan.assemble(_viewer(fetched, plan.info.file), decoder=decoder) for plan in plans]
+
+    def _plans(self, slices: Iterable[TensorSlice]) -> list[SlicePlan]:
+        return [plan_slice(wanted, self._info(wanted.name)) for wanted in slices]
+
+    def _one(self, name: str, rows: slice | Sequence[int] | None) -> TensorSlice:
+        if rows is None:
+            return TensorSlice.whole(name)
+        if not isinstance(rows, slice):
+            return TensorSlice.scattered(name, rows)
+        if rows.step not in (None, 1):
+            raise BadSelection(f"tensor {quoted(name)}", f"expected rows with step 1, got step {rows.step}")
+        start = 0 if rows.start is None else rows.start
+        stop = self._info(name).n_rows if rows.stop is None else rows.stop
+        return TensorSlice.rows(name, start, stop)
+
+    def _info(self, name: str) -> TensorInfo:
+        if name in self.index:
+            return self.index[name]
+        # Comparing with every name of a very large model would take longer than reading it.
+        close = difflib.get_close_matches(name[:200], islice(self.index, _N_COMPARED), n=1)
+        raise BadSelection(
+            f"tensor {quoted(name)}",
+            f"the model has {len(self.index)} tensors, but none of this name",
+            hint=f"Did you mean {quoted(close[0])}?" if close else None,
+        )
+
+
+def _cut(info: TensorInfo, max_bytes: int) -> Iterator[tuple[int, Piece]]:
+    """Cut a tensor where elements begin on a byte."""
+    dtype = DTYPES[info.dtype]
+    step = max_bytes // dtype.group_bytes * dtype.group
+    for start in range(0, info.n_elements, step):
+        yield start, piece_of(info, start, min(start + step, info.n_elements))
+
+
+def _by_file(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
+    wanted: dict[str, list[ByteRange]] = {}
+    for plan in plans:
+        if plan.pieces:
+            wanted.setdefault(plan.info.file, []).extend(plan.ranges)
+    return {file: merged(wanted[file]) for file in sorted(wanted)}
+
+
+def _viewer(fetched: Fetched, file: str) -> Callable[[ByteRange], Buffer]:
+    return lambda wanted: fetched.view(file, wanted)
+
+
+def _nothing(wanted: ByteRange) -> Buffer:
+    raise AssertionError(f"an empty plan asked for bytes {wanted}")

@@ -1,0 +1,273 @@
+"""The header of a safetensors file: bytes in, `TensorInfo` out, and hostile ones refused.
+
+A file is eight bytes with the header's length N (little-endian), N bytes of JSON, then the data, in which
+the tensors lie without holes. The rules here are stricter than those of the reference library wherever
+leniency makes a file ambiguous: a key that stands twice, a header that does not begin with a brace, padding
+other than spaces, names that cannot be seen. Every file accepted here is accepted there, too.
+
+Reading the bytes is the caller's part; so is the shard index (`_shards`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from modelkin.errors import HeaderError
+
+from ._dtypes import DTYPES
+from ._index import TensorInfo
+from ._names import name_problem, plain, quoted
+from ._scanner import Scanner
+
+PREFIX_BYTES = 8
+
+MAX_HEADER_BYTES = 100_000_000
+"""The limit of the format's reference library."""
+
+MAX_TENSORS = 250_000
+"""Per file. The largest public models have about 200,000 over all their files."""
+
+MAX_RANK = 16
+"""Weights have at most five axes, and numpy before version 2 cannot make an array of more than 32."""
+
+# Also bounds shapes with a zero in them, whose other axes say nothing about the file's size but must still
+# be multiplied by whoever makes an array of that shape.
+MAX_ELEMENTS = 1 << 56
+
+# Metadata is free text about the file. Trainers store up to some thousand entries.
+MAX_METADATA_ENTRIES = 100_000
+
+_INT = rb"(?:0|[1-9][0-9]{0,18})"
+_SHAPE = rb'"shape":\[((?:' + _INT + rb"(?:," + _INT + rb"){0,15})?)\]"
+_DTYPE = rb'"dtype":"([A-Z0-9_]{1,16})"'
+_OFFSETS = rb'"data_offsets":\[(' + _INT + rb"),(" + _INT + rb")\]"
+# The two ways in which the common writers put an entry. Ten times faster than member by member, which is
+# the way for everything else, and which has the words for everything that is wrong.
+_USUAL_ENTRY: Final = re.compile(rb"\{" + _DTYPE + rb"," + _SHAPE + rb"," + _OFFSETS + rb"\}")
+_SORTED_ENTRY: Final = re.compile(rb"\{" + _OFFSETS + rb"," + _DTYPE + rb"," + _SHAPE + rb"\}")
+
+# What is found instead of a safetensors file, by how it begins.
+_OTHER_FILES: Final = (
+    (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
+    (b"PK\x03\x04", "This looks like a PyTorch or other zip file, not like safetensors."),
+    (b"\x80\x02", "This looks like a Python pickle, which is never opened here: convert it to safetensors."),
+    (b"GGUF", "This looks like a GGUF file, not like safetensors."),
+    (b"<", "This looks like a web page: the address may need a login, or is not that of the file."),
+    (b"{", "This begins like JSON, not like safetensors."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetensorsHeader:
+    """What a header says."""
+
+    tensors: tuple[TensorInfo, ...]
+    """In the order of their bytes."""
+    metadata: Mapping[str, str]
+    """Free text of the writer."""
+
+
+def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
+    """Return where the header ends: eight bytes of length and the JSON text.
+
+    Parameters
+    ----------
+    prefix
+        The file's first bytes, at least eight unless the file is shorter.
+    file
+        Path of the file inside its model, for messages.
+    file_size
+        Number of bytes of the whole file.
+
+    Raises
+    ------
+    HeaderError
+        The length is impossible for this file, or larger than any header may be.
+    """
+    if file_size < PREFIX_BYTES or len(prefix) < PREFIX_BYTES:
+        raise HeaderError(
+            plain(file),
+            f"expected at least {PREFIX_BYTES} bytes, got {min(file_size, len(prefix))}",
+            hint="The file is empty or cut short; fetch it again.",
+        )
+    length = int.from_bytes(prefix[:PREFIX_BYTES], "little")
+    hint = next((hint for start, hint in _OTHER_FILES if prefix.startswith(start)), None)
+    if length < 2:
+        raise HeaderError(
+            plain(file), f"the header claims {length} bytes, but the smallest header has 2", hint=hint
+        )
+    if length > MAX_HEADER_BYTES:
+        raise HeaderError(
+            plain(file),
+            f"the header claims {length} bytes, more than the {MAX_HEADER_BYTES} of the format",
+            hint=hint or "The file is not safetensors, or is damaged.",
+        )
+    if length > file_size - PREFIX_BYTES:
+        raise HeaderError(
+            plain(file),
+            f"the header claims to end at byte {PREFIX_BYTES + length} but the file ends at {file_size}",
+            hint=hint or "The file is cut short or damaged; fetch it again.",
+        )
+    return PREFIX_BYTES + length
+
+
+def parse_header(data: bytes, *, file: str, file_size: int) -> SafetensorsHeader:
+    """Read a header, and refuse it unless it describes its file exactly.
+
+    Parameters
+    ----------
+    data
+        The file's first bytes, exactly as many as `header_length` says.
+    file
+        Path of the file inside its model; goes into each `TensorInfo`.
+    file_size
+        Number of bytes of the whole file: the tensors must fill it to the last byte.
+
+    Raises
+    ------
+    HeaderError
+        The header breaks a rule. The sentence names the tensor, what was expected and what came.
+
+    Notes
+    -----
+    Memory is that of the result: the text is scanned in place, and the scan ends at the first deviation.
+    """
+    end = header_length(data[:PREFIX_BYTES], file=file, file_size=file_size)
+    if len(data) != end:
+        raise HeaderError(plain(file), f"expected the first {end} bytes of the file, got {len(data)}")
+    return _HeaderParser(data, file=file, data_bytes=file_size - end).parse()
+
+
+class _HeaderParser:
+    """One pass over one header."""
+
+    def __init__(self, data: bytes, *, file: str, data_bytes: int) -> None:
+        self._scanner = Scanner(data, start=PREFIX_BYTES, error=lambda text: HeaderError(plain(file), text))
+        self._file = file
+        self._data_start = len(data)
+        self._data_bytes = data_bytes
+        self._metadata: Mapping[str, str] = {}
+        self._tensors: list[TensorInfo] = []
+        if not data.startswith(b"{", PREFIX_BYTES):
+            self._scanner.unexpected("'{'")
+
+    def parse(self) -> SafetensorsHeader:
+        scanner = self._scanner
+        # One more than the tensors, for the metadata.
+        for key in scanner.members("the header", limit=MAX_TENSORS + 1):
+            if key == "__metadata__":
+                self._metadata = self._read_metadata()
+            else:
+                self._tensors.append(self._read_tensor(key))
+        scanner.finish(padding=b" ")
+        self._tensors.sort(key=lambda info: (info.start, info.stop, info.name))
+        self._check_layout()
+        return SafetensorsHeader(tensors=tuple(self._tensors), metadata=self._metadata)
+
+    def _read_metadata(self) -> dict[str, str]:
+        scanner = self._scanner
+        # MLX writes null when there is nothing to say.
+        if scanner.take(b"null"):
+            return {}
+        return {
+            key: scanner.string(f"the metadata entry {quoted(key)}")
+            for key in scanner.members("__metadata__", limit=MAX_METADATA_ENTRIES)
+        }
+
+    def _read_tensor(self, name: str) -> TensorInfo:
+        if problem := name_problem(name):
+            self._scanner.fail(f"the tensor name {quoted(name)} {problem}")
+        if usual := self._scanner.match(_USUAL_ENTRY):
+            dtype, shape, first, last = usual.groups()
+        elif by_key := self._scanner.match(_SORTED_ENTRY):
+            first, last, dtype, shape = by_key.groups()
+        else:
+            return self._checked(name, *self._read_members(name))
+        axes = tuple(map(int, shape.split(b","))) if shape else ()
+        return self._checked(name, dtype.decode("ascii"), axes, (int(first), int(last)))
+
+    def _read_members(self, name: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+        """Read dtype, shape and data_offsets in any order and spacing."""
+        scanner = self._scanner
+        what = f"tensor {quoted(name)}"
+        dtype: str | None = None
+        shape: tuple[int, ...] | None = None
+        offsets: tuple[int, ...] | None = None
+        for key in scanner.members(what, limit=3):
+            match key:
+                case "dtype":
+                    dtype = scanner.string(f"the dtype of {what}")
+                case "shape":
+                    shape = scanner.integers(f"the shape of {what}", limit=MAX_RANK)
+                case "data_offsets":
+                    offsets = scanner.integers(f"the data_offsets of {what}", limit=2)
+                case _:
+                    scanner.fail(
+                        f"{what}: expected the keys dtype, shape and data_offsets only, got {quoted(key)}"
+                    )
+        found = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        missing = [key for key, value in found.items() if value is None]
+        if dtype is None or shape is None or offsets is None:
+            scanner.fail(f"{what}: the key {' and '.join(missing)} is missing")
+        if len(offsets) != 2:
+            scanner.fail(f"{what}: expected two data_offsets, got {len(offsets)}")
+        return dtype, shape, offsets
+
+    def _checked(self, name: str, dtype: str, shape: tuple[int, ...], offsets: tuple[int, ...]) -> TensorInfo:
+        """Build the entry unless format, shape, offsets and length contradict each other."""
+        fail = self._scanner.fail
+        known = DTYPES.get(dtype)
+        if known is None:
+            fail(
+                f"tensor {quoted(name)} has the unknown dtype {quoted(dtype)}, not one of {', '.join(DTYPES)}"
+            )
+        n_elements = math.prod(shape)
+        if n_elements > MAX_ELEMENTS or (not n_elements and math.prod(filter(None, shape)) > MAX_ELEMENTS):
+            fail(f"tensor {quoted(name)} has the absurd shape {list(shape)}")
+        first, last = offsets
+        if first > last:
+            fail(f"tensor {quoted(name)} claims to begin at byte {first} and to end before it, at {last}")
+        if last > self._data_bytes:
+            fail(
+                f"tensor {quoted(name)} claims bytes {first}-{last} but the data ends at {self._data_bytes}",
+            )
+        if n_elements * known.bits % 8:
+            fail(f"tensor {quoted(name)}: {n_elements} elements of {dtype} do not fill whole bytes")
+        if n_elements * known.bits // 8 != last - first:
+            fail(
+                f"tensor {quoted(name)}: {dtype} of shape {list(shape)} takes {n_elements * known.bits // 8} "
+                f"bytes, but bytes {first}-{last} are {last - first}"
+            )
+        return TensorInfo(
+            name=name,
+            dtype=known.name,
+            shape=shape,
+            file=self._file,
+            start=self._data_start + first,
+            stop=self._data_start + last,
+        )
+
+    def _check_layout(self) -> None:
+        """Refuse tensors that overlap, and bytes that belong to none."""
+        fail = self._scanner.fail
+        position = self._data_start
+        before: TensorInfo | None = None
+        for info in self._tensors:
+            if info.start < position and before is not None:
+                fail(
+                    f"tensor {quoted(info.name)} begins at byte {info.start - self._data_start}, "
+                    f"inside {quoted(before.name)}, which ends at {position - self._data_start}"
+                )
+            if info.start > position:
+                fail(
+                    f"bytes {position - self._data_start}-{info.start - self._data_start} of the data, "
+                    f"before tensor {quoted(info.name)}, belong to no tensor"
+                )
+            position, before = info.stop, info
+        end = position - self._data_start
+        if end < self._data_bytes:
+            fail(f"the tensors end at byte {end} but the data goes on to {self._data_bytes}")

@@ -1,0 +1,240 @@
+"""A strict JSON scanner for input that may be hostile. It knows JSON, not headers or indexes.
+
+A general parser builds the whole value before anyone can look at it: a few bytes of input become a hundred
+bytes of objects, nesting eats the stack, and of two equal keys one is silently dropped. Here the caller says
+what must come next and the first deviation ends the scan, so input costs memory only as far as it is valid.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn
+
+from modelkin.errors import FormatError
+
+from ._names import quoted
+
+# Possessive repeats: without them a long string would keep one way back per escape.
+_SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+_STRING: Final = re.compile(rb'"((?:[^"\\\x00-\x1f]++|\\.)*+)"', re.DOTALL)
+# Twenty digits hold every 64-bit number; a longer one is cut off here and refused.
+_INTEGER: Final = re.compile(rb"-?[0-9]{1,20}")
+_NUMBER_GOES_ON: Final = re.compile(rb"[0-9.eE+-]")
+# The parts of any JSON value that matter to find its end.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]|[^"\[\]{}]++', re.DOTALL)
+_SCALAR: Final = re.compile(rb"[0-9A-Za-z.+-]{1,64}+")
+
+# Deeper than any metadata in public models, and far from the depth at which Python gives up.
+MAX_DEPTH = 32
+_SNIPPET = 24
+
+
+class Scanner:
+    """Reads one JSON text from front to back.
+
+    Parameters
+    ----------
+    data
+        Bytes that hold the text.
+    start
+        Where in `data` the text begins; it ends where `data` ends.
+    error
+        Makes the exception for a sentence about what is wrong.
+    """
+
+    __slots__ = ("_data", "_error", "_start", "position")
+
+    def __init__(self, data: bytes, *, start: int = 0, error: Callable[[str], FormatError]) -> None:
+        self._data = data
+        self._start = start
+        self._error = error
+        self.position = start
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise the caller's error."""
+        raise self._error(problem)
+
+    def unexpected(self, expected: str) -> NoReturn:
+        """Raise the caller's error for what stands at the position, with the place and a snippet."""
+        snippet = self._data[self.position : self.position + _SNIPPET]
+        got = quoted(snippet.decode("utf-8", "backslashreplace")) if snippet else "the end"
+        self.fail(f"expected {expected} at byte {self.position - self._start} of the JSON text, got {got}")
+
+    def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Consume what `pattern` matches at the position, if it does."""
+        found = pattern.match(self._data, self.position)
+        if found:
+            self.position = found.end()
+        return found
+
+    def take(self, token: bytes) -> bool:
+        """Consume spaces, then `token` if it comes next."""
+        # Most writers put no spaces: looking for them second halves the time of a scan.
+        if not self._data.startswith(token, self.position):
+            self.match(_SPACE)
+            if not self._data.startswith(token, self.position):
+                return False
+        self.position += len(token)
+        return True
+
+    def next_is(self, token: bytes) -> bool:
+        """Consume spaces and say whether `token` comes next."""
+        self.match(_SPACE)
+        return self._data.startswith(token, self.position)
+
+    def members(self, what: str, *, limit: int) -> Iterator[str]:
+        """Yield each key of the object that comes next; the caller consumes its value before going on.
+
+        Parameters
+        ----------
+        what
+            Name of the object, for messages.
+        limit
+            Largest number of members.
+        """
+        if not self.take(b"{"):
+            self.unexpected(f"an object for {what}")
+        if self.take(b"}"):
+            return
+        seen: set[str] = set()
+        a_key = f"a key of {what}"
+        while True:
+            key = self.string(a_key)
+            if key in seen:
+                self.fail(f"{what} has the key {quoted(key)} twice")
+            if len(seen) >= limit:
+                self.fail(f"{what} has more than {limit} keys")
+            seen.add(key)
+            if not self.take(b":"):
+                self.unexpected(f"':' after the key {quoted(key)}")
+            yield key
+            if self.take(b","):
+                continue
+            if self.take(b"}"):
+                return
+            self.unexpected(f"',' or '}}' after the value of {quoted(key)}")
+
+    def integers(self, what: str, *, limit: int) -> tuple[int, ...]:
+        """Consume a list of at most `limit` whole numbers from 0 on."""
+        if not self.take(b"["):
+            self.unexpected(f"a list of numbers for {what}")
+        if self.take(b"]"):
+            return ()
+        numbers: list[int] = []
+        while True:
+            if len(numbers) >= limit:
+                self.fail(f"{what} has more than {limit} numbers")
+            numbers.append(self.integer(what))
+            if self.take(b"]"):
+                return tuple(numbers)
+            if not self.take(b","):
+                self.unexpected(f"',' or ']' in {what}")
+
+    def integer(self, what: str) -> int:
+        """Consume a whole number from 0 on."""
+        self.match(_SPACE)
+        start = self.position
+        found = self.match(_INTEGER)
+        if found is None:
+            self.unexpected(f"a whole number in {what}")
+        digits = found.group()
+        if digits.startswith(b"-"):
+            self.fail(f"{what} holds the negative number {digits.decode()}")
+        if len(digits) > 1 and digits.startswith(b"0"):
+            self.fail(f"{what} holds a number with a leading zero")
+        if _NUMBER_GOES_ON.match(self._data, self.position):
+            self.position = start
+            self.unexpected(f"a whole number of at most 20 digits in {what}")
+        return int(digits)
+
+    def string(self, what: str) -> str:
+        """Consume a string."""
+        # The string comes first, as most writers put no spaces, and is tried again only behind some: one
+        # without end is as long as the input.
+        start = self.position
+        found = self.match(_STRING)
+        if found is None and self.match(_SPACE) and self.position > start:
+            found = self.match(_STRING)
+        if found is None:
+            self.unexpected(f"{what} as a string")
+        try:
+            if b"\\" not in found[1]:
+                return found[1].decode("utf-8")
+            text = json.loads(found[0])
+            # A lone half of a surrogate pair can be escaped in JSON, but is no character.
+            text.encode("utf-8")
+        except ValueError:
+            self.position = found.start()
+            self.unexpected(f"{what} as valid UTF-8")
+        return str(text)
+
+    def value(self, what: str, *, max_bytes: int) -> object:
+        """Consume any JSON value of at most `max_bytes` bytes and `MAX_DEPTH` levels.
+
+        Duplicate keys, NaN and infinities are refused inside it as well.
+        """
+        self.match(_SPACE)
+        start = self.position
+        if not self.next_is(b"{") and not self.next_is(b"["):
+            return self._scalar(what)
+        depth = 0
+        while token := self.match(_TOKEN):
+            # One byte is looked at: the token itself may be as long as the input.
+            first = self._data[token.start()]
+            depth += first in b"{["
+            depth -= first in b"}]"
+            if depth > MAX_DEPTH:
+                self.fail(f"{what} is nested more than {MAX_DEPTH} levels deep")
+            if self.position - start > max_bytes:
+                self.fail(f"{what} takes more than {max_bytes} bytes")
+            if depth == 0:
+                return self._loaded(start, what)
+        return self.unexpected(f"the end of {what}")
+
+    def finish(self, *, padding: bytes) -> None:
+        """Refuse anything after the text but bytes out of `padding`."""
+        self.match(re.compile(b"[" + re.escape(padding) + b"]*+"))
+        if self.position < len(self._data):
+            self.unexpected("nothing more")
+
+    def _scalar(self, what: str) -> object:
+        start = self.position
+        if self.next_is(b'"'):
+            return self.string(what)
+        if not self.match(_SCALAR):
+            self.unexpected(f"a value for {what}")
+        return self._loaded(start, what)
+
+    def _loaded(self, start: int, what: str) -> object:
+        try:
+            loaded: object = json.loads(
+                self._data[start : self.position].decode("utf-8"),
+                object_pairs_hook=_unique,
+                parse_constant=_no_constant,
+                parse_float=_finite,
+            )
+            # Finds escaped halves of surrogate pairs, which could be neither written nor shown later.
+            json.dumps(loaded, ensure_ascii=False).encode("utf-8")
+        except ValueError as error:
+            # Also what json raises for malformed text, and int for a number of thousands of digits.
+            self.fail(f"{what} is not valid JSON: {quoted(str(error))}")
+        return loaded
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return result
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _no_constant(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

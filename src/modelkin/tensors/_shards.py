@@ -1,0 +1,208 @@
+"""The index file of a model in several files: which tensor is in which, and whether that is true.
+
+Paths in it come from strangers and end in file systems and addresses, so they are judged here, once.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from modelkin.errors import IndexFileError
+
+from ._index import TensorIndex, TensorInfo
+from ._names import name_problem, plain, quoted
+from ._safetensors import SafetensorsHeader
+from ._scanner import Scanner
+
+MAX_INDEX_BYTES = 100_000_000
+"""As for headers; the largest public index files have about 20 MB."""
+
+MAX_LISTED_TENSORS = 1_000_000
+"""Five times as many as the largest public models have."""
+
+MAX_SHARDS = 10_000
+
+SUFFIX = ".safetensors"
+
+# Writers note a total size and little else.
+_MAX_METADATA_BYTES = 1 << 17
+_MAX_TOP_KEYS = 64
+_MAX_FOLDERS = 8
+# Names on common file systems end at 255 bytes.
+_MAX_SEGMENT_BYTES = 255
+_N_SHOWN = 3
+
+# A backslash is a separator on Windows, a colon makes drives, schemes and streams, a question or number sign
+# ends the path of an address, the others are wildcards or forbidden in file names.
+_FORBIDDEN: Final = frozenset('\\:?#*<>|"')
+_PERCENT_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardIndex:
+    """What an index file says."""
+
+    weight_map: Mapping[str, str]
+    """Name of each tensor -> path inside the model of the file that holds it."""
+    metadata: Mapping[str, object]
+    """Whatever the writer noted; not checked against anything."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the shards inside the model, sorted."""
+        return tuple(sorted(set(self.weight_map.values())))
+
+
+def parse_shard_index(data: bytes, *, file: str) -> ShardIndex:
+    """Read an index file.
+
+    Parameters
+    ----------
+    data
+        The whole file.
+    file
+        Its path inside the model. Paths of shards are relative to its folder.
+
+    Raises
+    ------
+    IndexFileError
+        It is not an index, lists a tensor twice, or names a file that it must not.
+    """
+
+    def error(problem: str) -> IndexFileError:
+        return IndexFileError(plain(file), problem)
+
+    if len(data) > MAX_INDEX_BYTES:
+        raise error(f"has {len(data)} bytes, more than the {MAX_INDEX_BYTES} of an index file")
+    if data.startswith(b"version https://git-lfs"):
+        raise IndexFileError(
+            plain(file),
+            "is a Git LFS pointer, not an index file",
+            hint="Fetch the file itself, for example with git lfs pull.",
+        )
+    scanner = Scanner(data, error=error)
+    weight_map: dict[str, str] | None = None
+    metadata: object = None
+    for key in scanner.members("the index", limit=_MAX_TOP_KEYS):
+        match key:
+            case "weight_map":
+                weight_map = _read_weight_map(scanner, folder=posixpath.dirname(file))
+            case "metadata":
+                metadata = scanner.value("metadata", max_bytes=_MAX_METADATA_BYTES)
+            case _:
+                # Some writers add notes of their own; they change nothing.
+                scanner.value(f"the value of {quoted(key)}", max_bytes=_MAX_METADATA_BYTES)
+    scanner.finish(padding=b" \t\r\n")
+    if not weight_map:
+        raise error("expected a weight_map from tensors to files, got none or an empty one")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise error("expected an object for metadata")
+    return ShardIndex(weight_map=MappingProxyType(weight_map), metadata=MappingProxyType(metadata or {}))
+
+
+def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, file: str) -> TensorIndex:
+    """Check the index against the headers of its shards, and make one index of tensors.
+
+    Tensors that a shard holds but the index does not list are kept, as loaders do, and named in
+    `TensorIndex.unlisted`.
+
+    Parameters
+    ----------
+    index
+        The parsed index file.
+    headers
+        Header of each shard, by its path inside the model. Files that the index does not name are ignored.
+    file
+        Path of the index file, for messages.
+
+    Raises
+    ------
+    IndexFileError
+        A shard is missing, a tensor is not in its shard, or a tensor is in two shards.
+    """
+    missing = [shard for shard in index.files if shard not in headers]
+    if missing:
+        raise IndexFileError(
+            plain(file),
+            f"{len(missing)} of {len(index.files)} shards are missing: {_some(missing)}",
+            hint="The model is incomplete; fetch the missing files, or check the revision.",
+        )
+    found: dict[str, TensorInfo] = {}
+    shard_of: dict[str, str] = {}
+    for shard in index.files:
+        for info in headers[shard].tensors:
+            if info.name in found:
+                raise IndexFileError(
+                    plain(file),
+                    f"tensor {quoted(info.name)} is in two shards, "
+                    f"{quoted(shard_of[info.name])} and {quoted(shard)}",
+                )
+            found[info.name] = info
+            shard_of[info.name] = shard
+    for name, shard in index.weight_map.items():
+        if shard_of.get(name) != shard:
+            elsewhere = f"; it is in {quoted(shard_of[name])}" if name in shard_of else ""
+            raise IndexFileError(
+                plain(file),
+                f"tensor {quoted(name)} should be in {quoted(shard)}, which does not have it{elsewhere}",
+                hint="The index belongs to another version of the files.",
+            )
+    return TensorIndex(found.values(), unlisted=found.keys() - index.weight_map.keys())
+
+
+def _read_weight_map(scanner: Scanner, *, folder: str) -> dict[str, str]:
+    # One judgement and one string per shard: an index has thousands of tensors for each.
+    paths: dict[str, str] = {}
+    result: dict[str, str] = {}
+    for name in scanner.members("weight_map", limit=MAX_LISTED_TENSORS):
+        if problem := name_problem(name):
+            scanner.fail(f"the tensor name {quoted(name)} {problem}")
+        shard = scanner.string(f"the file of tensor {quoted(name)}")
+        if shard not in paths:
+            if problem := _path_problem(shard):
+                scanner.fail(f"the shard path {quoted(shard)} {problem}")
+            if len(paths) >= MAX_SHARDS:
+                scanner.fail(f"weight_map names more than {MAX_SHARDS} files")
+            paths[shard] = posixpath.join(folder, shard)
+        result[name] = paths[shard]
+    return result
+
+
+def _path_problem(path: str) -> str | None:
+    """Say what is wrong with the path of a shard, or None for a plain relative path."""
+    if problem := name_problem(path):
+        return problem
+    if path.startswith("/"):
+        return "is absolute, but shards lie beside their index"
+    if forbidden := sorted(_FORBIDDEN.intersection(path)):
+        return f"holds the forbidden character {forbidden[0]!r}"
+    if _PERCENT_ESCAPE.search(path):
+        return "holds a percent escape, which addresses would turn into another path"
+    if not path.endswith(SUFFIX):
+        return f"does not end in {SUFFIX}"
+    segments = path.split("/")
+    if len(segments) > _MAX_FOLDERS:
+        return f"goes through {len(segments) - 1} folders"
+    return next(filter(None, map(_segment_problem, segments)), None)
+
+
+def _segment_problem(segment: str) -> str | None:
+    if segment in ("", ".", ".."):
+        return f"has the part {segment!r}, so it is not a plain path"
+    if segment.startswith("~"):
+        return "has a part that begins with '~', which stands for a home folder"
+    if segment != segment.strip(" ") or segment.endswith("."):
+        return "has a part that begins or ends with a space, or ends with a dot"
+    if len(segment.encode("utf-8")) > _MAX_SEGMENT_BYTES:
+        return f"has a part of more than {_MAX_SEGMENT_BYTES} bytes"
+    return None
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(map(quoted, names[:_N_SHOWN]))
+    return shown if len(names) <= _N_SHOWN else f"{shown} and {len(names) - _N_SHOWN} more"

@@ -1,0 +1,154 @@
+"""Which files of a model hold its weights, and what their headers say: one pass of reading for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
+from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo, shown
+
+from ._index import TensorIndex, TensorInfo
+from ._safetensors import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
+from ._shards import MAX_INDEX_BYTES, SUFFIX, join_shards, parse_shard_index
+
+MAX_ALL_HEADERS = 256_000_000
+"""Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""
+INDEX_SUFFIX = ".safetensors.index.json"
+_OTHER_WEIGHTS = (".bin", ".gguf", ".onnx", ".pt", ".pth", ".h5", ".msgpack", ".ckpt", ".npz")
+_ONLY_SAFETENSORS = "Only safetensors can be read until now; many models offer it on another branch."
+_PREFERRED = ("model.safetensors", "model.fp32.safetensors", "model.fp16.safetensors")
+
+
+def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) -> TensorIndex:
+    """Find the files with weights and read their headers, all at once where the source has a listing.
+
+    Parameters
+    ----------
+    fetcher
+        Reads the model's files.
+    head_bytes
+        First read of each file; a longer header costs one more.
+    name
+        The weight file or shard index to open. By default it is looked for.
+
+    Raises
+    ------
+    NotFound
+        There are no weights in a format that can be read.
+    FormatError
+        A header or the shard index breaks the rules.
+    """
+    if not fetcher.source.remote:
+        head_bytes = PREFIX_BYTES  # a disk answers at once: first the length of the header, then just that
+    files = fetcher.source.files()
+    name = name or _entry(files, fetcher.source.location.ref)
+    if not name.endswith((SUFFIX, INDEX_SUFFIX)):
+        raise UnsupportedFormat(name, f"expected a {SUFFIX} file or a shard index", hint=_ONLY_SAFETENSORS)
+    if not name.endswith(INDEX_SUFFIX):
+        whole = _unindexed(files, name)
+        headers = _headers(fetcher, whole, _heads(fetcher, whole, head_bytes), head_bytes)
+        return _joined(headers, fetcher.source.location.ref)
+    info = _file(fetcher, name)
+    if info.size > MAX_INDEX_BYTES:
+        raise IndexFileError(name, f"has {info.size} bytes, more than {MAX_INDEX_BYTES}")
+    # The shards of a listing are almost surely those of the index: their headers are read along with it.
+    guess = _neighbours(files, name)
+    fetched = _heads(fetcher, guess, head_bytes, more={name: [ByteRange(0, info.size)]})
+    index = parse_shard_index(bytes(fetched.view(name, ByteRange(0, info.size))), file=name)
+    if absent := [shard for shard in index.files if shard not in guess and _find(fetcher, shard) is None]:
+        raise IndexFileError(
+            name,
+            f"{len(absent)} of {len(index.files)} shards are missing, {shown(absent[0])} first",
+            hint="The model is incomplete; fetch the missing files, or check the revision.",
+        )
+    headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
+    late = [shard for shard in index.files if shard not in guess]
+    headers |= _headers(fetcher, late, _heads(fetcher, late, head_bytes), head_bytes)
+    return join_shards(index, headers, file=name)
+
+
+def _entry(files: Mapping[str, FileInfo], where: str) -> str:
+    """Choose the file to begin with, as loaders do: the plain names first, then whatever is unambiguous."""
+    indexes = [name for name in files if name.endswith(INDEX_SUFFIX)]
+    weights = [name for name in files if name.endswith(SUFFIX)]
+    for choice in (_PREFERRED[0], f"model{INDEX_SUFFIX}"):
+        if choice in files:
+            return choice
+    top = [name for name in indexes if "/" not in name] or [name for name in weights if "/" not in name]
+    if candidates := top or indexes or weights:
+        return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name))
+    others = sorted(name for name in files if name.endswith(_OTHER_WEIGHTS))
+    raise NotFound(
+        where,
+        "no safetensors weights there"
+        + (f"; weights in other formats: {', '.join(others[:3])}" if others else ""),
+        hint=_ONLY_SAFETENSORS if others else "Give the folder or file that holds the weights.",
+    )
+
+
+def _unindexed(files: Mapping[str, FileInfo], name: str) -> list[str]:
+    """Return a file with the other parts of its set: shards are sometimes published without their index."""
+    stem, middle, rest = name.rpartition("-of-")
+    if not middle:
+        return [name]
+    series = stem.rpartition("-")[0]
+    return [other for other in files if other.startswith(f"{series}-") and other.endswith(f"-of-{rest}")]
+
+
+def _neighbours(files: Mapping[str, FileInfo], index_name: str) -> list[str]:
+    """Return the files of the index's folder that are named as its shards usually are."""
+    stem = index_name.removesuffix(INDEX_SUFFIX)
+    return [name for name in files if name.startswith(f"{stem}-") and name.endswith(SUFFIX)]
+
+
+def _heads(
+    fetcher: Fetcher,
+    names: Iterable[str],
+    head_bytes: int,
+    *,
+    more: Mapping[str, list[ByteRange]] | None = None,
+) -> Fetched:
+    wanted = {name: [ByteRange(0, min(head_bytes, _file(fetcher, name).size))] for name in names}
+    return fetcher.fetch({**(more or {}), **wanted}, task="reading headers")
+
+
+def _headers(
+    fetcher: Fetcher, names: Iterable[str], fetched: Fetched, head_bytes: int
+) -> dict[str, SafetensorsHeader]:
+    """Parse the headers whose beginnings were fetched; fetch the rest of the long ones, all together."""
+    lengths: dict[str, int] = {}
+    for name in names:
+        size = _file(fetcher, name).size
+        prefix = bytes(fetched.view(name, ByteRange(0, min(PREFIX_BYTES, size, head_bytes))))
+        lengths[name] = header_length(prefix, file=name, file_size=size)
+    if (total := sum(lengths.values())) > MAX_ALL_HEADERS:
+        problem = f"the headers of {len(lengths)} files have {total:,} bytes together"
+        raise HeaderError(fetcher.source.location.ref, f"{problem}, more than {MAX_ALL_HEADERS:,}")
+    long = {name: [ByteRange(0, length)] for name, length in lengths.items() if length > head_bytes}
+    longer = fetcher.fetch(long, task="reading long headers") if long else fetched
+    headers: dict[str, SafetensorsHeader] = {}
+    for name, length in lengths.items():
+        data = (longer if name in long else fetched).view(name, ByteRange(0, length))
+        headers[name] = parse_header(bytes(data), file=name, file_size=_file(fetcher, name).size)
+    return headers
+
+
+def _joined(headers: Mapping[str, SafetensorsHeader], where: str) -> TensorIndex:
+    tensors: dict[str, TensorInfo] = {}
+    for header in headers.values():
+        for info in header.tensors:
+            if info.name in tensors:
+                raise IndexFileError(where, f"tensor {shown(info.name)} is in two files")
+            tensors[info.name] = info
+    return TensorIndex(tensors.values())
+
+
+def _find(fetcher: Fetcher, name: str) -> FileInfo | None:
+    return fetcher.source.find(name)
+
+
+def _file(fetcher: Fetcher, name: str) -> FileInfo:
+    info = _find(fetcher, name)
+    if info is None:
+        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
+    return info

@@ -1,0 +1,105 @@
+"""The ways in which a server can misbehave. How each is done is elsewhere."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+
+
+@unique
+class Fault(Enum):
+    """One misbehaviour of a `BadServer`."""
+
+    NONE = "none"
+    """Behaves well: the control of every experiment."""
+
+    # Ranges that are not kept
+    IGNORES_RANGE = "ignores-range"
+    """Sends the whole file with 200 whatever was asked."""
+    ENORMOUS_BODY = "enormous-body"
+    """Sends 200 and one tebibyte of zeros, with a length."""
+    ENDLESS_BODY = "endless-body"
+    """Sends 200 and zeros without a length, until the client leaves."""
+    SENDS_MULTIPART = "sends-multipart"
+    """Answers one range with a ``multipart/byteranges`` of one part."""
+    WRONG_CONTENT_RANGE = "wrong-content-range"
+    """Right number of bytes, right bytes, but ``Content-Range`` begins one byte later."""
+    WRONG_TOTAL = "wrong-total"
+    """``Content-Range`` says that the file is one byte longer than it is."""
+    OTHER_BYTES = "other-bytes"
+    """Everything looks right, but the bytes are those one place further on."""
+    NO_CONTENT_RANGE = "no-content-range"
+    """Sends 206 without ``Content-Range``."""
+    RANGE_NOT_SATISFIABLE = "range-not-satisfiable"
+    """Answers 416 to every range."""
+
+    # Bodies that do not match their length
+    CUTS_SHORT = "cuts-short"
+    """Sends half of what ``Content-Length`` promises, then closes."""
+    SHORT_LENGTH = "short-length"
+    """Sends half, and says so in ``Content-Length``; ``Content-Range`` still promises all."""
+    LONG_LENGTH = "long-length"
+    """Sends more than was asked for, with the larger ``Content-Length``."""
+    LONG_CHUNKED = "long-chunked"
+    """Sends more than was asked for, chunked, without a length."""
+    NEGATIVE_LENGTH = "negative-length"
+    """``Content-Length: -1``."""
+    LENGTH_NOT_A_NUMBER = "length-not-a-number"
+    """``Content-Length: many``."""
+    GZIP = "gzip"
+    """Compresses the body although nobody asked for it."""
+
+    # A file that does not stay the same
+    CHANGES_ETAG = "changes-etag"
+    """Every answer has another ``ETag``."""
+
+    # Redirects
+    REDIRECTS_ELSEWHERE = "redirects-elsewhere"
+    """302 to another origin, which has the file and behaves well."""
+    REDIRECT_LOOP = "redirect-loop"
+    """302 to itself."""
+    REDIRECTS_TO_FILE = "redirects-to-file"
+    """302 to ``file:///etc/hostname``."""
+    REDIRECTS_TO_HTTP = "redirects-to-http"
+    """302 to another origin over plain http; the server itself speaks https when asked to."""
+    REDIRECT_WITHOUT_LOCATION = "redirect-without-location"
+    """302 that does not say where."""
+
+    # Time
+    STALLS_BEFORE_HEADERS = "stalls-before-headers"
+    """Takes the request and never answers."""
+    STALLS_IN_BODY = "stalls-in-body"
+    """Sends headers and half of the body, then nothing more."""
+    DRIPS = "drips"
+    """Sends one byte every 20 ms."""
+    DRIPS_HEADERS = "drips-headers"
+    """Sends one more header every 20 ms and never comes to the body."""
+
+    # Connections
+    CLOSES_AT_ONCE = "closes-at-once"
+    """Closes without an answer."""
+    RESETS_IN_BODY = "resets-in-body"
+    """Sends half of the body, then RST."""
+    GARBAGE = "garbage"
+    """Answers something that is not HTTP."""
+    HUGE_HEADERS = "huge-headers"
+    """A status line and then 8 MB of one header."""
+    MANY_HEADERS = "many-headers"
+    """A hundred thousand short headers."""
+
+    # Statuses
+    SERVER_ERROR = "server-error"
+    """500."""
+    UNAVAILABLE = "unavailable"
+    """503."""
+    RATE_LIMITED = "rate-limited"
+    """429 with ``Retry-After`` in seconds (`retry_after` of the server)."""
+    RATE_LIMITED_UNTIL = "rate-limited-until"
+    """429 with ``Retry-After`` as a date, `retry_after` seconds from now."""
+    RATE_LIMITED_FOR_EVER = "rate-limited-for-ever"
+    """429 with ``Retry-After: 1000000000``."""
+    UNAUTHORIZED = "unauthorized"
+    """401."""
+    FORBIDDEN = "forbidden"
+    """403."""
+    NOT_FOUND = "not-found"
+    """404."""

@@ -1,0 +1,108 @@
+"""A tokenizer in a few lines: kind, class, number of tokens. Nothing is executed, nothing is trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tekken.json",
+    "qwen.tiktoken",
+    "tiktoken.model",
+)
+"""Names under which tokenizers are published."""
+_TEXT_LIMIT = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerSummary:
+    """What the tokenizer's own files say."""
+
+    files: tuple[str, ...]
+    """Tokenizer files that the model has."""
+    kind: str | None = None
+    """Algorithm of ``tokenizer.json``: BPE, Unigram, WordPiece, WordLevel."""
+    class_name: str | None = None
+    """Class that ``tokenizer_config.json`` names."""
+    vocab_size: int | None = None
+    """Tokens of the base vocabulary."""
+    added_tokens: int | None = None
+    """Tokens added to it, special ones included."""
+    merges: int | None = None
+    """Merge rules of a BPE tokenizer."""
+    skipped: tuple[str, ...] = ()
+    """What was not looked at, each with its reason."""
+
+
+def summarise_tokenizer(
+    contents: Mapping[str, bytes], *, files: tuple[str, ...], skipped: tuple[str, ...] = ()
+) -> TokenizerSummary:
+    """Describe a tokenizer.
+
+    Parameters
+    ----------
+    contents
+        Bytes of those files that were read, by name.
+    files
+        All tokenizer files of the model.
+    skipped
+        Files that were not read, each with the reason.
+    """
+    notes = list(skipped)
+    tokenizer = _object("tokenizer.json", contents, notes)
+    settings = _object("tokenizer_config.json", contents, notes)
+    algorithm = tokenizer.get("model")
+    algorithm = algorithm if isinstance(algorithm, dict) else {}
+    vocab, merges, added = algorithm.get("vocab"), algorithm.get("merges"), tokenizer.get("added_tokens")
+    vocab_size = len(vocab) if isinstance(vocab, dict | list) else None
+    if vocab_size is None and "vocab.txt" in contents:
+        vocab_size = len(contents["vocab.txt"].splitlines())
+    if added is None:
+        added = settings.get("added_tokens_decoder")
+    return TokenizerSummary(
+        files=files,
+        kind=_text(algorithm.get("type")) or _guessed_kind(algorithm, vocab),
+        class_name=_text(settings.get("tokenizer_class")),
+        vocab_size=vocab_size,
+        added_tokens=len(added) if isinstance(added, dict | list) else None,
+        merges=len(merges) if isinstance(merges, list) else None,
+        skipped=tuple(notes),
+    )
+
+
+def _object(name: str, contents: Mapping[str, bytes], notes: list[str]) -> dict[str, object]:
+    if name not in contents:
+        return {}
+    try:
+        document = json.loads(contents[name])
+    except (ValueError, RecursionError):
+        notes.append(f"{name}: not valid JSON")
+        return {}
+    if not isinstance(document, dict):
+        notes.append(f"{name}: not a JSON object")
+        return {}
+    return document
+
+
+def _guessed_kind(algorithm: Mapping[str, object], vocab: object) -> str | None:
+    """Name the algorithm of old files, which leave the type out: each has a field of its own."""
+    if "merges" in algorithm:
+        return "BPE"
+    if "continuing_subword_prefix" in algorithm:
+        return "WordPiece"
+    return "Unigram" if isinstance(vocab, list) else None
+
+
+def _text(value: object) -> str | None:
+    return value[:_TEXT_LIMIT] if isinstance(value, str) and value.isprintable() else None

@@ -1,0 +1,54 @@
+"""A private, empty environment for every test: no tokens, no caches, no proxies of whoever runs them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_FOREIGN = ("HF_", "HUGGINGFACE_", "HUGGING_FACE_", "TRANSFORMERS_", "AWS_", "MODELKIN_", "FSSPEC_")
+_FOREIGN_NAMES = {
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME"),
+}
+
+# huggingface_hub reads the environment when it is imported, which a test module may do before any fixture.
+for _name in list(os.environ):
+    if _name.upper().startswith(_FOREIGN) or _name.upper() in _FOREIGN_NAMES:
+        del os.environ[_name]
+_home = tempfile.TemporaryDirectory(prefix="modelkin-tests-")
+NOWHERE = "http://127.0.0.1:9"
+"""An endpoint at which nobody listens: a test that forgets its own server does not leave the machine."""
+os.environ |= {
+    "HF_ENDPOINT": NOWHERE,
+    "HF_HOME": _home.name,
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_XET": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    # Nobody is asked for credentials that are not there.
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+import pytest  # noqa: E402  the environment comes first
+from huggingface_hub import constants  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test its own Hub cache, range store and token file, and no Hub."""
+    home = tmp_path_factory.mktemp("hf-home")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(home / "assets"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+    monkeypatch.setattr(constants, "HF_STORED_TOKENS_PATH", str(home / "stored_tokens"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    return home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _home_is_removed() -> Iterator[None]:
+    yield
+    _home.cleanup()

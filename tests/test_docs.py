@@ -1,0 +1,81 @@
+"""What the documentation says is true."""
+
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import modelkin as mk
+from modelkin import errors
+from modelkin._cli.app import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+_spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+assert _spec is not None
+assert _spec.loader is not None
+generate = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("name", generate.PARTS)
+def test_generated_parts_are_up_to_date(name):
+    files, make = generate.PARTS[name]
+    for file in files:
+        text = (DOCS / file).read_text()
+        assert generate.regenerated(text, name, make()) == text, "run `make docs`"
+
+
+def test_a_part_without_markers_is_an_error():
+    with pytest.raises(ValueError, match="no markers for 'x'"):
+        generate.regenerated("text", "x", "new")
+
+
+def test_the_python_page_runs():
+    result = doctest.testfile(str(DOCS / "python.md"), module_relative=False)
+    assert result.attempted > 20
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_pages_exist(page):
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^\$ make ([a-z-]+)", page.read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for line in re.findall(r"^\$ modelkin (.+?)(?:\s+#.*)?$", page.read_text(), re.MULTILINE):
+        words = line.split()
+        command = app.commands[words[0]]
+        while words[1:] and hasattr(command, "commands"):
+            words = words[1:]
+            command = command.commands[words[0]]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, line
+
+
+def test_every_error_is_documented_and_drawn_in_the_tree():
+    for name in errors.__all__:
+        assert name in (errors.__doc__ or "")
+        assert f"`{name}`" in (DOCS / "errors.md").read_text()
+
+
+def test_every_public_name_is_in_the_documentation():
+    text = "\n".join(page.read_text() for page in PAGES)
+    for name in set(mk.__all__) - {"__version__", "Architecture", "BytePlan", "Inspection", "Model"}:
+        assert name in text, name
+
+
+def test_every_option_of_fetching_says_what_it_is_for():
+    source = (ROOT / "src/modelkin/_config.py").read_text()
+    for name in mk.FetchOptions.__dataclass_fields__:
+        assert re.search(rf"^    {name}: [^\n]+\n    \"\"\"", source, re.MULTILINE), name
