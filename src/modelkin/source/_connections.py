@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import urllib3
@@ -31,7 +31,7 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 class Connections:
-    """Pools of connections, one set for each proxy. Thread-safe."""
+    """Pools of connections, one set for each proxy and scheme. Thread-safe."""
 
     def __init__(self, options: FetchOptions) -> None:
         self._settings: dict[str, Any] = {
@@ -41,7 +41,7 @@ class Connections:
             "retries": False,
             "timeout": urllib3.Timeout(connect=options.connect_timeout, read=options.stall_timeout),
         }
-        self._managers: dict[str | None, urllib3.PoolManager] = {}
+        self._managers: dict[tuple[str | None, str], urllib3.PoolManager] = {}
         self._proxies: dict[tuple[str, str], str | None] = {}
         self._lock = threading.Lock()
 
@@ -65,13 +65,15 @@ class Connections:
         with self._lock:
             if place not in self._proxies:
                 self._proxies[place] = proxy_for(*place)
-            proxy = self._proxies[place]
-            if proxy not in self._managers:
-                self._managers[proxy] = self._new_manager(proxy)
-            return self._managers[proxy]
+            way = self._proxies[place], parts.scheme
+            if way not in self._managers:
+                self._managers[way] = self._new_manager(*way)
+            return self._managers[way]
 
-    def _new_manager(self, proxy: str | None) -> urllib3.PoolManager:
-        settings = {**self._settings, "ssl_context": trusted_certificates()}
+    def _new_manager(self, proxy: str | None, scheme: str) -> urllib3.PoolManager:
+        # Certificates are read only where they are needed: it takes as long as a request.
+        secure = "https" in (scheme, urlsplit(proxy or "").scheme)
+        settings = {**self._settings, "ssl_context": trusted_certificates() if secure else None}
         if proxy is None:
             manager = urllib3.PoolManager(**settings)
         else:
@@ -119,7 +121,51 @@ def _without_login(url: str) -> tuple[str, str | None]:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), login
 
 
-# -- patience with headers -----------------------------------------------------------------------------
+# -- patience ------------------------------------------------------------------------------------------
+
+
+class Deadline:
+    """Cuts a connection when its time is over.
+
+    A socket's own time limit is for one receive, and each alone may be in time: a server that sends a byte
+    now and then would hold us for ever.
+    """
+
+    def __init__(self, stream: socket.socket | None, seconds: float) -> None:
+        self._stream = stream
+        self._late = threading.Event()
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+
+    @property
+    def passed(self) -> bool:
+        """Whether the connection was cut."""
+        return self._late.is_set()
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        self._late.set()
+        cut(self._stream)
+
+
+def cut(stream: socket.socket | None) -> None:
+    """End a connection that another thread may be reading from."""
+    with contextlib.suppress(OSError, TypeError):
+        if stream is not None:
+            # Not SSLSocket.shutdown: it would hand the reader undeciphered bytes.
+            socket.socket.shutdown(stream, socket.SHUT_RDWR)
+
+
+def stream_of(response: urllib3.BaseHTTPResponse) -> socket.socket | None:
+    """Return the socket of an answer that is being read."""
+    return getattr(response.connection, "stream", None)
+
 
 if TYPE_CHECKING:
     _Base = HTTPConnection
@@ -128,23 +174,20 @@ else:
 
 
 class _TimedHeaders(_Base):
-    """Gives up on headers that never end: a time limit for each byte alone does not."""
+    """Gives up on headers that never end, and remembers its socket, which http.client gives away."""
+
+    stream: socket.socket | None = None
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
-        seconds = HEADER_PATIENCE * float(self.timeout or 60.0)
-        late = threading.Event()
-        timer = threading.Timer(seconds, _cut, [self.sock, late])
-        timer.daemon = True
-        timer.start()
-        try:
-            response = super().getresponse()
-        except (OSError, HTTPException) as error:
-            if late.is_set():
-                raise TimeoutError("the headers take too long") from error
-            raise
-        finally:
-            timer.cancel()
-        if late.is_set():  # the cut looks like the end of the headers
+        self.stream = self.sock
+        with Deadline(self.stream, HEADER_PATIENCE * float(self.timeout or 60.0)) as deadline:
+            try:
+                response = super().getresponse()
+            except (OSError, HTTPException) as error:
+                if deadline.passed:
+                    raise TimeoutError("the headers take too long") from error
+                raise
+        if deadline.passed:  # the cut looks like the end of the headers
             response.close()
             raise TimeoutError("the headers take too long")
         return response
@@ -164,13 +207,6 @@ class _PlainPool(urllib3.HTTPConnectionPool):
 
 class _SecurePool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
-
-
-def _cut(stream: socket.socket, late: threading.Event) -> None:
-    late.set()
-    with contextlib.suppress(OSError, TypeError):
-        # Not SSLSocket.shutdown: it would hand the reader undeciphered bytes.
-        socket.socket.shutdown(stream, socket.SHUT_RDWR)
 
 
 # -- silence -------------------------------------------------------------------------------------------

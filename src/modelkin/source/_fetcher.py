@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -120,7 +120,7 @@ class Fetcher:
 
     def stream(
         self, wanted: Iterable[tuple[str, ByteRange]], *, task: str = "reading"
-    ) -> Iterator[memoryview]:
+    ) -> Generator[memoryview, None, None]:
         """Yield the wanted ranges one by one, in order, in bounded memory.
 
         Neighbours are read together and the next ones are read ahead. Nothing is kept in the store: a pass

@@ -167,18 +167,20 @@ class FsspecSource(Source):
                 return action()
             except (Transient, SourceError, ListingError, UsageError):
                 raise
-            except FileNotFoundError:
-                raise NotFound(where, "nothing is there") from None
-            except PermissionError as error:
-                raise AccessDenied(where, f"the store refused access: {reason(error)}") from None
             except Exception as error:
                 # Whatever a store's own client raises: there are dozens, and they share no base class.
-                raise _translated(error, where) from None
+                problem = _translated(error, where)
+            # Raised out here: an exception keeps the one that was being handled, URLs and keys and all.
+            raise problem
 
         return self._retry.run(attempt, host=self._ref)
 
 
 def _translated(error: Exception, where: str) -> SourceError | Transient:
+    if isinstance(error, FileNotFoundError):
+        return NotFound(where, "nothing is there")
+    if isinstance(error, PermissionError):
+        return AccessDenied(where, f"the store refused access: {reason(error)}")
     if type(error).__name__ in _NO_CREDENTIALS:
         return AccessDenied(
             where,

@@ -7,7 +7,6 @@ tries again when the failure may pass. It does not follow redirects and knows no
 
 from __future__ import annotations
 
-import contextlib
 import re
 import ssl
 import threading
@@ -17,19 +16,20 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, IncompleteRead
 
-from modelkin._config import KIB, FetchOptions
+from modelkin._config import KIB, MIB, FetchOptions
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
 
 from ._budget import ByteBudget
-from ._connections import Connections
+from ._connections import Connections, Deadline, cut, stream_of
 from ._exchange import Exchange
 from ._ranges import ByteRange
 from ._ref import without_secrets
 from ._retry import Retry, Transient, asked_wait
 
-_BUFFER = 256 * KIB
+_SLOW_BODY = 8 * MIB
+"""No body is given more time than one of this length at the lowest rate."""
 _SHORT_REST = 16 * KIB
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _NO_CONNECTION = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
@@ -95,9 +95,7 @@ class RangeClient:
         with self._lock:
             reading = list(self._reading)
         for response in reading:
-            # Not every version of urllib3 can; there the read ends by itself, with its time limit.
-            with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):
-                response.shutdown()
+            cut(stream_of(response))
         self._connections.close()
 
     def get(
@@ -167,15 +165,7 @@ class RangeClient:
         with self._lock:
             self.traffic.requests += 1
             self.traffic.retries += retry
-        try:
-            response = self._connections.get(url, headers)
-        except HTTPError as error:
-            raise _failed(error, where) from _presentable(error)
-        except ValueError as error:
-            # No text: http.client quotes the headers it does not like, and one of them is the token.
-            raise NetworkError(where, f"the request cannot be sent ({type(error).__name__})") from None
-        except OSError as error:
-            raise Transient(NetworkError(where, f"the connection failed: {reason(error)}")) from error
+        response = self._opened(url, headers, where)
         with self._lock:
             self._reading.add(response)
         judged = False
@@ -184,12 +174,9 @@ class RangeClient:
             judged = True
             self._raise_if_stopped(where)
             return reply
-        except HTTPError as error:
+        except (HTTPError, OSError) as error:
             self._raise_if_stopped(where)
-            raise _failed(error, where) from _presentable(error)
-        except OSError as error:
-            self._raise_if_stopped(where)
-            raise Transient(NetworkError(where, f"the connection broke: {reason(error)}")) from error
+            raise _failed(error, where) from error
         finally:
             with self._lock:
                 self._reading.discard(response)
@@ -197,6 +184,14 @@ class RangeClient:
             if (not judged and response.status in (200, 206)) or not self._drained(response):
                 response.close()
             response.release_conn()
+
+    def _opened(self, url: str, headers: Mapping[str, str], where: str) -> _Response:
+        try:
+            return self._connections.get(url, headers)
+        except (HTTPError, OSError, ValueError) as error:
+            problem, cause = _failed(error, where), _presentable(error)
+        # Raised out here: an exception keeps the one that was being handled, URLs and tokens and all.
+        raise problem from cause
 
     def _drained(self, response: _Response) -> bool:
         """Read a short rest so that the connection can be used again; a long one may be gigabytes."""
@@ -249,31 +244,37 @@ class RangeClient:
     def _body(
         self, where: str, response: _Response, length: int, meter: _Meter, *, must_be_full: bool = True
     ) -> bytes:
-        """Read `length` bytes, within the time they may take."""
+        """Read `length` bytes in one go, within the time they may take.
+
+        In one go, because pieces that are joined cost twice the processor time; the deadline is therefore
+        kept from outside, by cutting the connection.
+        """
+        before = meter.received
+        # Charged in full until it is known what came: how much of a broken read arrived is not told.
+        meter.received += length if must_be_full else 0
         grace = self._options.stall_timeout
-        deadline = time.monotonic() + grace + length / self._options.min_rate
-        pieces: list[bytes] = []
-        missing = length
-        while missing:
-            # read1 returns what one receive brought: a server that drips cannot hold us past the deadline.
-            piece = response.read1(min(missing, _BUFFER))
-            if not piece:
-                if not must_be_full:
-                    break
-                got = length - missing
-                raise Transient(WrongBytes(where, f"expected {length} bytes, the line ended after {got}"))
-            pieces.append(piece)
-            missing -= len(piece)
-            meter.received += len(piece)
-            if missing and time.monotonic() > deadline:
-                raise Transient(
-                    SourceTimeout(
-                        where,
-                        f"{length - missing} of {length} bytes came in {grace:.0f} s and more: too slow",
-                        hint="Try again later, or allow more time.",
-                    )
+        seconds = grace + min(length, _SLOW_BODY) / self._options.min_rate
+        with Deadline(stream_of(response), seconds) as deadline:
+            try:
+                data = response.read(length)
+            except (HTTPError, OSError) as error:
+                nothing_came = any(isinstance(cause, IncompleteRead) for cause in error.args)
+                if not deadline.passed and not nothing_came:
+                    raise
+                data = b""
+        if deadline.passed:
+            raise Transient(
+                SourceTimeout(
+                    where,
+                    f"{length} bytes did not come in {seconds:.0f} s: too slow",
+                    hint="Try again later, or allow more time.",
                 )
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            )
+        meter.received = before + len(data)
+        promised = must_be_full or response.length_remaining not in (None, 0)
+        if promised and len(data) < length:
+            raise Transient(WrongBytes(where, f"expected {length} bytes, the line ended after {len(data)}"))
+        return data
 
 
 def _raise_if_busy(where: str, response: _Response) -> None:
@@ -311,21 +312,23 @@ def translated(error: HTTPError, where: str) -> SourceError:
     return NetworkError(where, f"the connection broke: {reason(error)}")
 
 
-def _failed(error: HTTPError, where: str) -> SourceError | Transient:
+def _failed(error: Exception, where: str) -> SourceError | Transient:
+    """Return what to raise: an address, a header or a certificate does not mend itself, the rest may."""
+    if not isinstance(error, HTTPError):
+        if isinstance(error, OSError):
+            return Transient(NetworkError(where, f"the connection broke: {reason(error)}"))
+        return NetworkError(where, f"the request cannot be sent ({type(error).__name__})")
     problem = translated(error, where)
-    return Transient(problem) if _may_pass(error) else problem
+    if isinstance(error, urllib3.exceptions.LocationValueError):
+        return problem
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args):
+        return problem
+    return Transient(problem)
 
 
-def _may_pass(error: HTTPError) -> bool:
-    """Say whether trying again can help: an address or a certificate does not mend itself."""
-    if isinstance(error, urllib3.exceptions.SSLError):
-        return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args)
-    return not isinstance(error, urllib3.exceptions.LocationValueError)
-
-
-def _presentable(error: HTTPError) -> HTTPError | None:
-    """Return what may stand in a traceback: an exception about a URL quotes it, signature and all."""
-    quotes = (urllib3.exceptions.LocationValueError, urllib3.exceptions.MaxRetryError)
+def _presentable(error: Exception) -> Exception | None:
+    """Return what may stand in a traceback: an exception about a URL or a header quotes it, keys and all."""
+    quotes = (ValueError, urllib3.exceptions.MaxRetryError)
     return None if isinstance(error, quotes) else error
 
 

@@ -62,10 +62,17 @@ class LocalSource(Source):
 
     def files(self) -> dict[str, FileInfo]:
         """List the folder, once."""
+        return dict(self._listed())
+
+    def find(self, name: str) -> FileInfo | None:
+        """Return one file of the listing."""
+        return self._listed().get(name)
+
+    def _listed(self) -> dict[str, FileInfo]:
         if self._files is None:
             with _translated(self._ref):
                 self._files = {name: info for name in sorted(self._names()) if (info := self._info(name))}
-        return dict(self._files)
+        return self._files
 
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         self.budget.reserve(wanted.length, where=file.name)

@@ -69,11 +69,12 @@ class ModelRef:
             raise BadReference(shown(text), "a model reference has no control characters", hint=_FORMS)
         if match := _SCHEME.fullmatch(text):
             return _with_scheme(text, match[1].lower(), match[2])
-        path = Path(text).expanduser()
-        if text[0] in "./~" or path.exists():
-            return _local(text, path)
+        if text[0] in "./~" or _exists(Path(text)):
+            return _local(text, Path(text))
         if text.endswith(_FILE_ENDINGS):
-            raise NotFound(text, "no such file", hint="A Hub repository is written org/name, without a file.")
+            raise NotFound(
+                shown(text), "no such file", hint="A Hub repository is written org/name, without a file."
+            )
         return _hub(text, text)
 
 
@@ -102,9 +103,20 @@ def _url_problem(url: str) -> str | None:
     return None if parts.path.strip("/") else "the URL names no file"
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that no file can have
+        return False
+
+
 def _local(text: str, path: Path) -> ModelRef:
-    if not path.exists():
-        raise NotFound(text, "no such file or folder", hint=_FORMS)
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:  # ~somebody, who is not known here
+        raise NotFound(shown(text), "no such home folder", hint=_FORMS) from error
+    if not _exists(path):
+        raise NotFound(shown(text), "no such file or folder", hint=_FORMS)
     return ModelRef(kind="local", text=text, target=str(path.resolve()))
 
 

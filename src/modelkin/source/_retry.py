@@ -47,10 +47,12 @@ class Retry:
             self._keep_pause(host)
             try:
                 return attempt(number)
-            except Transient as problem:
-                if number + 1 == self.attempts:
-                    raise problem.error from problem.__cause__
-                self._pause(host, number, problem)
+            except Transient as error:
+                problem = error
+            # Raised out here: an exception keeps the one that was being handled, URLs and all.
+            if number + 1 == self.attempts:
+                raise problem.error from problem.__cause__
+            self._pause(host, number, problem)
         raise AssertionError("at least one attempt is made")
 
     def _pause(self, host: str, number: int, problem: Transient) -> None:

@@ -153,7 +153,7 @@ class RangeStore:
     def info(self) -> StoreInfo:
         """Count what is held."""
         objects = list(self._files("objects"))
-        n_files = sum(1 for group in _entries(self._base / "ranges") for _ in _entries(Path(group.path)))
+        n_files = sum(1 for group in _folders(self._base / "ranges") for _ in _folders(group))
         return StoreInfo(
             path=self.root,
             n_bytes=sum(size for _, size, _ in [*objects, *self._files("records")]),
@@ -240,14 +240,14 @@ class RangeStore:
 
     def _sweep(self) -> None:
         """Remove names whose object is gone, and what killed processes left half-written."""
-        for group in _entries(self._base / "ranges"):
-            for folder in _entries(Path(group.path)):
-                for entry in _entries(Path(folder.path)):
+        for group in _folders(self._base / "ranges"):
+            for folder in _folders(group):
+                for entry in _entries(folder):
                     match = _MARKER.fullmatch(entry.name)
                     if match is None or not self._object(match[3]).exists():
                         _remove(Path(entry.path))
                 with contextlib.suppress(OSError):
-                    Path(folder.path).rmdir()
+                    folder.rmdir()
         oldest = time.time() - _ABANDONED_AFTER
         for entry in _entries(self._base / "tmp"):
             with contextlib.suppress(OSError):
@@ -256,8 +256,8 @@ class RangeStore:
 
     def _files(self, part: str) -> Iterator[tuple[Path, int, float]]:
         """Yield path, size and time of last use."""
-        for group in _entries(self._base / part):
-            for entry in _entries(Path(group.path)):
+        for group in _folders(self._base / part):
+            for entry in _entries(group):
                 with contextlib.suppress(OSError):
                     found = entry.stat(follow_symlinks=False)
                     yield Path(entry.path), found.st_size, found.st_mtime
@@ -353,6 +353,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return list(found)
     except OSError:
         return []
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders in a folder. Links are none: what they lead to is not ours to count or remove."""
+    return (Path(entry.path) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False))
 
 
 def _remove(path: Path) -> None:

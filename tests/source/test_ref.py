@@ -1,0 +1,160 @@
+"""Model references: which place a text names, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelkin.errors import BadReference, NotFound
+from modelkin.source import ModelRef
+from modelkin.source._ref import without_secrets
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "org" / "local").mkdir(parents=True)
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "revision"),
+    [
+        ("org/name", "org/name", None),
+        ("gpt2", "gpt2", None),
+        ("org/name@main", "org/name", "main"),
+        ("org/name@refs/pr/1", "org/name", "refs/pr/1"),
+        ("hf://org/name@v1.0", "org/name", "v1.0"),
+        ("HF://org/name", "org/name", None),
+        ("Qwen/Qwen2.5-0.5B_x", "Qwen/Qwen2.5-0.5B_x", None),
+    ],
+)
+def test_hub_references(text, target, revision):
+    ref = ModelRef.parse(text)
+    assert (ref.kind, ref.target, ref.revision, ref.text) == ("hub", target, revision, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["./folder", "folder", "~/folder", "model.safetensors", "./model.safetensors", "org/local"]
+)
+def test_existing_paths_are_local(here, text):
+    ref = ModelRef.parse(text)
+    assert ref.kind == "local"
+    assert ref.target == str((here / text.removeprefix("~/")).resolve())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("https://host/a/model.safetensors", "http"),
+        ("http://host:8080/model.safetensors.index.json", "http"),
+        ("s3://bucket/prefix", "fsspec"),
+        ("gs://bucket/prefix", "fsspec"),
+        ("memory://x", "fsspec"),
+    ],
+)
+def test_urls(text, kind):
+    assert ModelRef.parse(text).kind == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "./nothing",
+        "/nothing/here",
+        "~/nothing",
+        "other.safetensors",
+        "a/b.gguf",
+        "file:///no",
+        "./" + "x" * 300,
+    ],
+)
+def test_paths_that_are_not_there_are_not_found(text):
+    with pytest.raises(NotFound, match="no such file"):
+        ModelRef.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "a/b/c",
+        "org/na me",
+        "org/name@",
+        "org/name@ x",
+        "org/name@a..b",
+        "-org/name",
+        "nobody/..",
+        "a--b/c",
+        "org/name.git",
+        "hf://",
+        "http://",
+        "https:///path",
+        "http://host",
+        "http://host/",
+        "http://[/x",
+        "http://host:99999/x",
+        "http://host:port/x",
+        "s3://",
+        "x" * 5_000,
+        "a\nb",
+        "a\x1b[31m",
+        "x" * 97,
+    ],
+)
+def test_nonsense_is_refused_in_one_printable_line(text):
+    with pytest.raises(BadReference, match=r".") as caught:
+        ModelRef.parse(text)
+    assert caught.value.exit_code == 2
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+def test_a_home_folder_of_nobody_is_not_found():
+    with pytest.raises(NotFound, match="no such home folder"):
+        ModelRef.parse("~nobody-of-that-name/model")
+
+
+def test_a_name_longer_than_file_names_can_be_is_refused():
+    with pytest.raises(BadReference, match="expected a Hub repository"):
+        ModelRef.parse("x" * 300)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_reference_or_a_clear_error(text):
+    with contextlib.suppress(BadReference, NotFound):
+        assert ModelRef.parse(text).kind in ("hub", "local", "http", "fsspec")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:pass@host/m.safetensors?X-Amz-Signature=pass#pass",
+        "https://pass@host/m.safetensors",
+        "s3://key:pass@bucket/prefix?token=pass",
+    ],
+)
+def test_credentials_are_not_shown(url):
+    ref = ModelRef.parse(url)
+    assert "pass" not in f"{ref} {ref!r} {ref.text}"
+    assert ref.target == url
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:pass@[/x", "http://user:pass@host:99999/x", "http://user:pass@host"]
+)
+def test_credentials_are_not_shown_by_errors_either(url):
+    with pytest.raises(BadReference, match="the URL") as caught:
+        ModelRef.parse(url)
+    assert "pass" not in str(caught.value)
+
+
+def test_a_url_without_secrets_keeps_its_place():
+    assert without_secrets("https://u:p@host:8/a/b?c=d#e") == "https://host:8/a/b"

@@ -1,0 +1,68 @@
+"""The tree of errors: drawn as it is, with its exit codes, and safe to send between processes."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+
+import pytest
+
+from modelkin import errors
+from modelkin.errors import ModelkinError
+
+ALL = [
+    each
+    for _, each in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(each, ModelkinError) and each.__module__ == errors.__name__
+]
+
+
+def test_all_names_are_exported_and_sorted():
+    assert errors.__all__ == sorted(each.__name__ for each in ALL)
+
+
+def test_the_drawing_is_the_tree():
+    drawn: list[tuple[str, str]] = []
+    parents = ["ModelkinError"]
+    for line in (errors.__doc__ or "").splitlines():
+        if match := re.match(r"    ([│├└─ ]*)(\w+)  ", line):
+            depth = len(match[1]) // 4
+            drawn.append((match[2], parents[depth - 1] if depth else "Exception"))
+            parents[depth:] = [match[2]]
+    assert sorted(drawn) == sorted((each.__name__, each.__base__.__name__) for each in ALL if each.__base__)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_error_says_where_and_what_and_survives_a_trip(kind):
+    error = kind("model.safetensors", "expected this, got that", hint="Do this.")
+    assert str(error) == "model.safetensors: expected this, got that"
+    assert kind.__doc__
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is kind
+        assert (same.where, same.problem, same.hint, str(same)) == (
+            error.where,
+            error.problem,
+            error.hint,
+            str(error),
+        )
+
+
+def test_without_a_place_the_sentence_stands_alone():
+    assert str(ModelkinError("", "something")) == "something"
+    assert ModelkinError("a", "b").hint is None
+
+
+@pytest.mark.parametrize(
+    ("family", "code"),
+    [(errors.UsageError, 2), (errors.SourceError, 3), (errors.FormatError, 4)],
+)
+def test_families_have_their_exit_codes(family, code):
+    members = [each for each in ALL if issubclass(each, family)]
+    assert {each.exit_code for each in members} == {code}
+
+
+def test_every_error_is_of_one_family():
+    assert {each.exit_code for each in ALL if each is not ModelkinError} == {2, 3, 4}
+    assert ModelkinError.exit_code == 70
