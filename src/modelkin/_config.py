@@ -48,13 +48,14 @@ class FetchOptions:
     """Folder of the range store. None is ``modelkin`` in `huggingface_hub`'s assets cache."""
     store_limit: int = 10 * GIB
     """Size at which the least recently used ranges are dropped."""
-    connections: int = 16
-    """Requests in flight. On an emulated Hub 16 was 5.6 times as fast as 1; 32 gained another 10 %."""
+    connections: int = 32
+    """Requests in flight. On an emulated Hub with 40 ms latency, 32 read scattered tensors 14 to 18 % faster
+    than 16, and 64 hardly faster than 32 (docs/benchmarks.md)."""
     head_bytes: int = 128 * KIB
     """First read of a tensor file. 97 % of headers on the Hub are below 100 kB (huggingface_hub)."""
     max_gap: int = 256 * KIB
-    """Ranges this close may be read as one: at 100 MB/s shared by 16 connections a request of 40 ms costs
-    as much as 250 kB."""
+    """Ranges this close may be read as one: at 100 MB/s shared by 16 busy connections a request of 40 ms
+    costs as much as 250 kB."""
     max_waste: float = 0.05
     """Share of unneeded bytes that joining ranges may add, over a whole plan."""
     piece_bytes: int = 8 * MIB

@@ -93,7 +93,7 @@ def check_file(file: bytes) -> SafetensorsHeader | None:
         assert (info.dtype, list(info.shape)) == (fields["dtype"], fields["shape"])
         assert [info.start - end, info.stop - end] == fields["data_offsets"]
     # Accepts a superset: it must not refuse, and must see the same bytes.
-    library = safetensors.deserialize(file)  # type: ignore[no-untyped-call]
+    library = safetensors.deserialize(file)
     theirs = {name: bytes(tensor["data"]) for name, tensor in library}
     assert theirs == {info.name: file[info.start : info.stop] for info in parsed.tensors}
     return parsed

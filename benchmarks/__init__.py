@@ -1,0 +1,1 @@
+"""What modelkin costs, measured: requests, bytes, seconds, memory, start. ``python -m benchmarks``."""
