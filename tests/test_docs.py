@@ -10,10 +10,29 @@ import pytest
 import modelkin as mk
 from modelkin import errors
 from modelkin._cli.app import app
+from modelkin.evidence import METHODS, all_methods
+from modelkin.verdict import Conclusion
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted((DOCS / "methods").glob("*.md")),
+]
+HEADINGS = [
+    "What it measures",
+    "Why shared ancestry leaves it",
+    "Null hypothesis",
+    "What defeats it",
+    "Known false alarms",
+    "Cost in bytes",
+    "Example",
+    "References",
+    "Version history",
+]
 
 _spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
 assert _spec is not None
@@ -41,14 +60,14 @@ def test_the_python_page_runs():
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_in_the_pages_exist(page):
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^\$ make ([a-z-]+)", page.read_text(), re.MULTILINE):
@@ -61,6 +80,22 @@ def test_commands_in_the_pages_exist(page):
             command = command.commands[words[0]]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, line
+
+
+def test_every_method_has_its_page_with_the_fixed_headings():
+    pages = {page.stem: page.read_text() for page in (DOCS / "methods").glob("*.md")}
+    assert pages.keys() == METHODS.keys()
+    for method in all_methods():
+        text = pages[method.card.name]
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+        assert f"- {method.card.version}: " in text
+        assert method.card.reference == f"docs/methods/{method.card.name}.md"
+
+
+def test_the_verdict_page_names_every_conclusion():
+    text = (DOCS / "verdicts.md").read_text()
+    for conclusion in Conclusion:
+        assert f"`{conclusion.value}`" in text
 
 
 def test_every_error_is_documented_and_drawn_in_the_tree():

@@ -12,7 +12,9 @@ from modelkin._version import __version__
 
 if TYPE_CHECKING:
     from modelkin import errors
-    from modelkin._config import FetchOptions
+    from modelkin._compare import compare
+    from modelkin._comparison import Comparison
+    from modelkin._config import CompareOptions, FetchOptions
     from modelkin._inspection import Inspection, inspect_model, plan_components
     from modelkin._model import Model, open_model
     from modelkin.architecture import Architecture
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 _HOME = {
     "Architecture": "modelkin.architecture",
     "BytePlan": "modelkin.source",
+    "CompareOptions": "modelkin._config",
+    "Comparison": "modelkin._comparison",
     "FetchOptions": "modelkin._config",
     "Inspection": "modelkin._inspection",
     "MemorySource": "modelkin.source",
     "Model": "modelkin._model",
     "ModelRef": "modelkin.source",
     "TensorSlice": "modelkin.tensors",
+    "compare": "modelkin._compare",
     "inspect_model": "modelkin._inspection",
     "open_model": "modelkin._model",
     "plan_components": "modelkin._inspection",
@@ -38,6 +43,8 @@ _HOME = {
 __all__ = [
     "Architecture",
     "BytePlan",
+    "CompareOptions",
+    "Comparison",
     "FetchOptions",
     "Inspection",
     "MemorySource",
@@ -45,6 +52,7 @@ __all__ = [
     "ModelRef",
     "TensorSlice",
     "__version__",
+    "compare",
     "errors",
     "inspect_model",
     "open_model",

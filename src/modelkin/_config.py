@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -87,3 +88,32 @@ class FetchOptions:
             raise ValueError(f"retries must be between 0 and 20, got {self.retries}")
         if self.byte_budget is not None and self.byte_budget < 0:
             raise ValueError(f"byte_budget must not be negative, got {self.byte_budget}")
+
+
+Depth = Literal["quick", "standard", "deep", "full"]
+
+READING: dict[Depth, tuple[int, int]] = {
+    "quick": (1_000_000, 0),
+    "standard": (20_000_000, 4),
+    "deep": (1_000_000_000, 10_000),
+    "full": (1_000_000_000, 10_000),
+}
+"""Depth -> (bytes of a model that may be read, layers looked at). Sampled rows get what headers, gains and
+the beginning of the tokenizer leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """How two models are compared."""
+
+    depth: Depth = "standard"
+    """How much may be read. A ceiling: reading stops when the verdict is decided."""
+    seed: int = 0
+    """Chooses samples and permutations. Two runs with one seed read the same bytes and say the same."""
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+
+    def __post_init__(self) -> None:
+        if self.depth not in READING:
+            raise ValueError(f"depth must be one of {', '.join(READING)}, got {self.depth!r}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be between 0 and 2**32, got {self.seed}")

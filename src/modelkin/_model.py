@@ -12,7 +12,7 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
-from modelkin.source import BytePlan, Fetcher, Location, ModelRef, Source, open_source, open_store
+from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice, read_index
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
 
@@ -155,6 +155,18 @@ class Model:
     def chunks(self, names: Iterable[str] | None = None) -> Iterator[TensorChunk]:
         """Walk over tensors, by default all of them, in bounded memory."""
         return self._reader.chunks(names)
+
+    def raw_chunks(self, names: Iterable[str]) -> Iterator[TensorChunk]:
+        """Walk over tensors as stored bits, for exact equality."""
+        return self._reader.chunks(names, raw=True)
+
+    def start_of(self, name: str, *, limit: int) -> bytes:
+        """Return the beginning of a file, at most `limit` bytes; empty when there is no such file."""
+        info = self.fetcher.source.find(name)
+        if info is None or info.size == 0:
+            return b""
+        start = ByteRange(0, min(info.size, limit))
+        return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
 
     def totals(self) -> LedgerTotals:
         """Sum up what was read until now."""

@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 
 from modelkin._cli import failures
-from modelkin._cli.app import app
 from modelkin.errors import ModelkinError
 from modelkin.report import schema
 from modelkin.testing import HubServer, LlamaShape, llama_files, safetensors_bytes
@@ -20,17 +19,6 @@ def folder(tmp_path):
     for name, data in llama_files(LlamaShape(layers=3), n_shards=2).items():
         (tmp_path / name).write_bytes(data)
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])
-        status = failures.run(app)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 def test_inspect_shows_family_layers_and_roles(run, folder):
@@ -68,12 +56,6 @@ def test_a_plan_is_shown_and_nothing_is_read(run, folder):
 def test_quiet_says_nothing_beside_the_result(run, folder):
     _, _, err = run("inspect", str(folder), "-q")
     assert err == ""
-
-
-def test_the_demo_needs_nothing(run):
-    status, out, _ = run("demo")
-    assert status == 0
-    assert "llama" in out
 
 
 def test_a_model_of_the_hub_is_read_and_then_stored():
@@ -227,7 +209,7 @@ def test_emptying_asks_first(run, monkeypatch):
 def test_help_names_every_command_and_exit_code(run):
     status, out, _ = run("--help")
     assert status == 0
-    for word in ("inspect", "demo", "cache", "Exit codes", "130"):
+    for word in ("compare", "inspect", "demo", "methods", "cache", "Exit codes", "130", "--fail-on was met"):
         assert word in out
 
 

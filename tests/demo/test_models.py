@@ -1,18 +1,34 @@
-"""The embedded model is what its builder makes."""
+"""The embedded models are those of the zoo, whole and known."""
+
+import json
+
+import pytest
 
 import modelkin as mk
-from modelkin.demo import demo_model
-from modelkin.demo._build import SHAPE, build_files
+from modelkin.demo import demo_model, demo_zoo
+from modelkin.lab import embedded_zoo
+
+NAMES = sorted(embedded_zoo())
 
 
-def test_the_shipped_files_are_those_of_the_builder():
-    with demo_model() as folder:
-        shipped = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert shipped == build_files()
+def test_nothing_was_damaged_on_the_way():
+    assert {name: model.damaged() for name, model in embedded_zoo().items()} == {name: [] for name in NAMES}
 
 
-def test_it_is_a_model_that_modelkin_knows():
-    with demo_model() as folder, mk.open_model(str(folder)) as model:
-        assert model.architecture.family == "llama"
-        assert model.architecture.n_layers == SHAPE.layers
+def test_the_promised_relations_are_there():
+    relations = {model.relation for model in embedded_zoo().values()}
+    assert {"independent", "fine-tune", "continued-pretraining", "norms-only"} <= relations
+    assert {"moe-base", "moe-tuned"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_one_is_a_model_that_modelkin_knows(name):
+    with demo_model(name) as folder, mk.open_model(str(folder)) as model:
+        assert model.architecture.is_known
         assert model.architecture.unknown == ()
+
+
+def test_they_fit_into_a_package():
+    with demo_zoo() as folder:
+        assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 6_000_000
+        assert json.loads((folder / "zoo.json").read_text())

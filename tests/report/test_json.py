@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from enum import Enum
+from importlib import resources
 from pathlib import Path
 
 import jsonschema
@@ -58,7 +59,13 @@ def test_a_store_follows_its_schema():
     jsonschema.validate(json.loads(to_json(found)), schema("modelkin.store/1"))
 
 
-@pytest.mark.parametrize("name", ["modelkin.inspection/1", "modelkin.plan/1", "modelkin.store/1"])
+NAMES = [
+    f"modelkin.{path.name.removesuffix('.json').replace('-1', '/1')}"
+    for path in resources.files("modelkin.report").joinpath("schema").iterdir()
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_shipped_schemas_are_valid_schemas(name):
     jsonschema.Draft202012Validator.check_schema(schema(name))
     assert schema(name)["$id"] == name

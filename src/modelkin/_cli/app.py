@@ -7,9 +7,11 @@ import sys
 import click
 
 from modelkin._cli.cache import cache
+from modelkin._cli.compare import compare
 from modelkin._cli.demo import demo
 from modelkin._cli.failures import run
 from modelkin._cli.inspect import inspect
+from modelkin._cli.methods import methods
 from modelkin._version import __version__
 
 HELP = """Was language model B derived from model A? An honest answer, from the weights.
@@ -22,9 +24,10 @@ Results go to stdout, everything else to stderr.
 
 \b
 Exit codes
-  0   finished                       3   an input could not be had
-  2   wrong usage                    4   an input is malformed or hostile
-  130 interrupted                    70  a bug in modelkin
+  0   finished, whatever was found   3   an input could not be had
+  1   finished, --fail-on was met    4   an input is malformed or hostile
+  2   wrong usage                    70  a bug in modelkin
+  130 interrupted
 """
 
 
@@ -38,7 +41,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (inspect, demo, cache):
+for command in (compare, inspect, demo, methods, cache):
     app.add_command(command)
 
 

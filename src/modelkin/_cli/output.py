@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -48,7 +49,8 @@ class Output:
         if self.as_json:
             from modelkin.report import to_json
 
-            click.echo(to_json(document))
+            # JSON is UTF-8, whatever the terminal speaks.
+            click.echo(to_json(document).encode("utf-8"))
         else:
             stdout_console().print(render())
 
@@ -88,6 +90,9 @@ def stdout_console() -> Console:
     """Return a console that keeps names in one piece when nobody is at the other end of the pipe."""
     from rich.console import Console
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name in letters that this terminal does not have is no reason to lose the result.
+        sys.stdout.reconfigure(errors="backslashreplace")
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
 
 

@@ -1,5 +1,5 @@
 """Small models that come with the package, so that everything can be tried without a network."""
 
-from modelkin.demo._models import demo_model
+from modelkin.demo._models import demo_model, demo_zoo
 
-__all__ = ["demo_model"]
+__all__ = ["demo_model", "demo_zoo"]

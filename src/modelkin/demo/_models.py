@@ -7,10 +7,15 @@ from importlib import resources
 from pathlib import Path
 
 
-def demo_model(name: str = "tiny-llama") -> AbstractContextManager[Path]:
-    """Return the folder of an embedded model, for use in a ``with`` statement.
+def demo_zoo() -> AbstractContextManager[Path]:
+    """Return the folder of all embedded models, for use in a ``with`` statement.
 
-    The weights of ``tiny-llama`` are random numbers from a fixed seed: it shows how a model is laid out,
-    nothing more.
+    They are really trained, on invented text, with known ancestry: ``zoo.json`` in the folder says who came
+    from whom.
     """
-    return resources.as_file(resources.files("modelkin.demo").joinpath("models", name))
+    return resources.as_file(resources.files("modelkin.demo").joinpath("zoo"))
+
+
+def demo_model(name: str = "base") -> AbstractContextManager[Path]:
+    """Return the folder of one embedded model, for use in a ``with`` statement."""
+    return resources.as_file(resources.files("modelkin.demo").joinpath("zoo", name))

@@ -1,15 +1,36 @@
-"""How results are told: on the terminal and as JSON. Nothing is computed here."""
+"""How results are told: on the terminal, as JSON, as a report folder. Nothing is computed here."""
 
+from modelkin.report._comparison_view import comparison_view, verdict_panel
+from modelkin.report._folder import write_folder
+from modelkin.report._inspection_view import inspection_view
 from modelkin.report._json import plain, schema, to_json
-from modelkin.report._terminal import count_text, inspection_view, plan_view, size_text, store_view
+from modelkin.report._markdown import report_markdown
+from modelkin.report._methods_view import methods_view
+from modelkin.report._numbers import bound_text, count_text, effect_text, p_text, size_text
+from modelkin.report._read_json import comparison_from_json
+from modelkin.report._reading_view import plan_view, plans_view, store_view
+from modelkin.report._tables import tensors_csv
+from modelkin.report._words import visible
 
 __all__ = [
+    "bound_text",
+    "comparison_from_json",
+    "comparison_view",
     "count_text",
+    "effect_text",
     "inspection_view",
+    "methods_view",
+    "p_text",
     "plain",
     "plan_view",
+    "plans_view",
+    "report_markdown",
     "schema",
     "size_text",
     "store_view",
+    "tensors_csv",
     "to_json",
+    "verdict_panel",
+    "visible",
+    "write_folder",
 ]

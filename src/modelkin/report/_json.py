@@ -10,11 +10,14 @@ from enum import Enum
 from importlib import resources
 from pathlib import PurePath
 
+from modelkin._comparison import SCHEMA as COMPARISON_SCHEMA
+from modelkin._comparison import Comparison
 from modelkin._inspection import SCHEMA as INSPECTION_SCHEMA
 from modelkin._inspection import Inspection
 from modelkin.source import BytePlan, StoreInfo
 
-_SCHEMAS = {
+_SCHEMAS: dict[type, str] = {
+    Comparison: COMPARISON_SCHEMA,
     Inspection: INSPECTION_SCHEMA,
     BytePlan: "modelkin.plan/1",
     StoreInfo: "modelkin.store/1",
@@ -24,10 +27,13 @@ _SCHEMAS = {
 def to_json(result: object) -> str:
     """Write a result as one JSON document, with the name of its schema first."""
     document = plain(result)
-    name = _SCHEMAS.get(type(result))
-    if name is not None and isinstance(document, dict):
-        document = {"schema": name, **document}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from the name of a tensor: no file can hold it but as an escape.
+        return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False)
+    return text
 
 
 def schema(name: str) -> dict[str, object]:
@@ -39,7 +45,15 @@ def schema(name: str) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """Turn a result into what JSON can say."""
+    """Turn a result into what JSON can say. Whatever has a schema begins with its name, nested or not."""
+    name = _SCHEMAS.get(type(value))
+    document = _plain(value)
+    if name is not None and isinstance(document, dict):
+        return {"schema": name, **document}
+    return document
+
+
+def _plain(value: object) -> object:
     match value:
         case BytePlan():
             return {

@@ -1,0 +1,95 @@
+"""phi_U of Zhu, Ahmed, Kuditipudi and Liang (ICML 2025), written from the paper; needs scipy.
+
+For each layer the rows of both up matrices are matched one to one (largest sum of cosines), and Spearman's
+correlation of the match with the identity is tested; layers combine by Fisher's method.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import urllib.request
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers_job import answer_job
+
+optimize = import_module("scipy.optimize")
+special = import_module("scipy.special")
+stats = import_module("scipy.stats")
+
+Matrix = NDArray[np.float32]
+
+
+def log10_p_of_match(candidate: Matrix, base: Matrix) -> float:
+    """Return log10 of the p-value of one layer: match, then Spearman, one-sided."""
+    cosines = _unit_rows(candidate) @ _unit_rows(base).T
+    _, matched = optimize.linear_sum_assignment(cosines, maximize=True)
+    n = len(matched)
+    distance = float(np.sum((matched - np.arange(n, dtype=np.float64)) ** 2))
+    correlation = 1.0 - 6.0 * distance / (n * (n * n - 1.0))
+    if correlation >= 1.0:
+        return -float(special.gammaln(n + 1)) / math.log(10.0)
+    t = correlation * math.sqrt((n - 2) / (1.0 - correlation**2))
+    return float(stats.t.logsf(t, n - 2)) / math.log(10.0)
+
+
+def log10_fisher(log10_ps: list[float]) -> float:
+    """Combine independent p-values."""
+    total = -2.0 * math.log(10.0) * math.fsum(log10_ps)
+    return float(stats.chi2.logsf(total, 2 * len(log10_ps))) / math.log(10.0)
+
+
+def work(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the up matrices of some layers of two models of a Hub as a whole, and test them."""
+    models = [_Model(f"{job['endpoint']}/{job[side]}/resolve/main/") for side in ("candidate", "base")]
+    found = [
+        log10_p_of_match(*(model.matrix(f"model.layers.{layer}.mlp.up_proj.weight") for model in models))
+        for layer in job["layers"]
+    ]
+    log10_p = log10_fisher(found)
+    return {"verdict": "dependent" if log10_p < -6 else "no evidence", "strength": f"p {10**log10_p:.2g}"}
+
+
+class _Model:
+    """Whole tensors of a sharded model, over one request each."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        index = json.loads(self._read("model.safetensors.index.json"))
+        self._shards: dict[str, str] = index["weight_map"]
+        self._headers: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def matrix(self, name: str) -> Matrix:
+        shard = self._shards[name]
+        if shard not in self._headers:
+            length = int.from_bytes(self._read(shard, 0, 8), "little")
+            self._headers[shard] = 8 + length, json.loads(self._read(shard, 8, 8 + length))
+        begin, header = self._headers[shard]
+        start, stop = header[name]["data_offsets"]
+        data = self._read(shard, begin + start, begin + stop)
+        if header[name]["dtype"] == "F16":
+            values = np.frombuffer(data, "<f2").astype(np.float32)
+        else:
+            values = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+        return values.reshape(header[name]["shape"])
+
+    def _read(self, file: str, start: int | None = None, stop: int | None = None) -> bytes:
+        headers = {} if start is None or stop is None else {"Range": f"bytes={start}-{stop - 1}"}
+        request = urllib.request.Request(self._url + file, headers=headers)
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            data: bytes = answer.read()
+        return data
+
+
+def _unit_rows(rows: Matrix) -> Matrix:
+    scaled: Matrix = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return scaled
+
+
+if __name__ == "__main__":
+    answer_job(work)

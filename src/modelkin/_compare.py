@@ -1,0 +1,506 @@
+"""The only orchestrator: open, plan, read, test, decide. All numbers come from the layers below."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from modelkin._comparison import (
+    AlignmentSummary,
+    Comparison,
+    ControlResult,
+    Direction,
+    Environment,
+    LedgerRecord,
+    ModelSummary,
+    RangeRecord,
+    Relation,
+)
+from modelkin._config import READING, CompareOptions
+from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
+from modelkin._progress import Progress
+from modelkin._version import __version__
+from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
+from modelkin.evidence import (
+    EqualityCount,
+    Evidence,
+    Pair,
+    Side,
+    Task,
+    all_methods,
+    count_equal,
+    equal_after_rounding,
+)
+from modelkin.source import BytePlan, Source
+from modelkin.tensors import Array, TensorSlice
+from modelkin.verdict import Conclusion, Identity, Verdict, decide, load_rule
+
+VOCABULARY_BYTES = 2_000_000
+"""Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
+
+_MOST_FITTINGS = 6
+_INDEX_BYTES_A_TENSOR = 100
+"""Of a shard index, roughly."""
+_GAIN_BYTES = 700_000
+"""Norm gains and biases of a model of 7 B parameters."""
+WALK_ELEMENTS = 1 << 20
+"""Values compared at once when formats differ: a few megabytes on each side."""
+
+ModelLike = str | Source | Model
+
+
+def compare(
+    *,
+    candidate: ModelLike,
+    base: ModelLike,
+    options: CompareOptions | None = None,
+    controls: Sequence[ModelLike] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """Ask whether the candidate was derived from the base.
+
+    Parameters
+    ----------
+    candidate, base
+        Model references, sources, or opened models.
+    options
+        Depth, seed, and how to fetch.
+    controls
+        Models that are thought to be unrelated: they are compared with both sides under the same plan.
+    progress
+        Told about long reads.
+
+    Returns
+    -------
+    Comparison
+        The verdict with all evidence, and everything needed to check it.
+    """
+    options = options or CompareOptions()
+    opened = [_opened(model, options, progress) for model in (candidate, base, *controls)]
+    try:
+        return _Run(opened[0], opened[1], options).result(opened[2:])
+    finally:
+        for model, given in zip(opened, (candidate, base, *controls), strict=True):
+            if model is not given:
+                model.close()
+
+
+def plan_comparison(
+    *,
+    candidate: ModelLike,
+    base: ModelLike,
+    options: CompareOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[BytePlan, BytePlan]:
+    """Say what `compare` would request of both models at most. Headers and tokenizers are read, no tensor."""
+    options = options or CompareOptions()
+    opened = [_opened(model, options, progress) for model in (candidate, base)]
+    try:
+        return _Run(opened[0], opened[1], options).plans()
+    finally:
+        for model, given in zip(opened, (candidate, base), strict=True):
+            if model is not given:
+                model.close()
+
+
+def _opened(model: ModelLike, options: CompareOptions, progress: Progress | None) -> Model:
+    return model if isinstance(model, Model) else open_model(model, options.fetch, progress=progress)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One pair on its way to a verdict."""
+
+    candidate: Model
+    base: Model
+    options: CompareOptions
+    evidence: list[Evidence] = field(default_factory=list)
+    equality: EqualityCount = field(default_factory=EqualityCount)
+    tokens: TokenPairs | None = None
+    no_tokens: str = "the tokenizers were not read at this depth"
+
+    def result(self, controls: Sequence[Model]) -> Comparison:
+        verdict = self.verdict()
+        ledger = _ledger({"candidate": self.candidate, "base": self.base})  # before controls read on
+        rule = load_rule()
+        checked = tuple(item for model in controls for item in self._control(model))
+        return Comparison(
+            candidate=_summary(self.candidate),
+            base=_summary(self.base),
+            verdict=verdict,
+            evidence=tuple(self.evidence),
+            alignment=self._alignment(),
+            relation=self._relation(verdict),
+            controls=checked,
+            tokenizer=self._tokenizer(),
+            config=_config_difference(self.candidate, self.base),
+            ledger=ledger,
+            environment=Environment(
+                modelkin=__version__,
+                methods={method.card.name: method.card.version for method in all_methods()},
+                rule=verdict.rule,
+                thresholds={
+                    "log10_p": rule.log10_p,
+                    "effect_floor": rule.effect_floor,
+                    "matched_floor": float(rule.matched_floor),
+                },
+                seed=self.options.seed,
+                depth=self.options.depth,
+                byte_budget=self.options.fetch.byte_budget,
+                controls=tuple(model.location.ref for model in controls),
+            ),
+        )
+
+    def verdict(self) -> Verdict:
+        """Read stage by stage until the verdict is decided."""
+        identity = self._published_identity()
+        if identity is not None:
+            return self._decide("quick", identity)
+        self._stage("quick")
+        if self.options.depth == "quick":
+            return self._decide("quick", None)
+        self._pair_tokens()
+        self._stage("standard")
+        return self._decide("standard", self._full_identity())
+
+    def plans(self) -> tuple[BytePlan, BytePlan]:
+        """Plan all stages of the depth."""
+        tasks = self._tasks("quick")
+        if self.options.depth != "quick":
+            self._pair_tokens()
+            tasks += self._tasks("standard")
+        mine = [item for task in tasks for item in task.candidate]
+        theirs = [item for task in tasks for item in task.base]
+        return self.candidate.plan(mine), self.base.plan(theirs)
+
+    # -- stages ----------------------------------------------------------------------------------------
+
+    def _tasks(self, stage: str) -> list[Task]:
+        """Plan a stage so that it fits into the bytes of the depth."""
+        room = allowance = self._room()
+        methods = [method for method in all_methods() if method.card.stage == stage]
+        for _ in range(_MOST_FITTINGS):
+            plans = [method.plan(self._pair(allowance)) for method in methods]
+            tasks = [task for plan in plans for task in plan.tasks]
+            cost = self._cost(tasks)
+            if cost <= room:
+                break
+            # Methods ask for shares that add up to more than one where a model has dense and sparse layers.
+            allowance = int(0.98 * allowance * room / cost)
+        self.evidence += [skipped for plan in plans for skipped in plan.skipped]
+        return tasks
+
+    def _room(self) -> int:
+        """Return what headers, gains and tokenizer leave for samples: by shapes alone, so always the same."""
+        ceiling, _ = READING[self.options.depth]
+        taken = max(
+            len(model.index.files) * self.options.fetch.head_bytes + len(model.index) * _INDEX_BYTES_A_TENSOR
+            for model in (self.candidate, self.base)
+        )
+        return max(ceiling // 5, int(0.96 * ceiling) - taken - VOCABULARY_BYTES - _GAIN_BYTES)
+
+    def _cost(self, tasks: Sequence[Task]) -> int:
+        mine = self.candidate.plan([item for task in tasks for item in task.candidate])
+        theirs = self.base.plan([item for task in tasks for item in task.base])
+        return max(mine.bytes_needed, theirs.bytes_needed)
+
+    def _stage(self, stage: str) -> None:
+        tasks = self._tasks(stage)
+        mine, theirs = _read_both(
+            (self.candidate, [task.candidate for task in tasks]),
+            (self.base, [task.base for task in tasks]),
+        )
+        for task, left, right in zip(tasks, mine, theirs, strict=True):
+            found = task.evaluate(left, right)
+            self.evidence.append(found)
+            if found.ok:  # tables that training never touches are equal between strangers
+                self.equality += count_equal(left, right, dtypes=self._dtypes(task))
+
+    def _pair(self, allowance: int) -> Pair:
+        return Pair(
+            candidate=_side(self.candidate),
+            base=_side(self.base),
+            seed=self.options.seed,
+            tokens=self.tokens,
+            no_tokens=self.no_tokens,
+            byte_allowance=allowance,
+            n_layers=READING[self.options.depth][1],
+        )
+
+    def _dtypes(self, task: Task) -> tuple[str, str]:
+        if not task.candidate or not task.base:
+            return "", ""
+        mine, theirs = task.candidate[0].name, task.base[0].name
+        return self.candidate.index[mine].dtype, self.base.index[theirs].dtype
+
+    def _decide(self, stage: str, identity: Identity | None) -> Verdict:
+        return decide(
+            self.evidence,
+            load_rule(),
+            candidate=self.candidate.location.ref,
+            base=self.base.location.ref,
+            stage=stage,
+            identity=identity,
+        )
+
+    # -- identity --------------------------------------------------------------------------------------
+
+    def _published_identity(self) -> Identity | None:
+        """Compare the digests that sources publish, before a byte of a tensor is read."""
+        mine, theirs = (_digests(model) for model in (self.candidate, self.base))
+        if mine and mine == theirs:
+            return Identity(all_files_equal=True, how="every file with weights has the same published digest")
+        return None
+
+    def _full_identity(self) -> Identity | None:
+        """Compare every byte, where nothing read so far differs and that is cheap or was asked for."""
+        if self.equality.n_equal < self.equality.n_compared or not self._may_walk():
+            return None
+        if not _same_layout(self.candidate, self.base) or not _same_bits(self.candidate, self.base):
+            return None
+        return Identity(all_files_equal=True, how="every value of every tensor was compared")
+
+    def _may_walk(self) -> bool:
+        """Say whether both models may be read from beginning to end."""
+        remote = self.candidate.fetcher.source.remote or self.base.fetcher.source.remote
+        return not remote or self.options.depth == "full"
+
+    # -- tokens ----------------------------------------------------------------------------------------
+
+    def _pair_tokens(self) -> None:
+        infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
+        vocabularies = [model.architecture.sizes.get("vocab") for model in (self.candidate, self.base)]
+        if infos[0] is None or infos[1] is None:
+            if infos[0] is infos[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
+                self.tokens = equal_rows(
+                    vocabularies[0], how="rows of equal number: no tokenizer, equal sizes"
+                )
+            else:
+                self.no_tokens = "a tokenizer.json is missing, so tokens cannot be matched by text"
+            return
+        if vocabularies[0] and _same_file(self.candidate, self.base, "tokenizer.json"):
+            smaller = min(size for size in vocabularies if size is not None)
+            self.tokens = equal_rows(smaller, how="rows of equal number: both tokenizers are the same file")
+            return
+        read = [
+            read_vocabulary(model.start_of("tokenizer.json", limit=VOCABULARY_BYTES))
+            for model in (self.candidate, self.base)
+        ]
+        if read[0] is None or read[1] is None:
+            self.no_tokens = "a tokenizer.json holds no vocabulary of a known form"
+            return
+        self.tokens = shared_tokens(read[0], read[1])
+
+    # -- what is said beside the verdict ---------------------------------------------------------------
+
+    def _alignment(self) -> AlignmentSummary:
+        best: dict[int, float] = {}
+        for test in self.evidence:
+            if test.ok and test.effect is not None and len(test.layers) == 1:
+                layer = test.layers[0]
+                best[layer] = max(best.get(layer, test.effect.value), test.effect.value, key=abs)
+        mine, theirs = self.candidate.architecture, self.base.architecture
+        paired = sorted(set(mine.layers) & set(theirs.layers))
+        unpaired = [f"candidate layer {n}: the base has none" for n in mine.layers if n not in theirs.layers]
+        unpaired += [f"base layer {n}: the candidate has none" for n in theirs.layers if n not in mine.layers]
+        made = any(test.ok for test in self.evidence)
+        return AlignmentSummary(
+            layers=tuple((layer, layer, best.get(layer)) for layer in paired),
+            residual="identity" if made else "none",
+            units="identity" if made else "none",
+            unpaired=tuple(unpaired),
+        )
+
+    def _relation(self, verdict: Verdict) -> Relation:
+        count = self.equality
+        details: dict[str, float | int | str] = {
+            "values_compared": count.n_compared,
+            "values_equal": count.n_equal,
+            "values_equal_after_rounding": count.n_equal_after_rounding,
+            "values_within_1_ulp": count.n_within_1_ulp,
+            "values_within_16_ulps": count.n_within_16_ulps,
+            "values_with_known_ulps": count.n_ulps_known,
+        }
+        kind = "unknown"
+        if verdict.conclusion is Conclusion.IDENTICAL:
+            kind = "copy"
+        elif (
+            verdict.related
+            and count.all_equal_after_rounding
+            and self._may_walk()
+            and _same_after_rounding(self.candidate, self.base)
+        ):
+            kind = "precision-copy"
+        reasons = ("equal and similar weights look the same from both sides",)
+        return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=reasons))
+
+    def _tokenizer(self) -> Mapping[str, int | str | bool | None]:
+        infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
+        return {
+            "candidate_has_tokenizer_json": infos[0] is not None,
+            "base_has_tokenizer_json": infos[1] is not None,
+            "same_file": _same_file(self.candidate, self.base, "tokenizer.json"),
+            "shared_tokens": len(self.tokens) if self.tokens is not None else None,
+            "paired": self.tokens.how if self.tokens is not None else self.no_tokens,
+        }
+
+    # -- controls --------------------------------------------------------------------------------------
+
+    def _control(self, control: Model) -> list[ControlResult]:
+        results = []
+        for model in (self.candidate, self.base):
+            run = _Run(model, control, self.options)
+            verdict = run.verdict()
+            results.append(
+                ControlResult(
+                    pair=(model.location.ref, control.location.ref),
+                    revision=control.location.revision,
+                    conclusion=verdict.conclusion.value,
+                    effect=verdict.effect,
+                    log10_p=verdict.log10_p,
+                    usable=verdict.related is False,
+                    reason=_control_problem(verdict),
+                )
+            )
+        return results
+
+
+def _control_problem(verdict: Verdict) -> str | None:
+    if verdict.related:
+        return "this control is a relative itself and cannot serve as a negative"
+    if verdict.related is None:
+        reasons = dict.fromkeys(part.reason for part in verdict.components.values() if part.reason)
+        return "; ".join(reason for reason in reasons if reason)
+    return None
+
+
+def _read_both(
+    *sides: tuple[Model, list[tuple[TensorSlice, ...]]],
+) -> tuple[list[list[Array]], ...]:
+    """Read what all tasks want of both models, each in one pass, side by side."""
+
+    def read(model: Model, wanted: list[tuple[TensorSlice, ...]]) -> list[list[Array]]:
+        arrays = iter(model.read([item for slices in wanted for item in slices]))
+        return [[next(arrays) for _ in slices] for slices in wanted]
+
+    with ThreadPoolExecutor(len(sides)) as pool:
+        return tuple(pool.map(lambda side: read(*side), sides))
+
+
+def _side(model: Model) -> Side:
+    return Side(name=model.location.ref, index=model.index, architecture=model.architecture)
+
+
+def _digests(model: Model) -> tuple[str, ...] | None:
+    files = [info for name, info in model.fetcher.source.files().items() if name.endswith(".safetensors")]
+    digests = [info.sha256 for info in files]
+    if not digests or None in digests:
+        return None
+    return tuple(sorted(digest for digest in digests if digest))
+
+
+def _same_file(candidate: Model, base: Model, name: str) -> bool | None:
+    """Say whether both models have the same file: by digest, or by its bytes where they are on disk."""
+    mine, theirs = (model.fetcher.source.find(name) for model in (candidate, base))
+    if mine is None or theirs is None:
+        return None
+    if mine.size != theirs.size:
+        return False
+    if candidate.location.kind == base.location.kind == "hub":
+        return mine.etag is not None and mine.etag == theirs.etag
+    if candidate.fetcher.source.remote or base.fetcher.source.remote or mine.size > MAX_TOKENIZER_BYTES:
+        return None
+    limit = MAX_TOKENIZER_BYTES
+    return candidate.start_of(name, limit=limit) == base.start_of(name, limit=limit)
+
+
+def _same_layout(candidate: Model, base: Model) -> bool:
+    mine, theirs = candidate.index, base.index
+    return mine.keys() == theirs.keys() and all(
+        (info.shape, info.dtype) == (theirs[name].shape, theirs[name].dtype) for name, info in mine.items()
+    )
+
+
+def _same_bits(candidate: Model, base: Model) -> bool:
+    """Walk over both models in step and compare stored bits, in bounded memory, until one differs."""
+    for name in candidate.index:
+        mine, theirs = candidate.raw_chunks([name]), base.raw_chunks([name])
+        for left, right in zip(mine, theirs, strict=True):
+            if not (left.values == right.values).all():
+                return False
+    return True
+
+
+def _same_after_rounding(candidate: Model, base: Model) -> bool:
+    """Walk over both models in step and compare values rounded to the coarser format, until one differs."""
+    mine, theirs = candidate.index, base.index
+    if mine.keys() != theirs.keys() or any(mine[name].shape != theirs[name].shape for name in mine):
+        return False
+    for name, info in mine.items():
+        dtypes = info.dtype, theirs[name].dtype
+        for start in range(0, info.n_elements, WALK_ELEMENTS):
+            block = TensorSlice.blocks(name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
+            if not equal_after_rounding(candidate.read([block])[0], base.read([block])[0], dtypes=dtypes):
+                return False
+    return True
+
+
+def _summary(model: Model) -> ModelSummary:
+    location, index, architecture = model.location, model.index, model.architecture
+    skipped = [f"{len(architecture.unknown)} tensors have no known role"] if architecture.unknown else []
+    skipped += [f"{len(architecture.other)} tensors belong to other parts"] if architecture.other else []
+    skipped += [*architecture.notes]
+    return ModelSummary(
+        ref=location.ref,
+        kind=location.kind,
+        origin=location.origin,
+        revision=location.revision,
+        family=architecture.family,
+        model_type=architecture.model_type,
+        layers=architecture.n_layers if architecture.is_known else None,
+        hidden_size=architecture.sizes.get("residual"),
+        vocab_size=architecture.sizes.get("vocab"),
+        parameters=index.n_parameters,
+        n_bytes=index.n_bytes,
+        dtypes=dict(index.dtypes),
+        skipped=tuple(skipped),
+    )
+
+
+def _config_difference(candidate: Model, base: Model) -> dict[str, tuple[str, str]]:
+    mine, theirs = candidate.config or {}, base.config or {}
+    return {
+        key: (_shown(mine, key), _shown(theirs, key))
+        for key in sorted(mine.keys() | theirs.keys())
+        if mine.get(key) != theirs.get(key)
+    }
+
+
+def _shown(config: Mapping[str, object], key: str) -> str:
+    return json.dumps(config[key])[:200] if key in config else "absent"
+
+
+def _ledger(models: Mapping[str, Model]) -> LedgerRecord:
+    totals = [model.totals() for model in models.values()]
+    return LedgerRecord(
+        requests=sum(item.requests for item in totals),
+        bytes_fetched=sum(item.bytes_fetched for item in totals),
+        bytes_needed=sum(item.bytes_needed for item in totals),
+        cache_hits=sum(item.cache_hits for item in totals),
+        seconds=max(item.seconds for item in totals),
+        ranges=tuple(
+            RangeRecord(
+                model=name,
+                file=entry.file,
+                start=entry.start,
+                stop=entry.stop,
+                etag=entry.etag,
+                sha256=entry.sha256,
+                origin=entry.origin,
+            )
+            for name, model in models.items()
+            for entry in model.fetcher.ledger.entries
+        ),
+    )

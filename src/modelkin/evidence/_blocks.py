@@ -1,0 +1,156 @@
+"""Units of one tensor as rows: which bytes to read for them, and how to turn these into (units x features).
+
+A *unit* is one index of an exchangeable space: an MLP unit, a value dimension of a head, an expert. Whatever
+the layout (input-first, fused, experts stacked), the same units of two models end up as the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import RoleEntry
+from modelkin.tensors import Array, TensorInfo, TensorSlice
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitBlock:
+    """Some units of one role, as bytes to read and as the matrix they become."""
+
+    slice: TensorSlice
+    shape: tuple[int, int]
+    """Rows and columns of the stored stretch."""
+    pick_rows: npt.NDArray[np.intp] | None
+    pick_columns: npt.NDArray[np.intp] | None
+    transposed: bool
+    """Whether units run along the columns of the stored stretch."""
+
+    def matrix(self, values: Array) -> Matrix:
+        """Turn what was read into one row a unit."""
+        stored = np.asarray(values, dtype=np.float32).reshape(self.shape)
+        if self.pick_rows is not None:
+            stored = stored[self.pick_rows]
+        if self.pick_columns is not None:
+            stored = stored[:, self.pick_columns]
+        return stored.T if self.transposed else stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitChoice:
+    """Which units and features are wanted; the same for both models."""
+
+    first_unit: int
+    n_units: int
+    first_feature: int
+    n_features: int
+    """Where units run along the columns, each feature is one stored row; elsewhere features cost nothing."""
+
+
+def unit_axis(entry: RoleEntry, space: str) -> int | None:
+    """Return the axis whose fastest space is the given one, or None."""
+    for axis, spaces in enumerate(entry.axes):
+        if spaces and spaces[-1] == space:
+            return axis
+    return None
+
+
+def unit_block(
+    entry: RoleEntry, info: TensorInfo, *, space: str, choice: UnitChoice, expert: int | None = None
+) -> UnitBlock:
+    """Plan the reading of some units of one tensor.
+
+    Parameters
+    ----------
+    entry, info
+        What the tensor is for, and where it lies.
+    space
+        The space whose indices are the units.
+    choice
+        Which units. Numbers count along the whole axis: for ``kv_heads * v_dim`` unit 130 of heads of 128
+        is the third dimension of the second head.
+    expert
+        For stacked experts, which one.
+    """
+    axis = unit_axis(entry, space)
+    if axis is None:
+        raise ValueError(f"{info.name} has no axis {space!r}")
+    n_rows, n_columns = info.shape[-2:]
+    lead = _lead(entry, info, expert)
+    row_axis = len(info.shape) - 2
+    if axis == row_axis:
+        wanted = _indices(entry, axis, info.shape[axis])[choice.first_unit :][: choice.n_units]
+        first, last = int(wanted.min()), int(wanted.max())
+        columns = _indices(entry, row_axis + 1, n_columns)[choice.first_feature :][: choice.n_features]
+        rows = None if last - first + 1 == len(wanted) else wanted - first
+        return UnitBlock(
+            slice=_stretch(info.name, lead, n_rows, n_columns, first, last + 1),
+            shape=(last + 1 - first, n_columns),
+            pick_rows=rows,
+            pick_columns=None if len(columns) == n_columns else columns,
+            transposed=False,
+        )
+    feature_rows = _indices(entry, row_axis, n_rows)[choice.first_feature :][: choice.n_features]
+    first, last = int(feature_rows.min()), int(feature_rows.max())
+    wanted = _indices(entry, axis, n_columns)[choice.first_unit :][: choice.n_units]
+    return UnitBlock(
+        slice=_stretch(info.name, lead, n_rows, n_columns, first, last + 1),
+        shape=(last + 1 - first, n_columns),
+        pick_rows=None if last - first + 1 == len(feature_rows) else feature_rows - first,
+        pick_columns=wanted,
+        transposed=True,
+    )
+
+
+def n_units(entry: RoleEntry, info: TensorInfo, space: str) -> int:
+    """Return how many units the entry has along the axis of a space."""
+    axis = unit_axis(entry, space)
+    if axis is None:
+        return 0
+    return len(_indices(entry, axis, info.shape[axis]))
+
+
+def n_features(entry: RoleEntry, info: TensorInfo, space: str) -> int:
+    """Return how many features each unit has."""
+    axis = unit_axis(entry, space)
+    other = len(info.shape) - 2 if axis == len(info.shape) - 1 else len(info.shape) - 1
+    return len(_indices(entry, other, info.shape[other]))
+
+
+def _lead(entry: RoleEntry, info: TensorInfo, expert: int | None) -> int:
+    if len(info.shape) == 2:
+        return 0
+    if len(info.shape) != 3 or expert is None:
+        raise ValueError(f"{info.name} has {len(info.shape)} axes; an expert must be named")
+    return expert
+
+
+def _indices(entry: RoleEntry, axis: int, length: int) -> npt.NDArray[np.intp]:
+    segment = entry.segment
+    if segment is None or segment.axis != axis:
+        return np.arange(length, dtype=np.intp)
+    return np.concatenate([np.arange(start, stop, dtype=np.intp) for start, stop in segment.ranges()])
+
+
+def _stretch(name: str, lead: int, n_rows: int, n_columns: int, first: int, stop: int) -> TensorSlice:
+    begin = lead * n_rows * n_columns
+    return TensorSlice.blocks(name, [(begin + first * n_columns, begin + stop * n_columns)])
+
+
+def spread(n_layers: int, n_wanted: int) -> tuple[int, ...]:
+    """Choose layers spread evenly over the depth, ends included where there are enough.
+
+    >>> spread(32, 4)
+    (0, 10, 21, 31)
+    >>> spread(3, 4)
+    (0, 1, 2)
+    """
+    if n_wanted >= n_layers:
+        return tuple(range(n_layers))
+    if n_wanted == 1:
+        return (n_layers // 2,)
+    return tuple(math.floor(i * (n_layers - 1) / (n_wanted - 1) + 0.5) for i in range(n_wanted))

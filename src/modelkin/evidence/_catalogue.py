@@ -1,0 +1,37 @@
+"""The methods we know, by name; imported when they are used."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+
+from modelkin.errors import UsageError
+
+from ._interface import Method
+
+METHODS = {
+    "norm-profile": "modelkin.evidence._norm_profile:NormProfile",
+    "embedding-rows": "modelkin.evidence._token_rows:EmbeddingRows",
+    "head-rows": "modelkin.evidence._token_rows:HeadRows",
+    "mlp-units": "modelkin.evidence._mlp_units:MlpUnits",
+    "value-dimensions": "modelkin.evidence._value_dimensions:ValueDimensions",
+    "router-rows": "modelkin.evidence._experts:RouterRows",
+    "expert-units": "modelkin.evidence._experts:ExpertUnits",
+    "same-names": "modelkin.evidence._same_names:SameNames",
+}
+
+
+def load_method(name: str) -> Method:
+    """Return a method, or say which name was probably meant."""
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(METHODS)}."
+        raise UsageError(name, "no such method", hint=hint)
+    module, _, attribute = METHODS[name].partition(":")
+    method: Method = getattr(import_module(module), attribute)()
+    return method
+
+
+def all_methods() -> tuple[Method, ...]:
+    """Return every method, in the order in which they are asked."""
+    return tuple(load_method(name) for name in METHODS)

@@ -1,0 +1,118 @@
+"""Plain equality of values: counts, without a statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.tensors import Array, decode, encode
+
+FEWEST_VALUES = 256
+"""Fewer equal values than this are no ground for saying that models are equal."""
+_COARSE = ("BF16", "F16", "F8_E4M3")
+"""Formats a copy may have been rounded to, fine first."""
+_BITS: dict[str, type[np.unsignedinteger]] = {"F32": np.uint32, "BF16": np.uint16, "F16": np.uint16}
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityCount:
+    """How many values of two models are equal, or nearly so."""
+
+    n_compared: int = 0
+    n_equal: int = 0
+    n_equal_after_rounding: int = 0
+    """Equal once both are rounded to the coarser of the two formats."""
+    n_within_1_ulp: int = 0
+    """At most one step of the stored format apart; counted where both are stored alike."""
+    n_within_16_ulps: int = 0
+    n_ulps_known: int = 0
+
+    def __add__(self, other: EqualityCount) -> EqualityCount:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return EqualityCount(*(mine + theirs for mine, theirs in pairs))
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether enough was compared and all of it is equal."""
+        return FEWEST_VALUES <= self.n_compared == self.n_equal
+
+    @property
+    def all_equal_after_rounding(self) -> bool:
+        """Whether enough was compared and all of it is equal up to the coarser format."""
+        return FEWEST_VALUES <= self.n_compared == self.n_equal_after_rounding
+
+
+def count_equal(
+    candidate: Sequence[Array], base: Sequence[Array], *, dtypes: tuple[str, str]
+) -> EqualityCount:
+    """Count equal values in arrays of equal shape.
+
+    Left out are arrays of other shapes, of integers or truth values (indices and masks, which training never
+    touches), and constant ones: gains that are all one and biases that are all zero are equal between
+    strangers.
+
+    Parameters
+    ----------
+    candidate, base
+        The same slices of both models, decoded.
+    dtypes
+        How they are stored.
+    """
+    total = EqualityCount()
+    for mine, theirs in zip(candidate, base, strict=True):
+        if mine.shape == theirs.shape and _varies(mine) and _varies(theirs):
+            total += _counted(mine, theirs, dtypes)
+    return total
+
+
+def equal_after_rounding(candidate: Array, base: Array, *, dtypes: tuple[str, str]) -> bool:
+    """Say whether all values are equal once both are rounded to the coarser of their formats."""
+    return _counted(candidate, base, dtypes).n_equal_after_rounding == candidate.size
+
+
+def ulp_distance(candidate: Array, base: Array, dtype: str) -> npt.NDArray[np.int64] | None:
+    """Return how many steps of a stored format lie between values; None for formats without steps."""
+    if dtype not in _BITS:
+        return None
+    distance: npt.NDArray[np.int64] = np.abs(_steps(candidate, dtype) - _steps(base, dtype))
+    return distance
+
+
+def _varies(values: Array) -> bool:
+    """Say whether an array holds trained numbers: floats that are not all the same."""
+    return bool(values.size and np.issubdtype(values.dtype, np.floating) and (values != values.flat[0]).any())
+
+
+def _n_equal(mine: Array, theirs: Array) -> int:
+    return int(np.count_nonzero((mine == theirs) | (np.isnan(mine) & np.isnan(theirs))))
+
+
+def _counted(mine: Array, theirs: Array, dtypes: tuple[str, str]) -> EqualityCount:
+    equal = _n_equal(mine, theirs)
+    if dtypes[0] == dtypes[1]:
+        steps = ulp_distance(mine, theirs, dtypes[0])
+        if steps is None:
+            return EqualityCount(mine.size, equal, equal)
+        near, nearer = (int(np.count_nonzero(steps <= limit)) for limit in (16, 1))
+        return EqualityCount(mine.size, equal, equal, nearer, near, mine.size)
+    # Either side may be the rounded one: BF16 is coarser than F16 in some values and finer in others.
+    rounded = [
+        _n_equal(_rounded(mine, dtype), _rounded(theirs, dtype)) for dtype in dtypes if dtype in _COARSE
+    ]
+    return EqualityCount(mine.size, equal, max([equal, *rounded]))
+
+
+def _steps(values: Array, dtype: str) -> npt.NDArray[np.int64]:
+    """Return the place of each value among all values of its format, counted from zero."""
+    kind = _BITS[dtype]
+    bits = np.frombuffer(encode(np.asarray(values, np.float32), dtype), dtype=kind).astype(np.int64)
+    sign = np.int64(1) << np.int64(kind().itemsize * 8 - 1)
+    return np.where(bits & sign, sign - bits, bits)
+
+
+def _rounded(values: Array, dtype: str) -> Array:
+    plain = np.asarray(values, np.float32)
+    return decode(encode(plain, dtype), dtype, plain.size).reshape(plain.shape)

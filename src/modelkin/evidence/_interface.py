@@ -1,0 +1,104 @@
+"""What a method of evidence is: a card, a plan of what to read on both sides, and what to make of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+from modelkin.alignment import TokenPairs
+from modelkin.architecture import Architecture
+from modelkin.tensors import Array, TensorIndex, TensorSlice
+
+from ._result import Evidence
+
+Stage = Literal["quick", "standard"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCard:
+    """What a reader must know of a method before believing it."""
+
+    name: str
+    version: str
+    claim: str
+    """One line: what a positive result says."""
+    component: str
+    axis: str
+    exact: bool
+    null: str
+    """The hypothesis under which the p-value is computed."""
+    needs: str
+    defeated_by: str
+    reference: str
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One model, as far as methods see it: nothing here reads."""
+
+    name: str
+    index: TensorIndex = field(repr=False)
+    architecture: Architecture = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two models and how they are compared."""
+
+    candidate: Side
+    base: Side
+    seed: int
+    tokens: TokenPairs | None = None
+    """Rows that stand for the same tokens; None while the tokenizers have not been read."""
+    no_tokens: str = "the tokenizers were not read"
+    """Why there are none."""
+    byte_allowance: int = 17_000_000
+    """Bytes a model that the methods of the standard stage may ask for together."""
+    n_layers: int = 4
+    """Layers that are looked at, spread over the depth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What to read on both sides, and what to make of it."""
+
+    candidate: tuple[TensorSlice, ...]
+    base: tuple[TensorSlice, ...]
+    evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The tasks of one method for one pair, and what it cannot do."""
+
+    tasks: tuple[Task, ...] = ()
+    skipped: tuple[Evidence, ...] = ()
+
+
+class Method(ABC):
+    """One way to look for a common origin."""
+
+    card: ClassVar[MethodCard]
+
+    @abstractmethod
+    def plan(self, pair: Pair) -> Plan:
+        """Say what to read. Headers are all that is known here."""
+
+    def blank(self) -> Evidence:
+        """Return evidence that holds what the card says and nothing else yet."""
+        card = self.card
+        return Evidence(
+            method=card.name,
+            version=card.version,
+            component=card.component,
+            axis=card.axis,
+            exact=card.exact,
+            null=card.null,
+        )
+
+    def skip(self, reason: str, *, layers: tuple[int, ...] = (), role: str | None = None) -> Evidence:
+        """Return the value that stands for a test that was not made."""
+        return replace(self.blank(), role=role, layers=layers, status="skipped", reason=reason)

@@ -1,0 +1,96 @@
+"""Tensors of equal name and shape whose purpose nobody knows: equality and measures, no p-value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, final
+
+import numpy as np
+
+from modelkin.architecture import fixed_table_reason, looks_fixed
+from modelkin.stats import cosine_decomposition
+from modelkin.tensors import Array, TensorSlice, sample_blocks
+
+from ._blocks import spread
+from ._equality import count_equal
+from ._interface import Method, MethodCard, Pair, Plan, Task
+from ._result import Evidence
+
+_MOST_TENSORS = 48
+_BLOCKS, _BLOCK_ELEMENTS = 8, 4096
+
+
+@final
+class SameNames(Method):
+    """Compare values of tensors with equal names, where the architecture is unknown."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="same-names",
+        version="1",
+        claim="tensors of equal name and shape hold equal values",
+        component="unknown",
+        axis="none",
+        exact=False,
+        null="none: which orders are free is not known for this architecture, so no p-value is claimed",
+        needs="an unknown architecture on at least one side; tensors of equal name and shape",
+        defeated_by="any change of every value",
+        reference="docs/methods/same-names.md",
+        stage="standard",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Sample tensors that both models have, unless both architectures are known."""
+        if pair.candidate.architecture.is_known and pair.base.architecture.is_known:
+            return Plan()
+        mine, theirs = pair.candidate.index, pair.base.index
+        names = [
+            name
+            for name, info in mine.items()
+            if name in theirs
+            and theirs[name].shape == info.shape
+            and info.n_elements > 1
+            and fixed_table_reason(name) is None
+        ]
+        if not names:
+            return Plan(skipped=(self.skip("the models have no tensors of equal name and shape"),))
+        chosen = [names[number] for number in spread(len(names), _MOST_TENSORS)]
+        return Plan(tasks=tuple(self._task(pair, name) for name in chosen))
+
+    def _task(self, pair: Pair, name: str) -> Task:
+        infos = pair.candidate.index[name], pair.base.index[name]
+        whole = infos[0].n_elements <= _BLOCKS * _BLOCK_ELEMENTS
+        slices = tuple(
+            TensorSlice.whole(name)
+            if whole
+            else sample_blocks(
+                info, n_blocks=_BLOCKS, block_elements=_BLOCK_ELEMENTS, seed=pair.seed, key=name
+            )
+            for info in infos
+        )
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            return self._measured(name, candidate[0], base[0], (infos[0].dtype, infos[1].dtype))
+
+        return Task(candidate=(slices[0],), base=(slices[1],), evaluate=evaluate)
+
+    def _measured(self, name: str, mine: Array, theirs: Array, dtypes: tuple[str, str]) -> Evidence:
+        # Exporters' tables are recognised by their shape; a sample has lost it, so small tensors come whole.
+        fixed = looks_fixed(mine) or looks_fixed(theirs)
+        if fixed is not None:
+            return self.skip(f"{name} is a table that training never touches: {fixed}", role=name)
+        count = count_equal([mine], [theirs], dtypes=dtypes)
+        if not count.n_compared:
+            return self.skip(f"{name} is constant or empty: nothing to compare", role=name)
+        details: dict[str, float | int | str] = {
+            "tensor": name,
+            "values": count.n_compared,
+            "share_equal": count.n_equal / count.n_compared,
+        }
+        finite = np.isfinite(mine) & np.isfinite(theirs)
+        if mine[finite].any() and theirs[finite].any():
+            parts = cosine_decomposition(candidate=mine[finite], base=theirs[finite])
+            details["cosine"] = parts.cosine
+            if parts.pearson is not None:
+                details["pearson"] = parts.pearson
+        return replace(self.blank(), role=name, n=count.n_compared, details=details)

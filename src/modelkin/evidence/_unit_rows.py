@@ -1,0 +1,206 @@
+"""Tests over units that are numbered anew in every layer: MLP units, value dimensions, experts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelkin.architecture import Role, RoleEntry
+from modelkin.stats import AxisOptions, axis_test
+from modelkin.tensors import Array, TensorInfo, TensorSlice
+
+from ._axis import N_PERMUTATIONS, as_evidence
+from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
+from ._gains import acting_gain, gain_before, gain_slices
+from ._interface import Method, Pair, Plan, Side, Task
+from ._norm_profile import residual_problem
+from ._result import Evidence
+from ._tied import TIED, is_tied
+
+MOST_UNITS = 512
+FEWEST_UNITS = 16
+FEWEST_FEATURES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One tensor of one layer that is tested."""
+
+    role: Role
+    space: str
+    """The space whose indices are the units."""
+    share: float
+    """Part of the byte allowance, over all its layers."""
+    sign_free: bool = False
+    """Whether a unit may change its sign at will, so that only the square of a cosine means something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the models a target is tested."""
+
+    layer: int
+    expert: int | None = None
+    first_unit: int | None = None
+    """First unit of a group that must not be mixed with others, such as a head."""
+    group: int | None = None
+    """Number of units in that group."""
+
+
+class UnitRows(Method):
+    """Common part of the methods over units of one layer: choose, read, fold, test."""
+
+    @abstractmethod
+    def targets(self, pair: Pair) -> tuple[Target, ...]:
+        """Return the tensors that are tested in each layer."""
+
+    def places(self, pair: Pair, target: Target) -> Iterable[Place]:
+        """Yield where the target is tested: layers of equal number, spread over the depth."""
+        mine = pair.candidate.architecture.layers_of(target.role)
+        theirs = set(pair.base.architecture.layers_of(target.role))
+        both = [layer for layer in mine if layer in theirs]
+        for number in spread(len(both), pair.n_layers):
+            yield Place(layer=both[number])
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan one task for each target and place."""
+        problem = residual_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self.skip(problem),))
+        tasks: list[Task] = []
+        skipped: list[Evidence] = []
+        found = False
+        for target in self.targets(pair):
+            places = list(self.places(pair, target))
+            found = found or bool(places)
+            for place in places:
+                planned = self._planned(pair, target, place, n_places=len(places))
+                if isinstance(planned, Task):
+                    tasks.append(planned)
+                else:
+                    skipped.append(self.skip(planned, layers=(place.layer,), role=target.role.value))
+        if not found:
+            skipped.append(self.skip("the models have no such tensors in layers of equal number"))
+        return Plan(tasks=tuple(tasks), skipped=tuple(skipped))
+
+    def _planned(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Task | str:
+        mine, theirs = (_entry(side, target.role, place) for side in (pair.candidate, pair.base))
+        if mine is None or theirs is None:
+            return "one of the models lacks this tensor"
+        for side in (pair.candidate, pair.base):
+            space = side.architecture.space(target.space)
+            if not space.exchangeable:
+                return f"the order of {target.space} is fixed in {side.name}: {space.why}"
+        infos = pair.candidate.index[mine.tensor], pair.base.index[theirs.tensor]
+        if unit_axis(mine, target.space) is None or unit_axis(theirs, target.space) is None:
+            return f"the stored tensor has no axis of {target.space}"
+        counts = [
+            n_units(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
+        ]
+        widths = [
+            n_features(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
+        ]
+        if counts[0] != counts[1] or widths[0] != widths[1]:
+            return f"the shapes differ ({counts[0]} x {widths[0]} and {counts[1]} x {widths[1]})"
+        allowance = int(target.share * pair.byte_allowance) // n_places
+        choice = _choice(
+            pair,
+            place,
+            n_all=counts[0],
+            width=widths[0],
+            n_rows=[max(1, allowance // max(1, _stored_row_bytes(info))) for info in infos],
+            along_columns=[
+                unit_axis(entry, target.space) == len(info.shape) - 1
+                for entry, info in zip((mine, theirs), infos, strict=True)
+            ],
+        )
+        if choice.n_units < FEWEST_UNITS:
+            return f"{choice.n_units} units are too few for a test"
+        return self._task(pair, target, place, (mine, theirs), choice)
+
+    def _task(
+        self,
+        pair: Pair,
+        target: Target,
+        place: Place,
+        entries: tuple[RoleEntry, RoleEntry],
+        choice: UnitChoice,
+    ) -> Task:
+        sides = (pair.candidate, pair.base)
+        blocks = [
+            unit_block(
+                entry, side.index[entry.tensor], space=target.space, choice=choice, expert=place.expert
+            )
+            for entry, side in zip(entries, sides, strict=True)
+        ]
+        gains = [gain_before(side.architecture, entry) for entry, side in zip(entries, sides, strict=True)]
+        width = n_features(entries[0], sides[0].index[entries[0].tensor], target.space)
+        if None in gains or choice.n_features < width:
+            gains = [None, None]  # folded on both sides or on none, and only where all features were read
+
+        def rows(number: int, arrays: Sequence[Array]) -> Matrix:
+            matrix = blocks[number].matrix(arrays[0])
+            if gains[number] is None:
+                return matrix
+            return np.asarray(matrix * acting_gain(arrays[1], sides[number].architecture), np.float32)
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            mine, theirs = rows(0, candidate), rows(1, base)
+            if is_tied(mine) and is_tied(theirs):
+                return self.skip(TIED, layers=(place.layer,), role=target.role.value)
+            result = axis_test(
+                candidate=mine,
+                base=theirs,
+                exchangeable=True,  # spaces with a fixed order were refused above
+                seed=pair.seed,
+                options=AxisOptions(sign_free=target.sign_free, n_permutations=N_PERMUTATIONS),
+            )
+            details: dict[str, float | int | str] = {"first_unit": choice.first_unit}
+            if place.expert is not None:
+                details["expert"] = place.expert
+            return as_evidence(self, result, layers=(place.layer,), role=target.role.value, details=details)
+
+        return Task(
+            candidate=_slices(blocks[0], gains[0]), base=_slices(blocks[1], gains[1]), evaluate=evaluate
+        )
+
+
+def _slices(block: UnitBlock, gain: RoleEntry | None) -> tuple[TensorSlice, ...]:
+    return (block.slice, *gain_slices(gain))
+
+
+def _entry(side: Side, role: Role, place: Place) -> RoleEntry | None:
+    found = side.architecture.find(role, layer=place.layer)
+    if found is None and place.expert is not None:
+        found = side.architecture.find(role, layer=place.layer, expert=place.expert)
+    return found
+
+
+def _stored_row_bytes(info: TensorInfo) -> int:
+    """Return the bytes of one step along the last axis but one: what a read costs at least."""
+    return info.n_bytes * info.shape[-1] // max(1, info.n_elements)
+
+
+def _choice(
+    pair: Pair, place: Place, *, n_all: int, width: int, n_rows: list[int], along_columns: list[bool]
+) -> UnitChoice:
+    """Choose a block of units at a seeded place, as many as the bytes of `n_rows` stored rows allow.
+
+    Units that run along the columns are all in every stored row: there, rows buy features instead. The
+    models may differ in that; both then get the same units and the same features.
+    """
+    first, group = place.first_unit or 0, place.group or n_all
+    pairs = list(zip(n_rows, along_columns, strict=True))
+    most_units = min([MOST_UNITS, *(max(FEWEST_UNITS, rows) for rows, along in pairs if not along)])
+    most_features = min([width, *(max(FEWEST_FEATURES, rows) for rows, along in pairs if along)])
+    wanted = min(group, most_units)
+    spread_seed = pair.seed * 2_654_435_761
+    return UnitChoice(
+        first_unit=first + (spread_seed + 7 * place.layer) % (group - wanted + 1),
+        n_units=wanted,
+        first_feature=(spread_seed + 11 * place.layer) % (width - most_features + 1),
+        n_features=most_features,
+    )

@@ -1,0 +1,196 @@
+"""From recipes to a folder of models: corpora, tokenizers, training, and the record of what it did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ._checkpoint import Checkpoint, Floats, read_safetensors
+from ._corpus import corpus_text
+from ._extra import lab_module
+from ._parts import part_of
+from ._recipes import Recipe, RecipeBook
+from ._tokenizers import encode, extend_tokenizer, shared_rows, train_tokenizer, vocabulary
+from ._train import Trained, Training, new_model, take_over, train
+from ._zoo import write_manifest
+
+__all__ = ["Builder", "build_zoo", "copy_embedded"]
+
+
+class Builder:
+    """Builds single models into a folder; parents are read from there.
+
+    Parameters
+    ----------
+    book
+        The recipes.
+    out
+        Folder of the zoo.
+    """
+
+    def __init__(self, book: RecipeBook, out: Path) -> None:
+        self._book = book
+        self._out = out
+        self._texts: dict[str, str] = {}
+        self._tokenizers: dict[str, str] = {}
+
+    def text(self, name: str) -> str:
+        """Return a corpus."""
+        if name not in self._texts:
+            self._texts[name] = corpus_text(self._book.corpora[name])
+        return self._texts[name]
+
+    def tokenizer(self, name: str) -> str:
+        """Return the content of ``tokenizer.json``."""
+        if name not in self._tokenizers:
+            spec = self._book.tokenizers[name]
+            text = self.text(spec.corpus)
+            self._tokenizers[name] = (
+                train_tokenizer(text, vocab=spec.vocab)
+                if spec.extends is None
+                else extend_tokenizer(self.tokenizer(spec.extends), text, vocab=spec.vocab)
+            )
+        return self._tokenizers[name]
+
+    def train(self, recipe: Recipe, *, steps: int | None = None) -> tuple[Any, Trained]:
+        """Return a trained model and its losses; nothing is written.
+
+        Parameters
+        ----------
+        recipe
+            One whose parent and teacher are in the folder.
+        steps
+            Fewer steps than the recipe says, for a test.
+        """
+        tokenizer = self.tokenizer(recipe.tokenizer)
+        config = self._book.configs[recipe.config]
+        model = new_model(config, vocab=len(vocabulary(tokenizer)), seed=recipe.init_seed)
+        if recipe.keep and recipe.parent is not None:
+            parent = self._book.recipes[recipe.parent]
+            rows = shared_rows(self.tokenizer(parent.tokenizer), tokenizer)
+            take_over(model, self._kept(parent.name).state_dict(), recipe=recipe, rows=rows)
+        training = Training(
+            tokens=encode(tokenizer, self.text(recipe.corpus)),
+            steps=recipe.steps if steps is None else steps,
+            learning_rate=recipe.learning_rate,
+            order_seed=recipe.order_seed,
+            freeze=recipe.freeze,
+            freeze_steps=recipe.freeze_steps,
+            rank=recipe.rank,
+            init_seed=recipe.init_seed,
+        )
+        teacher = None if recipe.teacher is None else self._kept(recipe.teacher)
+        return model, train(model, training, teacher=teacher)
+
+    def build(self, recipe: Recipe) -> dict[str, Any]:
+        """Train a model, write its folder, and return the record that goes with it."""
+        model, trained = self.train(recipe)
+        checkpoint = saved(model, self.tokenizer(recipe.tokenizer))
+        folder = checkpoint.write(self._out / recipe.name)
+        # What is recorded is about the numbers in the file, after rounding.
+        kept = Checkpoint.read(folder)
+        record = {
+            **asdict(recipe),
+            "family": kept.family,
+            "first_loss": round(trained.first_loss, 4),
+            "last_loss": round(trained.last_loss, 4),
+            "gain_spread": round(gain_spread(kept), 4),
+        }
+        if recipe.parent is not None:
+            parent = Checkpoint.read(self._out / recipe.parent)
+            record["change"] = {part: round(value, 4) for part, value in changes(kept, parent).items()}
+        (folder / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        return record
+
+    def _kept(self, name: str) -> Any:  # noqa: ANN401
+        """Return a model of the folder as float32: its file, rounded, is what a child begins with."""
+        torch, transformers = lab_module("torch"), _quiet_transformers()
+        kind = getattr(transformers, self._book.configs[self._book.recipes[name].config]["class"])
+        return kind.from_pretrained(self._out / name, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def saved(model: Any, tokenizer: str) -> Checkpoint:  # noqa: ANN401
+    """Return a model under the names that transformers gives to the tensors of a file."""
+    _quiet_transformers()
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        tensors = read_safetensors(Path(folder) / "model.safetensors")
+    config.pop("transformers_version", None)
+    return Checkpoint(config=config, tensors=tensors, tokenizer=tokenizer)
+
+
+def _quiet_transformers() -> Any:  # noqa: ANN401
+    """Return transformers without its progress bars, of which there would be two for every model."""
+    transformers = lab_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def gain_spread(checkpoint: Checkpoint) -> float:
+    """Return the standard deviation of the gains of a norm, averaged over all norms; initially it is zero."""
+    return float(np.mean([gains.std() for gains in gains_of(checkpoint).values()]))
+
+
+def gains_of(checkpoint: Checkpoint) -> dict[str, Floats]:
+    """Return the gains of all norms by name; biases of norms are not gains."""
+    return {
+        name: array
+        for name, array in checkpoint.tensors.items()
+        if part_of(name) == "norms" and name.endswith(".weight")
+    }
+
+
+def changes(child: Checkpoint, parent: Checkpoint) -> dict[str, float]:
+    """Return how far each part is from the parent's, relative to its size; other shapes do not count."""
+    squares: dict[str, list[float]] = {}
+    for name, array in child.tensors.items():
+        before = parent.tensors.get(name)
+        if before is not None and before.shape == array.shape:
+            sums = squares.setdefault(part_of(name), [0.0, 0.0])
+            sums[0] += float(np.square(array - before).sum())
+            sums[1] += float(np.square(before).sum())
+    return {part: (moved / size) ** 0.5 for part, (moved, size) in sorted(squares.items())}
+
+
+def build_zoo(
+    book: RecipeBook,
+    out: Path,
+    *,
+    only: Iterable[str] = (),
+    report: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> None:
+    """Build models into a folder and list them in its manifest. Models that are there already stay.
+
+    Parameters
+    ----------
+    book
+        The recipes.
+    out
+        Folder of the zoo, made if need be.
+    only
+        Names of models to build, with whatever they come from; all if empty.
+    report
+        Called with the record of each model that was built.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    builder = Builder(book, out)
+    for recipe in book.lineage(only or book.recipes):
+        if not (out / recipe.name / "recipe.json").exists():
+            report(builder.build(recipe))
+    write_manifest(out, list(book.recipes))
+
+
+def copy_embedded(book: RecipeBook, zoo: Path, out: Path) -> None:
+    """Copy the models that come with the package from a built zoo, with a manifest of their own."""
+    names = [name for name, recipe in book.recipes.items() if recipe.embedded]
+    for name in names:
+        shutil.copytree(zoo / name, out / name, dirs_exist_ok=True)
+    write_manifest(out, names)

@@ -1,0 +1,52 @@
+"""Tests, p-values and their combination. Pure arrays: it has never heard of a model."""
+
+from ._axis import AxisOptions, axis_test, order_test
+from ._combine import bonferroni, cauchy, fisher, holm, stouffer
+from ._decomposition import (
+    CosineDecomposition,
+    CosineDecompositions,
+    cosine_decomposition,
+    cosine_decompositions,
+)
+from ._power import DetectionLimit, detection_limit, detection_limit_of, expected_z, needed_z
+from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, OrderTest, ShiftGuard
+from ._sequential import StagePlan, e_value_p, log10_e_value
+from ._tails import log10_chi2_tail, log10_factorial, log10_normal_tail, normal_quantile
+from ._units import MIN_UNITS, JointFeatures, joint_features
+
+__all__ = [
+    "MIN_UNITS",
+    "Alternative",
+    "AxisOptions",
+    "AxisTest",
+    "CosineDecomposition",
+    "CosineDecompositions",
+    "DetectionLimit",
+    "Flag",
+    "Interval",
+    "JointFeatures",
+    "NotTestable",
+    "OrderTest",
+    "ShiftGuard",
+    "StagePlan",
+    "axis_test",
+    "bonferroni",
+    "cauchy",
+    "cosine_decomposition",
+    "cosine_decompositions",
+    "detection_limit",
+    "detection_limit_of",
+    "e_value_p",
+    "expected_z",
+    "fisher",
+    "holm",
+    "joint_features",
+    "log10_chi2_tail",
+    "log10_e_value",
+    "log10_factorial",
+    "log10_normal_tail",
+    "needed_z",
+    "normal_quantile",
+    "order_test",
+    "stouffer",
+]

@@ -1,0 +1,320 @@
+"""The exact test on an exchangeable axis: whether unit i of one model is unit i of the other.
+
+It has never heard of models: units are rows of two arrays. That an axis is exchangeable is the caller's
+knowledge; the guards only catch some of the ways in which it may fail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ._guards import order_flags, shift_guard
+from ._matching import BestMatches, log10_matching_bound, order_of_matches
+from ._ranks import Array
+from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, OrderTest, ShiftGuard
+from ._shifts import (
+    MAX_ENUMERATED_UNITS,
+    PermutationPart,
+    ShiftSums,
+    draw_orders,
+    enumerated_part,
+    permutation_part,
+    tie_tolerance,
+)
+from ._similarity import Similarity
+from ._tail_bound import TailBound
+from ._tails import log10_factorial, log10_normal_tail
+from ._units import MIN_UNITS, Units, as_rows, check_features, paired_units, row_norms, scaled
+
+N_PARTS = 4
+"""Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""
+_NOT_EXCHANGEABLE = "the axis is not exchangeable: its order has a meaning, so permuting it is not a null"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisOptions:
+    """How units are compared. All of it is fixed before the data are seen."""
+
+    alternative: Alternative = "two-sided"
+    """``two-sided``: a strong negative is evidence too, as of a sign flip or a rotation of a copy."""
+    sign_free: bool = False
+    """Compare squared cosines, for units whose sign can be flipped without changing the model."""
+    rank_normalise: bool = False
+    """Replace each feature by the normal quantiles of its ranks over units, against outliers."""
+    unit_rows: bool = True
+    """Scale units to norm 1, for units whose scale can be changed; off for `joint_features`."""
+    n_permutations: int = 99_999
+    """At least so many orders; up to 8 units, all orders."""
+    n_bootstrap: int = 1_999
+    level: float = 0.99
+    """Of the interval of the effect."""
+
+    def __post_init__(self) -> None:
+        if self.alternative not in get_args(Alternative):
+            raise ValueError(
+                f"alternative: expected one of {get_args(Alternative)}, got {self.alternative!r}"
+            )
+        if self.sign_free and not self.unit_rows:
+            raise ValueError("sign_free: expected unit_rows, since squared cosines are of units of norm 1")
+        if self.n_permutations < 99 or self.n_bootstrap < 99:
+            raise ValueError("n_permutations, n_bootstrap: expected at least 99")
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level: expected a share between 0 and 1, got {self.level}")
+
+
+def axis_test(
+    *,
+    candidate: npt.ArrayLike,
+    base: npt.ArrayLike,
+    exchangeable: bool,
+    seed: int,
+    options: AxisOptions | None = None,
+) -> AxisTest | NotTestable:
+    """Test whether units of two models in the same places belong together.
+
+    Null hypothesis: given one model, every order of the other's units is equally likely. It holds for models
+    that were initialised independently, with units drawn alike and trained by rules that treat all units
+    alike; one of the two models suffices.
+
+    The statistic is the trace T of the similarity matrix after its row and column means are taken off, which
+    removes shared directions and units similar to everything. Over all n! orders T has mean 0 and variance
+    ``sum D^2 / (n - 1)``, exactly (Hoeffding). Four valid p-values are made of it and combined by Bonferroni:
+
+    * Monte Carlo: the rank of T among drawn orders;
+    * tail bound: an upper bound of the exact p-value, for effects beyond what drawing can resolve;
+    * matching: K units whose best match is in their own place, at most 1/K!;
+    * order: best matches that come in order, as after pruning.
+
+    Up to 8 units, all orders are counted and the exact p-value stands alone.
+
+    Parameters
+    ----------
+    candidate, base
+        Units by features, equally many units with equal features.
+    exchangeable
+        Whether the order of units is arbitrary in at least one model. If not (positions, tokens, rotary
+        frequencies, layers), there is nothing to test against.
+    seed
+        Of drawn orders and the bootstrap. Kept in the result.
+    options
+        How units are compared; `AxisOptions` by default.
+
+    Returns
+    -------
+    AxisTest or NotTestable
+        `AxisTest.log10_p` is at least log10(1/n!). With fewer than 4 usable units, or units that are all
+        equal, the test is not made.
+
+    Notes
+    -----
+    The effect is ``T / sqrt(sum |a|^2 sum |b|^2)`` over centred units: 0 for chance, 1 for units that are
+    equal up to one scale, and for units of norm 1 without a common direction the mean cosine in excess of
+    chance. For joint features it is the mean correlation. With `sign_free` it is ``T / n``, the mean squared
+    cosine in excess of chance. Its interval is a Bayesian bootstrap over units with the centring held fixed;
+    with fewer than about 20 units it is too narrow.
+
+    Guards only raise p. If units come sorted by norm in both models, p is 1. If blocks repeat in both, or z
+    scatters over cyclic shifts by more than its limit, p is at least the share of shifts that do as well.
+
+    References
+    ----------
+    Hoeffding, A combinatorial central limit theorem, Annals of Mathematical Statistics 22, 1951.
+    Zhu, Ahmed, Kuditipudi and Liang, Independence tests for language models, ICML 2025.
+    Rubin, The Bayesian bootstrap, Annals of Statistics 9, 1981.
+    """
+    if not exchangeable:
+        return NotTestable(reason=_NOT_EXCHANGEABLE)
+    chosen = AxisOptions() if options is None else options
+    units = paired_units(candidate, base, unit_rows=chosen.unit_rows, rank_normalise=chosen.rank_normalise)
+    if isinstance(units, NotTestable):
+        return units
+    similarity = _similarity(units.candidate, units.base, chosen)
+    sigma = math.sqrt(similarity.squares / (len(units.base) - 1))
+    scale = _scale(units, chosen)
+    # Rounding alone leaves about 1e-7 of the scale; less than that is no variation.
+    if not sigma > 1e-7 * scale / len(units.base):
+        return NotTestable(reason="the units of one model do not differ from each other")
+    return _tested(units, similarity, sigma=sigma, scale=scale, seed=seed, options=chosen)
+
+
+def order_test(
+    *,
+    candidate: npt.ArrayLike,
+    base: npt.ArrayLike,
+    exchangeable: bool,
+    seed: int,
+    options: AxisOptions | None = None,
+) -> OrderTest | NotTestable:
+    """Test whether the best matches of candidate units come in the order of the base's units.
+
+    For different numbers of units: pruning that keeps the order leaves rising places. Null hypothesis, as in
+    `axis_test`: every order of the base's units is equally likely. One-sided. Floor of p: one over
+    `OrderTest.n_permutations` plus one. With fewer than 4 usable units on either side the test is not made.
+
+    Parameters
+    ----------
+    candidate, base
+        Units by features, with equal features; units that are zero or not finite are left out.
+    exchangeable, seed, options
+        As in `axis_test`; the alternative of `options` only says whether a negative similarity can match.
+
+    References
+    ----------
+    Hoeffding, A combinatorial central limit theorem, Annals of Mathematical Statistics 22, 1951.
+    """
+    if not exchangeable:
+        return NotTestable(reason=_NOT_EXCHANGEABLE)
+    chosen = AxisOptions() if options is None else options
+    sides = []
+    for name, values in (("candidate", candidate), ("base", base)):
+        rows = as_rows(values, name)
+        norms = row_norms(rows)
+        rows = rows[(norms > 0.0) & np.isfinite(norms)]
+        if len(rows) < MIN_UNITS:
+            return NotTestable(reason=f"{name}: {len(rows)} usable units; at least {MIN_UNITS} are needed")
+        sides.append(scaled(rows, unit_rows=chosen.unit_rows, rank_normalise=chosen.rank_normalise))
+    check_features(*sides)
+    similarity = _similarity(sides[0], sides[1], chosen)
+    if not similarity.squares > 0.0:
+        return NotTestable(reason="the units of one model do not differ from each other")
+    rng = np.random.default_rng(seed)
+    matches = BestMatches(len(sides[0]), len(sides[1]), either_sign=_either_sign(chosen), rng=rng)
+    for at, block in similarity.blocks():
+        matches.add(at, block)
+    return order_of_matches(
+        matches.places, len(sides[1]), n_permutations=chosen.n_permutations, seed=seed, rng=rng
+    )
+
+
+def _tested(
+    units: Units, similarity: Similarity, *, sigma: float, scale: float, seed: int, options: AxisOptions
+) -> AxisTest:
+    n = len(units.base)
+    rng = np.random.default_rng(seed)
+    diagonal = similarity.diagonal()
+    statistic = float(diagonal.sum())
+    enumerated = n <= MAX_ENUMERATED_UNITS
+    n_permutations = 0 if enumerated else options.n_permutations
+    sums = ShiftSums(similarity, draw_orders(n, n_permutations=n_permutations, rng=rng))
+    matches = BestMatches(n, n, either_sign=_either_sign(options), rng=rng)
+    tail = TailBound(similarity, statistic=statistic, sigma=sigma)
+    for rows, block in similarity.blocks():
+        sums.add(rows, block)
+        matches.add(rows, block)
+        tail.add(block)
+
+    tolerance = tie_tolerance(similarity, sigma)
+    rank = {"statistic": statistic, "tolerance": tolerance}
+    if enumerated:
+        part = enumerated_part(similarity, **rank, alternative=options.alternative)
+    else:
+        part = permutation_part(sums.sums, **rank, alternative=options.alternative)
+    order = order_of_matches(matches.places, n, n_permutations=options.n_permutations, seed=seed, rng=rng)
+    shift = shift_guard(sums.sums[0], statistic=statistic, sigma=sigma, alternative=options.alternative)
+    flags = order_flags(units.candidate, units.base, units.candidate_norms, units.base_norms, shift)
+    z = statistic / sigma
+    z_deflated = z / max(1.0, shift.sd)
+    n_matched = matches.n_matched()
+    tail_p = _tail_p(tail, z, options.alternative)
+    return AxisTest(
+        n_units=n,
+        n_excluded=units.n_excluded,
+        n_features=units.base.shape[1],
+        statistic=statistic,
+        sigma=sigma,
+        z=z,
+        effect=statistic / scale,
+        standard_error=sigma / scale,
+        interval=_interval(units, similarity, diagonal, options, rng),
+        log10_p_monte_carlo=part.log10_p,
+        n_permutations=part.n_permutations,
+        exact=part.exact,
+        log10_p_tail=tail_p,
+        n_matched=n_matched,
+        log10_p_matching=log10_matching_bound(n_matched),
+        order=order,
+        log10_p=_combined(part, [tail_p, log10_matching_bound(n_matched), order.log10_p], flags, shift, n),
+        log10_p_extrapolated=_extrapolated(z_deflated, n, options.alternative),
+        shift=shift,
+        z_deflated=z_deflated,
+        flags=flags,
+        alternative=options.alternative,
+        sign_free=options.sign_free,
+        rank_normalised=options.rank_normalise,
+        seed=seed,
+    )
+
+
+def _similarity(candidate: Array, base: Array, options: AxisOptions) -> Similarity:
+    return (Similarity.of_squares if options.sign_free else Similarity.of_products)(candidate, base)
+
+
+def _either_sign(options: AxisOptions) -> bool:
+    return options.alternative == "two-sided" and not options.sign_free
+
+
+def _scale(units: Units, options: AxisOptions) -> float:
+    """Return what T is divided by to give the effect."""
+    if options.sign_free:
+        return float(len(units.base))
+    return math.sqrt(_variation(units.candidate) * _variation(units.base))
+
+
+def _variation(rows: Array) -> float:
+    return float(np.sum(row_norms(rows - rows.mean(axis=0)) ** 2))
+
+
+def _combined(
+    part: PermutationPart, others: list[float], flags: tuple[Flag, ...], shift: ShiftGuard, n_units: int
+) -> float:
+    """Bonferroni over the parts, then the guards."""
+    log10_p = part.log10_p if part.exact else min(part.log10_p, *others) + math.log10(N_PARTS)
+    if "sorted" in flags:
+        return 0.0
+    if flags:
+        log10_p = max(log10_p, shift.log10_p)
+    return min(0.0, max(log10_p, -log10_factorial(n_units)))
+
+
+def _tail_p(tail: TailBound, z: float, alternative: Alternative) -> float:
+    if alternative == "two-sided":
+        return min(0.0, tail.log10_p() + math.log10(2.0))
+    return tail.log10_p() if z > 0.0 else 0.0
+
+
+def _extrapolated(z: float, n_units: int, alternative: Alternative) -> float:
+    if alternative == "two-sided":
+        log10_p = log10_normal_tail(abs(z)) + math.log10(2.0)
+    else:
+        log10_p = log10_normal_tail(z)
+    return min(0.0, max(log10_p, -log10_factorial(n_units)))
+
+
+def _interval(
+    units: Units,
+    similarity: Similarity,
+    diagonal: npt.NDArray[np.float64],
+    options: AxisOptions,
+    rng: np.random.Generator,
+) -> Interval:
+    """Reweight units by exponential draws; sums of them are bootstrap sums."""
+    n = len(diagonal)
+    parts = [diagonal]
+    if not options.sign_free:
+        parts += [row_norms(similarity.candidate) ** 2, row_norms(similarity.base) ** 2]
+    columns = np.column_stack(parts)
+    drawn = np.empty((options.n_bootstrap, len(parts)))
+    step = max(1, 4_000_000 // n)
+    for start in range(0, options.n_bootstrap, step):
+        stop = min(start + step, options.n_bootstrap)
+        weights = rng.standard_exponential((stop - start, n))
+        drawn[start:stop] = (weights @ columns) / weights.sum(axis=1, keepdims=True)
+    effects = drawn[:, 0] if options.sign_free else drawn[:, 0] / np.sqrt(drawn[:, 1] * drawn[:, 2])
+    outside = (1.0 - options.level) / 2.0
+    low, high = np.quantile(effects, [outside, 1.0 - outside])
+    return Interval(low=float(low), high=float(high), level=options.level)

@@ -1,0 +1,84 @@
+"""Signs that an axis is not exchangeable after all. A guard can only raise a p-value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from ._ranks import Array, spearman
+from ._result import Alternative, Flag, ShiftGuard
+
+# Norms in order: a rank correlation with the place that is both clear and large, in both models.
+_SORTED_RHO = 0.5
+_SORTED_Z = 5.0
+# Scatter over shifts is 1 under the null with an error of about 1/sqrt(2 n).
+_DISPERSION = 1.3
+_DISPERSION_ERRORS = 4.0
+# Half of a model's own similarity returning at a shift: units of initialisation were repeated.
+_REPEATED = 0.5
+# Features on which repeats are looked for; a repeat shows in all of them.
+_REPEAT_FEATURES = 256
+
+
+def shift_guard(
+    shifted: npt.NDArray[np.float64], *, statistic: float, sigma: float, alternative: Alternative
+) -> ShiftGuard:
+    """Compare the statistic with itself under cyclic shifts of the stored order.
+
+    Null hypothesis: shifting the base's units cyclically changes nothing; weaker than exchangeability, and
+    still true for blocks of units that were initialised alike. Floor of p: 1/n. With few units the limit of
+    the scatter is wider.
+
+    Parameters
+    ----------
+    shifted
+        The statistic at shifts 0, 1, ..., n - 1; the first is the observed one.
+    """
+    n = len(shifted)
+    others = shifted[1:] / sigma
+    tolerance = 1e-5 * sigma
+    if alternative == "greater":
+        count = np.count_nonzero(shifted[1:] >= statistic - tolerance)
+    else:
+        count = np.count_nonzero(np.abs(shifted[1:]) >= abs(statistic) - tolerance)
+    return ShiftGuard(
+        # About 0, not about their own mean: a common offset of all shifts is scatter too.
+        sd=math.sqrt(float(np.mean(others**2))),
+        limit=max(_DISPERSION, 1.0 + _DISPERSION_ERRORS / math.sqrt(2.0 * n)),
+        log10_p=math.log10((1 + int(count)) / n),
+    )
+
+
+def order_flags(
+    candidate: Array, base: Array, candidate_norms: Array, base_norms: Array, shift: ShiftGuard
+) -> tuple[Flag, ...]:
+    """Name what speaks against an arbitrary order of units.
+
+    One exchangeable model is enough for the test, so a sign must be there in both.
+    """
+    flags: list[Flag] = []
+    if is_sorted(candidate_norms) and is_sorted(base_norms):
+        flags.append("sorted")
+    if min(repeat_strength(candidate), repeat_strength(base)) > _REPEATED:
+        flags.append("duplicated-blocks")
+    if shift.sd > shift.limit:
+        flags.append("shift-dispersion")
+    return tuple(flags)
+
+
+def is_sorted(norms: Array) -> bool:
+    """Say whether units come in the order of their norms, up or down."""
+    rho = abs(spearman(norms, np.arange(len(norms), dtype=np.float64)))
+    return rho >= _SORTED_RHO and rho * math.sqrt(len(norms) - 1) >= _SORTED_Z
+
+
+def repeat_strength(rows: Array) -> float:
+    """Return how much of a model's own similarity comes back at a shift: about 0, or 1 for a repeat."""
+    step = max(1, rows.shape[1] // _REPEAT_FEATURES)
+    features = np.asarray(rows[:, ::step].T, dtype=np.float64)
+    features = features - features.mean(axis=1, keepdims=True)
+    power = np.sum(np.abs(np.fft.rfft(features, axis=1)) ** 2, axis=0)
+    returns = np.fft.irfft(power, len(rows))
+    return float(returns[1:].max() / returns[0]) if returns[0] > 0.0 else 0.0

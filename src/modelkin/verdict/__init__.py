@@ -1,0 +1,15 @@
+"""From evidence to an answer: a versioned rule, applied without looking at anything else."""
+
+from modelkin.verdict._decide import Identity, decide
+from modelkin.verdict._result import ComponentVerdict, Conclusion, Verdict
+from modelkin.verdict._rule import DecisionRule, load_rule
+
+__all__ = [
+    "ComponentVerdict",
+    "Conclusion",
+    "DecisionRule",
+    "Identity",
+    "Verdict",
+    "decide",
+    "load_rule",
+]

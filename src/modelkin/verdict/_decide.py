@@ -1,0 +1,96 @@
+"""Apply the rule to the evidence. Pure: the same evidence gives the same verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modelkin.evidence import Evidence
+
+from ._components import judge_component
+from ._result import ComponentVerdict, Conclusion, Verdict
+from ._rule import DecisionRule
+from ._words import LIMITATIONS, summary
+
+_SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What is known about plain equality, before and beside any statistic."""
+
+    all_files_equal: bool = False
+    """Every file with weights has the same published digest on both sides, or every byte was compared."""
+    how: str = ""
+
+
+def decide(
+    evidence: Sequence[Evidence],
+    rule: DecisionRule,
+    *,
+    candidate: str,
+    base: str,
+    stage: str,
+    identity: Identity | None = None,
+    extra_limitations: Sequence[str] = (),
+) -> Verdict:
+    """Turn evidence into a verdict.
+
+    The p-value of the verdict is that of its strongest component, corrected for the number of components
+    tested (Bonferroni) and for the stages at which reading could have stopped.
+    """
+    identity = identity or Identity()
+    components = sorted({test.component for test in evidence})
+    tested = {
+        name
+        for name in components
+        if any(test.ok and test.exact for test in evidence if test.component == name)
+    }
+    penalty = math.log10(max(1, len(tested))) + rule.stage_penalty(stage)
+    judged = {
+        name: judge_component([test for test in evidence if test.component == name], rule, penalty=penalty)
+        for name in components
+    }
+    conclusion = _overall(judged, tested, identity)
+    best = _strongest(judged)
+    log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
+    limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
+    return Verdict(
+        conclusion=conclusion,
+        related=conclusion.related,
+        log10_p=log10_p,
+        log10_p_extrapolated=_extrapolated(evidence),
+        effect=best.effect if best is not None else None,
+        detection_limit=min(limits.values(), default=None),
+        components=judged,
+        summary=summary(conclusion, judged, identity.how, candidate=candidate, base=base, limits=limits),
+        limitations=(*LIMITATIONS[conclusion], *extra_limitations),
+        rule=f"rule {rule.version}",
+        stage=stage,
+    )
+
+
+def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity: Identity) -> Conclusion:
+    if identity.all_files_equal:
+        return Conclusion.IDENTICAL
+    shared = {name: item for name, item in judged.items() if item.conclusion in _SHARED}
+    if not shared:
+        return Conclusion.NO_EVIDENCE if tested else Conclusion.NOT_TESTABLE
+    if all(item.conclusion is Conclusion.SHARED_REPARAMETRISED for item in shared.values()):
+        return Conclusion.SHARED_REPARAMETRISED
+    whole = all(judged[name].conclusion is Conclusion.SHARED for name in tested)
+    return Conclusion.SHARED if whole else Conclusion.SHARED_PARTIAL
+
+
+def _strongest(judged: Mapping[str, ComponentVerdict]) -> ComponentVerdict | None:
+    made = [item for item in judged.values() if item.log10_p is not None]
+    return min(made, key=lambda item: item.log10_p or 0.0, default=None)
+
+
+def _extrapolated(evidence: Sequence[Evidence]) -> float | None:
+    """Return the smallest normal tail, corrected for the number of tests it was chosen from."""
+    tails = [
+        test.log10_p_extrapolated for test in evidence if test.ok and test.log10_p_extrapolated is not None
+    ]
+    return min(0.0, min(tails) + math.log10(len(tails))) if tails else None

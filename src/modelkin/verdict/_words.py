@@ -1,0 +1,110 @@
+"""The sentences of a verdict: what it says to a person, and what it does not say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ._result import ComponentVerdict, Conclusion
+
+_DISTILLATION = (
+    "Distillation, training on another model's output and retraining from scratch leave no trace in weights."
+)
+_NOT_PLAGIARISM = "A common origin of weights is a technical finding, not a finding of wrongdoing."
+_ANCESTOR = (
+    "A common ancestor looks the same as parent and child: the verdict does not say which came from which."
+)
+_SEED = "Two models started from the same initialisation (the same seed) share weights without derivation."
+_FROZEN = (
+    "A part both models took from a third one (a frozen encoder, published embeddings) is shared as well."
+)
+_DISGUISE = (
+    "Deliberate disguises (permuted or rotated weights) are not undone here; they can hide a common origin."
+)
+_SAMPLED = "Parts of the models that were not read are not covered."
+
+_RELATED = (_ANCESTOR, _SEED, _FROZEN, _NOT_PLAGIARISM, _SAMPLED)
+
+LIMITATIONS: Mapping[Conclusion, tuple[str, ...]] = {
+    Conclusion.IDENTICAL: (_ANCESTOR, _NOT_PLAGIARISM),
+    Conclusion.SHARED: _RELATED,
+    Conclusion.SHARED_PARTIAL: _RELATED,
+    Conclusion.SHARED_REPARAMETRISED: _RELATED,
+    Conclusion.NO_EVIDENCE: (_DISTILLATION, _DISGUISE, _SAMPLED),
+    Conclusion.NOT_TESTABLE: (
+        "Nothing could be tested, so nothing follows: neither kinship nor independence.",
+    ),
+}
+
+
+def summary(
+    conclusion: Conclusion,
+    components: Mapping[str, ComponentVerdict],
+    identity: str,
+    *,
+    candidate: str,
+    base: str,
+    limits: Mapping[str, float],
+) -> str:
+    """Say the verdict in one sentence."""
+    pair = f"{candidate} and {base}"
+    shared = [
+        name
+        for name, item in components.items()
+        if item.conclusion not in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE)
+    ]
+    rest = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
+    match conclusion:
+        case Conclusion.IDENTICAL:
+            return f"{pair} hold identical weights ({identity})."
+        case Conclusion.SHARED:
+            return f"{pair} share weights of common origin in everything that was tested: {_list(shared)}."
+        case Conclusion.SHARED_PARTIAL:
+            return (
+                f"{pair} share weights of common origin in part: {_parts(components, shared)}{_not_in(rest)}."
+            )
+        case Conclusion.SHARED_REPARAMETRISED:
+            return f"{pair} share weights of common origin in a changed form (flipped or rotated)."
+        case Conclusion.NO_EVIDENCE:
+            return f"No evidence that {pair} share weights of common origin{_found_above(limits)}."
+        case Conclusion.NOT_TESTABLE:
+            return f"Whether {pair} share weights could not be tested: {_why(components)}."
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) if names else "every value that was compared"
+
+
+def _parts(components: Mapping[str, ComponentVerdict], shared: list[str]) -> str:
+    words = []
+    for name in shared:
+        item = components[name]
+        where = f" (layers {', '.join(map(str, item.layers))} of those tested)" if item.other_layers else ""
+        words.append(f"{name}{where}")
+    return ", ".join(words)
+
+
+def _not_in(rest: list[str]) -> str:
+    return f"; no evidence in {', '.join(rest)}" if rest else ""
+
+
+def _found_above(limits: Mapping[str, float]) -> str:
+    """Say what would have been found, for the most and the least sensitive component."""
+    if not limits:
+        return ""
+    ordered = sorted(limits, key=lambda name: limits[name])
+    words = [f"{_rounded_up(limits[ordered[0]])} in {ordered[0]}"]
+    if len(ordered) > 1:
+        words.append(f"{_rounded_up(limits[ordered[-1]])} in {ordered[-1]}")
+    return f"; a shared direction above {' or '.join(words)} would have been found"
+
+
+def _rounded_up(value: float) -> str:
+    """Write a limit with two digits, never smaller than it is."""
+    digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{math.ceil(value * 10**digits) / 10**digits:g}"
+
+
+def _why(components: Mapping[str, ComponentVerdict]) -> str:
+    reasons = dict.fromkeys(item.reason for item in components.values() if item.reason)
+    return "; ".join(reason for reason in list(reasons)[:3] if reason) or "no method applies"

@@ -1,0 +1,160 @@
+"""Changes that claim to preserve the function do: transformers runs the models before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelkin.lab import Checkpoint, derive, load_zoo
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.filterwarnings("ignore"),  # of other people's packages
+]
+
+ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
+FAMILIES = ["base", "tied-1", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"]
+RMS = [name for name in FAMILIES if name not in ("gpt2-base", "bert-base")]
+
+
+def logits(checkpoint: Checkpoint, folder: Path) -> np.ndarray[Any, Any]:
+    """Run a model in double precision, so that what differs is the weights."""
+    torch.set_num_threads(1)
+    checkpoint.write(folder, "F32")
+    kind = getattr(transformers, checkpoint.config["architectures"][0])
+    model, report = kind.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+    )
+    model.config._experts_implementation = "eager"  # the other one has no double precision
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    tokens = np.random.default_rng(1).integers(0, 512, size=(3, 40))
+    with torch.no_grad():
+        found: np.ndarray[Any, Any] = model.double().eval()(torch.from_numpy(tokens)).logits.numpy()
+    return found
+
+
+def assert_same_function(before: Checkpoint, after: Checkpoint, folder: Path) -> None:
+    old, new = logits(before, folder / "before"), logits(after, folder / "after")
+    np.testing.assert_allclose(new[..., :512], old, rtol=0, atol=2e-4 * old.std())
+
+
+def checkpoint(name: str) -> Checkpoint:
+    return ZOO[name].load()
+
+
+def changed(name: str, function: str) -> Checkpoint:
+    return getattr(derive, function)(checkpoint(name), rng=np.random.default_rng(8))  # type: ignore[no-any-return]
+
+
+EVERYWHERE = ["permute_heads", "permute_mlp_units", "permute_residual"]
+WITH_RMS_NORMS = [
+    "flip_residual_signs",
+    "mix_values",
+    "rotate_residual",
+    "scale_mlp_units",
+    "turn_rope_pairs",
+]
+
+
+@pytest.mark.parametrize("function", EVERYWHERE)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reordering_preserves_the_function(name, function, tmp_path):
+    assert_same_function(checkpoint(name), changed(name, function), tmp_path)
+
+
+@pytest.mark.parametrize("function", WITH_RMS_NORMS)
+@pytest.mark.parametrize("name", RMS)
+def test_symmetries_of_rms_models_preserve_the_function(name, function, tmp_path):
+    assert_same_function(checkpoint(name), changed(name, function), tmp_path)
+
+
+@pytest.mark.parametrize("name", RMS)
+def test_folding_gains_preserves_the_function(name, tmp_path):
+    assert_same_function(checkpoint(name), derive.fold_gains(checkpoint(name)), tmp_path)
+
+
+@pytest.mark.parametrize("name", RMS)
+def test_an_idle_layer_preserves_the_function(name, tmp_path):
+    assert_same_function(checkpoint(name), derive.insert_idle_layer(checkpoint(name), before=1), tmp_path)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_new_rows_preserve_the_logits_of_old_tokens(name, tmp_path):
+    grown = derive.extend_vocabulary(checkpoint(name), n_new=16, rng=np.random.default_rng(8))
+    assert_same_function(checkpoint(name), grown, tmp_path)
+
+
+def test_reordering_experts_preserves_the_function(tmp_path):
+    assert_same_function(checkpoint("moe-base"), changed("moe-base", "permute_experts"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["base", "qwen2-base", "moe-base"])
+def test_everything_at_once_preserves_the_function(name, tmp_path):
+    """The attack that leaves no tensor of a copy in its old place."""
+    model = checkpoint(name)
+    for function in (*EVERYWHERE, *WITH_RMS_NORMS):
+        model = getattr(derive, function)(model, rng=np.random.default_rng(9))
+    assert_same_function(checkpoint(name), model, tmp_path)
+
+
+def test_every_function_that_claims_to_preserve_is_tried():
+    tried = {
+        *EVERYWHERE,
+        *WITH_RMS_NORMS,
+        "fold_gains",
+        "insert_idle_layer",
+        "extend_vocabulary",
+        "permute_experts",
+    }
+    assert tried == derive.FUNCTION_PRESERVING
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        derive.round_to_int8,
+        derive.round_to_int4,
+        derive.prune_by_magnitude,
+        lambda model: derive.add_noise(model, size=0.05, rng=np.random.default_rng(1)),
+        lambda model: derive.reorder_layers(model, [0, 1, 2]),
+        lambda model: derive.reorder_layers(model, [0, 1, 1, 2, 3]),
+        lambda model: derive.prune_mlp_units(model, n_kept=120),
+        lambda model: derive.prune_residual(model, n_kept=72),
+        lambda model: derive.merge_slerp(model, checkpoint("finetune-light")),
+        lambda model: derive.copy_parts(checkpoint("twin-1"), model, layers=[0, 1]),
+    ],
+)
+def test_other_changes_load_and_change_the_function(other, tmp_path):
+    """Guard of the comparison, and a check that reshaped models still fit their config."""
+    model = checkpoint("base")
+    before, after = logits(model, tmp_path / "before"), logits(other(model), tmp_path / "after")
+    assert np.abs(after - before).max() > 0.01 * before.std()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_pruned_models_of_every_family_load(name, tmp_path):
+    model = checkpoint(name)
+    assert np.isfinite(logits(derive.prune_mlp_units(model, n_kept=32), tmp_path / "units")).all()
+    assert np.isfinite(logits(derive.reorder_layers(model, [0, 2]), tmp_path / "layers")).all()
+
+
+def test_the_kept_models_predict(tmp_path):
+    """The rounded file still knows what was learnt: its loss is near that of the end of training."""
+    from modelkin.lab._build import Builder
+    from modelkin.lab._recipes import load_recipes
+    from modelkin.lab._tokenizers import encode
+
+    builder = Builder(load_recipes(), tmp_path)
+    tokens = encode(builder.tokenizer("a"), builder.text("alpha"))[: 40 * 48]
+    batch = torch.tensor(tokens).reshape(40, 48)
+    model = transformers.AutoModelForCausalLM.from_pretrained(ZOO["base"].folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        loss = float(model(input_ids=batch, labels=batch).loss)
+    assert loss == pytest.approx(ZOO["base"].record["last_loss"], abs=0.2)

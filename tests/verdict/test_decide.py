@@ -1,0 +1,164 @@
+"""The rule, applied to made-up evidence: what each pattern must come out as."""
+
+import math
+
+import pytest
+
+from modelkin.evidence import Effect, Evidence
+from modelkin.verdict import Conclusion, Identity, decide, load_rule
+
+RULE = load_rule()
+
+
+def found(component, *, log10_p, effect=0.5, layer=None, z=20.0, matched=100, role=None, low=None, high=None):
+    return Evidence(
+        method="m",
+        version="1",
+        component=component,
+        axis="mlp",
+        role=role,
+        layers=() if layer is None else (layer,),
+        z=z,
+        log10_p=log10_p,
+        log10_p_extrapolated=log10_p * 2,
+        effect=Effect(
+            value=effect,
+            low=effect - 0.1 if low is None else low,
+            high=effect + 0.1 if high is None else high,
+        ),
+        n=512,
+        n_matched=matched,
+        detection_limit=0.01,
+        exact=True,
+    )
+
+
+def skipped(component, reason="no such tensors"):
+    return Evidence(
+        method="m", version="1", component=component, axis="mlp", exact=True, status="skipped", reason=reason
+    )
+
+
+def null(component, **how):
+    return found(component, log10_p=-0.4, effect=0.001, z=0.3, matched=1, **how)
+
+
+def judged(evidence, *, stage="standard", identity=None):
+    return decide(evidence, RULE, candidate="B", base="A", stage=stage, identity=identity)
+
+
+def test_everything_shared():
+    verdict = judged([found("mlp", log10_p=-50), found("norms", log10_p=-30)])
+    assert verdict.conclusion is Conclusion.SHARED
+    assert verdict.related is True
+    assert "mlp, norms" in verdict.summary
+
+
+def test_only_the_norms_shared_is_partial_and_named():
+    verdict = judged([null("mlp"), found("norms", log10_p=-30), null("embedding")])
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert "in part: norms; no evidence in embedding, mlp" in verdict.summary
+    assert verdict.components["norms"].conclusion is Conclusion.SHARED
+    assert verdict.components["mlp"].conclusion is Conclusion.NO_EVIDENCE
+
+
+def test_half_of_the_layers_is_partial_and_the_layers_are_named():
+    evidence = [found("mlp", log10_p=-40, layer=layer) for layer in (0, 1)]
+    evidence += [null("mlp", layer=layer) for layer in (2, 3)]
+    verdict = judged(evidence)
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.components["mlp"].layers == (0, 1)
+    assert verdict.components["mlp"].other_layers == (2, 3)
+    assert "layers 0, 1" in verdict.summary
+
+
+def test_nothing_significant_is_no_evidence_with_its_detection_limit():
+    verdict = judged([null("mlp"), null("norms")])
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.related is False
+    assert verdict.detection_limit == 0.01
+    assert "above 0.01 in mlp or 0.01 in norms would have been found" in verdict.summary
+
+
+def test_nothing_testable_says_why():
+    verdict = judged([skipped("mlp", "the hidden sizes differ (64 and 96)"), skipped("norms", "unknown")])
+    assert verdict.conclusion is Conclusion.NOT_TESTABLE
+    assert verdict.related is None
+    assert verdict.log10_p is None
+    assert "the hidden sizes differ" in verdict.summary
+
+
+def test_significant_but_negligible_is_no_evidence():
+    tiny = found("router", log10_p=-9, effect=0.0015, low=0.0005, high=0.0025, matched=2)
+    assert judged([tiny]).conclusion is Conclusion.NO_EVIDENCE
+
+
+def test_a_small_effect_counts_when_its_interval_excludes_the_floor():
+    small = found("mlp", log10_p=-9, effect=0.01, low=0.006, high=0.014, matched=2)
+    assert judged([small]).conclusion is Conclusion.SHARED
+
+
+def test_a_strong_negative_is_a_changed_form():
+    flipped = found("mlp", log10_p=-40, effect=-0.3, z=-30.0, low=-0.4, high=-0.2, matched=0)
+    assert judged([flipped, null("norms")]).conclusion is Conclusion.SHARED_REPARAMETRISED
+
+
+def test_naive_z_of_three_is_not_enough():
+    assert (
+        judged([found("attention", log10_p=-2.6, effect=0.001, z=2.9)]).conclusion is Conclusion.NO_EVIDENCE
+    )
+
+
+def test_the_best_layer_counts_corrected_for_their_number():
+    evidence = [found("mlp", log10_p=-3 - layer, layer=layer, effect=0.05) for layer in range(4)]
+    assert judged(evidence).components["mlp"].log10_p == pytest.approx(-6 + math.log10(4))
+
+
+def test_several_tensors_of_one_layer_count_once_corrected_for_their_number():
+    evidence = [found("mlp", log10_p=-10, layer=0, role=role) for role in ("gate", "up", "down")]
+    assert judged(evidence).components["mlp"].log10_p == pytest.approx(-10 + math.log10(3))
+
+
+def test_the_verdict_pays_for_components_and_stages():
+    one = judged([found("mlp", log10_p=-10)])
+    two = judged([found("mlp", log10_p=-10), null("norms")])
+    quick = judged([found("mlp", log10_p=-10)], stage="quick")
+    assert one.log10_p == pytest.approx(-10 - math.log10(0.75))
+    assert two.log10_p == pytest.approx(-10 + math.log10(2) - math.log10(0.75))
+    assert quick.log10_p == pytest.approx(-10 - math.log10(0.25))
+
+
+def test_equal_files_are_identical_without_any_test():
+    verdict = judged([], identity=Identity(all_files_equal=True, how="published digests"))
+    assert verdict.conclusion is Conclusion.IDENTICAL
+    assert "published digests" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [null("mlp")],
+        [found("mlp", log10_p=-50)],
+        [skipped("mlp")],
+        [found("mlp", log10_p=-50), null("norms")],
+    ],
+)
+def test_limitations_are_always_there(evidence):
+    assert judged(evidence).limitations
+
+
+def test_evidence_without_an_exact_null_never_accuses():
+    measure = Evidence(
+        method="same-names",
+        version="1",
+        component="unknown",
+        axis="none",
+        exact=False,
+        details={"cosine": 0.999},
+    )
+    assert judged([measure]).conclusion is Conclusion.NOT_TESTABLE
+
+
+def test_the_rule_is_strict_data():
+    assert RULE.version == "1"
+    assert math.isclose(sum(RULE.stages.values()), 1.0)
