@@ -23,6 +23,7 @@ ORDER = [
     {"_model"},
     {"_inspection"},
     {"_comparison"},
+    {"_records", "_sameness"},
     {"report"},
     {"_compare"},
     {"testing"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,14 +12,13 @@ from modelkin._comparison import (
     ControlResult,
     Direction,
     Environment,
-    LedgerRecord,
-    ModelSummary,
-    RangeRecord,
     Relation,
 )
 from modelkin._config import READING, CompareOptions
-from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
+from modelkin._model import Model, open_model
 from modelkin._progress import Progress
+from modelkin._records import config_difference, ledger_record, model_summary
+from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
 from modelkin._version import __version__
 from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 from modelkin.evidence import (
@@ -31,7 +29,6 @@ from modelkin.evidence import (
     Task,
     all_methods,
     count_equal,
-    equal_after_rounding,
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
@@ -45,8 +42,6 @@ _INDEX_BYTES_A_TENSOR = 100
 """Of a shard index, roughly."""
 _GAIN_BYTES = 700_000
 """Norm gains and biases of a model of 7 B parameters."""
-WALK_ELEMENTS = 1 << 20
-"""Values compared at once when formats differ: a few megabytes on each side."""
 
 ModelLike = str | Source | Model
 
@@ -123,19 +118,19 @@ class _Run:
 
     def result(self, controls: Sequence[Model]) -> Comparison:
         verdict = self.verdict()
-        ledger = _ledger({"candidate": self.candidate, "base": self.base})  # before controls read on
+        ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
         return Comparison(
-            candidate=_summary(self.candidate),
-            base=_summary(self.base),
+            candidate=model_summary(self.candidate),
+            base=model_summary(self.base),
             verdict=verdict,
             evidence=tuple(self.evidence),
             alignment=self._alignment(),
             relation=self._relation(verdict),
             controls=checked,
             tokenizer=self._tokenizer(),
-            config=_config_difference(self.candidate, self.base),
+            config=config_difference(self.candidate, self.base),
             ledger=ledger,
             environment=Environment(
                 modelkin=__version__,
@@ -249,7 +244,7 @@ class _Run:
 
     def _published_identity(self) -> Identity | None:
         """Compare the digests that sources publish, before a byte of a tensor is read."""
-        mine, theirs = (_digests(model) for model in (self.candidate, self.base))
+        mine, theirs = (published_digests(model) for model in (self.candidate, self.base))
         if mine and mine == theirs:
             return Identity(all_files_equal=True, how="every file with weights has the same published digest")
         return None
@@ -258,7 +253,7 @@ class _Run:
         """Compare every byte, where nothing read so far differs and that is cheap or was asked for."""
         if self.equality.n_equal < self.equality.n_compared or not self._may_walk():
             return None
-        if not _same_layout(self.candidate, self.base) or not _same_bits(self.candidate, self.base):
+        if not same_layout(self.candidate, self.base) or not same_bits(self.candidate, self.base):
             return None
         return Identity(all_files_equal=True, how="every value of every tensor was compared")
 
@@ -280,7 +275,7 @@ class _Run:
             else:
                 self.no_tokens = "a tokenizer.json is missing, so tokens cannot be matched by text"
             return
-        if vocabularies[0] and _same_file(self.candidate, self.base, "tokenizer.json"):
+        if vocabularies[0] and same_file(self.candidate, self.base, "tokenizer.json"):
             smaller = min(size for size in vocabularies if size is not None)
             self.tokens = equal_rows(smaller, how="rows of equal number: both tokenizers are the same file")
             return
@@ -330,7 +325,7 @@ class _Run:
             verdict.related
             and count.all_equal_after_rounding
             and self._may_walk()
-            and _same_after_rounding(self.candidate, self.base)
+            and same_after_rounding(self.candidate, self.base)
         ):
             kind = "precision-copy"
         reasons = ("equal and similar weights look the same from both sides",)
@@ -341,7 +336,7 @@ class _Run:
         return {
             "candidate_has_tokenizer_json": infos[0] is not None,
             "base_has_tokenizer_json": infos[1] is not None,
-            "same_file": _same_file(self.candidate, self.base, "tokenizer.json"),
+            "same_file": same_file(self.candidate, self.base, "tokenizer.json"),
             "shared_tokens": len(self.tokens) if self.tokens is not None else None,
             "paired": self.tokens.how if self.tokens is not None else self.no_tokens,
         }
@@ -391,116 +386,3 @@ def _read_both(
 
 def _side(model: Model) -> Side:
     return Side(name=model.location.ref, index=model.index, architecture=model.architecture)
-
-
-def _digests(model: Model) -> tuple[str, ...] | None:
-    files = [info for name, info in model.fetcher.source.files().items() if name.endswith(".safetensors")]
-    digests = [info.sha256 for info in files]
-    if not digests or None in digests:
-        return None
-    return tuple(sorted(digest for digest in digests if digest))
-
-
-def _same_file(candidate: Model, base: Model, name: str) -> bool | None:
-    """Say whether both models have the same file: by digest, or by its bytes where they are on disk."""
-    mine, theirs = (model.fetcher.source.find(name) for model in (candidate, base))
-    if mine is None or theirs is None:
-        return None
-    if mine.size != theirs.size:
-        return False
-    if candidate.location.kind == base.location.kind == "hub":
-        return mine.etag is not None and mine.etag == theirs.etag
-    if candidate.fetcher.source.remote or base.fetcher.source.remote or mine.size > MAX_TOKENIZER_BYTES:
-        return None
-    limit = MAX_TOKENIZER_BYTES
-    return candidate.start_of(name, limit=limit) == base.start_of(name, limit=limit)
-
-
-def _same_layout(candidate: Model, base: Model) -> bool:
-    mine, theirs = candidate.index, base.index
-    return mine.keys() == theirs.keys() and all(
-        (info.shape, info.dtype) == (theirs[name].shape, theirs[name].dtype) for name, info in mine.items()
-    )
-
-
-def _same_bits(candidate: Model, base: Model) -> bool:
-    """Walk over both models in step and compare stored bits, in bounded memory, until one differs."""
-    for name in candidate.index:
-        mine, theirs = candidate.raw_chunks([name]), base.raw_chunks([name])
-        for left, right in zip(mine, theirs, strict=True):
-            if not (left.values == right.values).all():
-                return False
-    return True
-
-
-def _same_after_rounding(candidate: Model, base: Model) -> bool:
-    """Walk over both models in step and compare values rounded to the coarser format, until one differs."""
-    mine, theirs = candidate.index, base.index
-    if mine.keys() != theirs.keys() or any(mine[name].shape != theirs[name].shape for name in mine):
-        return False
-    for name, info in mine.items():
-        dtypes = info.dtype, theirs[name].dtype
-        for start in range(0, info.n_elements, WALK_ELEMENTS):
-            block = TensorSlice.blocks(name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
-            if not equal_after_rounding(candidate.read([block])[0], base.read([block])[0], dtypes=dtypes):
-                return False
-    return True
-
-
-def _summary(model: Model) -> ModelSummary:
-    location, index, architecture = model.location, model.index, model.architecture
-    skipped = [f"{len(architecture.unknown)} tensors have no known role"] if architecture.unknown else []
-    skipped += [f"{len(architecture.other)} tensors belong to other parts"] if architecture.other else []
-    skipped += [*architecture.notes]
-    return ModelSummary(
-        ref=location.ref,
-        kind=location.kind,
-        origin=location.origin,
-        revision=location.revision,
-        family=architecture.family,
-        model_type=architecture.model_type,
-        layers=architecture.n_layers if architecture.is_known else None,
-        hidden_size=architecture.sizes.get("residual"),
-        vocab_size=architecture.sizes.get("vocab"),
-        parameters=index.n_parameters,
-        n_bytes=index.n_bytes,
-        dtypes=dict(index.dtypes),
-        skipped=tuple(skipped),
-    )
-
-
-def _config_difference(candidate: Model, base: Model) -> dict[str, tuple[str, str]]:
-    mine, theirs = candidate.config or {}, base.config or {}
-    return {
-        key: (_shown(mine, key), _shown(theirs, key))
-        for key in sorted(mine.keys() | theirs.keys())
-        if mine.get(key) != theirs.get(key)
-    }
-
-
-def _shown(config: Mapping[str, object], key: str) -> str:
-    return json.dumps(config[key])[:200] if key in config else "absent"
-
-
-def _ledger(models: Mapping[str, Model]) -> LedgerRecord:
-    totals = [model.totals() for model in models.values()]
-    return LedgerRecord(
-        requests=sum(item.requests for item in totals),
-        bytes_fetched=sum(item.bytes_fetched for item in totals),
-        bytes_needed=sum(item.bytes_needed for item in totals),
-        cache_hits=sum(item.cache_hits for item in totals),
-        seconds=max(item.seconds for item in totals),
-        ranges=tuple(
-            RangeRecord(
-                model=name,
-                file=entry.file,
-                start=entry.start,
-                stop=entry.stop,
-                etag=entry.etag,
-                sha256=entry.sha256,
-                origin=entry.origin,
-            )
-            for name, model in models.items()
-            for entry in model.fetcher.ledger.entries
-        ),
-    )

@@ -1,0 +1,59 @@
+"""Sameness of two models, found without a statistic."""
+
+import numpy as np
+import pytest
+
+import modelkin as mk
+from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin.source import MemorySource
+from modelkin.testing import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from modelkin.verdict import Conclusion
+
+
+def opened(files):
+    return mk.open_model(MemorySource(files))
+
+
+def test_equal_digests_of_the_hub_prove_identity_before_a_tensor_is_read(tmp_path):
+    files = llama_files(LlamaShape(layers=4), n_shards=2)
+    with HubServer({"org/a": files, "org/b": files}) as hub:
+        fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
+        result = mk.compare(candidate="org/b", base="org/a", options=mk.CompareOptions(fetch=fetch))
+        with mk.open_model("org/a", fetch) as model:
+            assert published_digests(model) is not None
+        read = {(record.path.split("?")[0], record.range) for record in hub.log if record.origin == "cdn"}
+    assert result.verdict.conclusion is Conclusion.IDENTICAL
+    assert "published digest" in result.verdict.summary
+    assert len(read) == 2  # the headers of two shards, which both repositories share
+
+
+def test_resharded_models_hold_the_same_bits():
+    one, other = opened(llama_files(n_shards=1)), opened(llama_files(n_shards=2))
+    assert same_layout(one, other)
+    assert same_bits(one, other)
+    assert published_digests(one) is None
+
+
+def test_one_changed_bit_is_seen():
+    tensors = llama_tensors()
+    changed = {name: value.copy() for name, value in tensors.items()}
+    changed["model.norm.weight"][3] = np.nextafter(changed["model.norm.weight"][3], np.float32(9))
+    one, other = (opened({"model.safetensors": safetensors_bytes(t)}) for t in (tensors, changed))
+    assert same_layout(one, other)
+    assert not same_bits(one, other)
+    assert not same_after_rounding(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16"])
+def test_a_cast_is_the_same_after_rounding(dtype):
+    one, other = opened(llama_files()), opened(llama_files(dtype=dtype))
+    assert not same_layout(one, other)
+    assert same_after_rounding(one, other)
+
+
+def test_files_are_compared_by_their_bytes_where_they_are_near():
+    files = llama_files()
+    one, other = opened({**files, "tokenizer.json": b"abc"}), opened({**files, "tokenizer.json": b"abd"})
+    assert same_file(one, one, "tokenizer.json") is True
+    assert same_file(one, other, "tokenizer.json") is False
+    assert same_file(one, other, "nothing.json") is None
