@@ -275,11 +275,11 @@ def _shapes(*, quick: bool, python: str | None) -> str:
 
 
 POWER_CASES = (
-    {"layers": 4, "rows": 207, "width": 4096},
+    {"layers": 4, "rows": 196, "width": 4096},
     {"layers": 4, "rows": 512, "width": 4096},
     {"layers": 1, "rows": 2048, "width": 4096},
 )
-"""What is read of each model: 207 rows are the gate rows that standard depth takes of a 7B layer."""
+"""What is read of each model: 196 rows are the gate rows that standard depth takes of a 7B layer."""
 
 
 def _power(*, quick: bool, python: str | None) -> str:

@@ -21,12 +21,14 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
         candidate=job["candidate"], base=job["base"], options=mk.CompareOptions(fetch=fetch)
     )
     verdict = comparison.verdict
-    limit = verdict.detection_limit
     return {
         "verdict": verdict.conclusion.value,
-        "strength": None if verdict.log10_p is None else f"p <= 1e{verdict.log10_p:.1f}",
-        "detection_limit": limit,
+        "strength": None if verdict.log10_p is None else _p_value(verdict.log10_p),
     }
+
+
+def _p_value(log10_p: float) -> str:
+    return f"p <= {10**log10_p:.2g}" if log10_p > -4 else f"p <= 1e{log10_p:.0f}"
 
 
 if __name__ == "__main__":

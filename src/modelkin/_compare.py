@@ -40,8 +40,6 @@ VOCABULARY_BYTES = 2_000_000
 _MOST_FITTINGS = 6
 _INDEX_BYTES_A_TENSOR = 100
 """Of a shard index, roughly."""
-_GAIN_BYTES = 700_000
-"""Norm gains and biases of a model of 7 B parameters."""
 
 ModelLike = str | Source | Model
 
@@ -190,11 +188,14 @@ class _Run:
     def _room(self) -> int:
         """Return what headers, gains and tokenizer leave for samples: by shapes alone, so always the same."""
         ceiling, _ = READING[self.options.depth]
-        taken = max(
-            len(model.index.files) * self.options.fetch.head_bytes + len(model.index) * _INDEX_BYTES_A_TENSOR
-            for model in (self.candidate, self.base)
-        )
-        return max(ceiling // 5, int(0.96 * ceiling) - taken - VOCABULARY_BYTES - _GAIN_BYTES)
+        taken = max(self._overhead(model) for model in (self.candidate, self.base))
+        return max(ceiling // 5, int(0.96 * ceiling) - taken - VOCABULARY_BYTES)
+
+    def _overhead(self, model: Model) -> int:
+        """Return the bytes of headers, shard index, gains and biases."""
+        index = model.index
+        headers = len(index.files) * self.options.fetch.head_bytes + len(index) * _INDEX_BYTES_A_TENSOR
+        return headers + sum(info.n_bytes for info in index.values() if len(info.shape) == 1)
 
     def _cost(self, tasks: Sequence[Task]) -> int:
         mine = self.candidate.plan([item for task in tasks for item in task.candidate])

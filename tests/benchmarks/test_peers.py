@@ -10,7 +10,7 @@ import modelkin as mk
 from benchmarks import peers
 from modelkin.testing import HubServer, RequestRecord, VirtualFile
 
-CASES = {"7B": peers.strangers, "110B mixture": peers.mixtures}
+CASES = {"7B": peers.strangers, "70B": peers.large, "110B mixture": peers.mixtures}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -38,6 +38,7 @@ METHODS = [
     "value-dimensions",
     "router-rows",
     "expert-units",
+    "expert-sets",
 ]
 
 

@@ -15,8 +15,10 @@ METHODS = {
     "head-rows": "modelkin.evidence._token_rows:HeadRows",
     "mlp-units": "modelkin.evidence._mlp_units:MlpUnits",
     "value-dimensions": "modelkin.evidence._value_dimensions:ValueDimensions",
+    "kv-groups": "modelkin.evidence._groups:KvGroups",
     "router-rows": "modelkin.evidence._experts:RouterRows",
     "expert-units": "modelkin.evidence._experts:ExpertUnits",
+    "expert-sets": "modelkin.evidence._groups:ExpertSets",
     "same-names": "modelkin.evidence._same_names:SameNames",
 }
 

@@ -1,4 +1,4 @@
-"""Value rows, over the dimensions inside a head."""
+"""Value rows and output columns, over the dimensions inside a head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ValueDimensions(UnitRows):
     card: ClassVar[MethodCard] = MethodCard(
         name="value-dimensions",
         version="1",
-        claim="value dimensions of the same number read the same directions in both models",
+        claim="value dimensions of the same number read and write the same directions in both models",
         component="attention",
         axis="v_dim",
         exact=True,
@@ -36,8 +36,11 @@ class ValueDimensions(UnitRows):
     )
 
     def targets(self, pair: Pair) -> tuple[Target, ...]:
-        """Return the value matrix."""
-        return (Target(role=Role.ATTENTION_VALUE, space="v_dim", share=0.2),)
+        """Return the value matrix, and the output projection, which reads what it writes."""
+        return (
+            Target(role=Role.ATTENTION_VALUE, space="v_dim", share=0.16),
+            Target(role=Role.ATTENTION_OUTPUT, space="v_dim", share=0.04),
+        )
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
         """Yield one head a layer, another one in each."""

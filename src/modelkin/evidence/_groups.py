@@ -1,0 +1,201 @@
+"""Groups of units as units themselves: KV groups of a layer, experts of a layer.
+
+A group stands for itself by a few of its rows, the same ones in every group. Renumbering groups moves whole
+groups, so the null permutes them whole.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import numpy as np
+
+from modelkin.architecture import Role
+from modelkin.stats import MIN_UNITS, AxisOptions, axis_test
+from modelkin.tensors import Array
+
+from ._axis import N_PERMUTATIONS, as_evidence
+from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
+from ._interface import Method, MethodCard, Pair, Plan, Side, Task
+from ._norm_profile import residual_problem
+from ._result import Evidence
+from ._tied import TIED, is_tied
+
+
+class GroupRows(Method):
+    """Common part: find the groups of a layer, read some rows of each, test their numbering."""
+
+    role: ClassVar[Role]
+    n_rows: ClassVar[int]
+    """Rows that are read of each group."""
+    n_layers: ClassVar[int]
+
+    @abstractmethod
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+        """Return one block for each group, or say why there are none."""
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan one task for each of a few layers."""
+        problem = residual_problem(pair) or self._fixed_order(pair)
+        if problem is not None:
+            return Plan(skipped=(self.skip(problem),))
+        theirs = set(pair.base.architecture.layers_of(self.role))
+        both = [layer for layer in pair.candidate.architecture.layers_of(self.role) if layer in theirs]
+        if not both:
+            return Plan(skipped=(self.skip("the models have no such tensors in layers of equal number"),))
+        planned = [
+            (both[number], self._planned(pair, both[number]))
+            for number in spread(len(both), min(self.n_layers, pair.n_layers))
+        ]
+        return Plan(
+            tasks=tuple(task for _, task in planned if isinstance(task, Task)),
+            skipped=tuple(
+                self.skip(reason, layers=(layer,), role=self.role.value)
+                for layer, reason in planned
+                if isinstance(reason, str)
+            ),
+        )
+
+    def _fixed_order(self, pair: Pair) -> str | None:
+        for side in (pair.candidate, pair.base):
+            space = side.architecture.space(self.card.axis)
+            if not space.exchangeable:
+                return f"the order of {self.card.axis} is fixed in {side.name}: {space.why}"
+        return None
+
+    def _planned(self, pair: Pair, layer: int) -> Task | str:
+        found = [self.blocks(side, layer) for side in (pair.candidate, pair.base)]
+        for blocks in found:
+            if isinstance(blocks, str):
+                return blocks
+        mine, theirs = (blocks for blocks in found if not isinstance(blocks, str))
+        if len(mine) != len(theirs):
+            return f"the numbers of groups differ ({len(mine)} and {len(theirs)})"
+        if len(mine) < MIN_UNITS:
+            return f"{len(mine)} groups are too few for a test"
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            rows = _stacked(mine, candidate), _stacked(theirs, base)
+            if rows[0].shape != rows[1].shape:
+                reason = f"the shapes differ ({rows[0].shape[1]} and {rows[1].shape[1]} features)"
+                return self.skip(reason, layers=(layer,), role=self.role.value)
+            if is_tied(rows[0]) and is_tied(rows[1]):
+                return self.skip(TIED, layers=(layer,), role=self.role.value)
+            result = axis_test(
+                candidate=rows[0],
+                base=rows[1],
+                exchangeable=True,  # a fixed order was refused above
+                seed=pair.seed,
+                options=AxisOptions(n_permutations=N_PERMUTATIONS),
+            )
+            return as_evidence(
+                self, result, layers=(layer,), role=self.role.value, details={"rows_a_group": self.n_rows}
+            )
+
+        return Task(
+            candidate=tuple(block.slice for block in mine),
+            base=tuple(block.slice for block in theirs),
+            evaluate=evaluate,
+        )
+
+
+def _stacked(blocks: Sequence[UnitBlock], arrays: Sequence[Array]) -> Matrix:
+    rows = [block.matrix(values).ravel() for block, values in zip(blocks, arrays, strict=True)]
+    return np.stack(rows)
+
+
+@final
+class KvGroups(GroupRows):
+    """Ask whether KV groups of the same number read the same directions."""
+
+    role = Role.ATTENTION_VALUE
+    n_rows = 4
+    n_layers = 4
+    card: ClassVar[MethodCard] = MethodCard(
+        name="kv-groups",
+        version="1",
+        claim="KV groups of the same number read the same directions in both models",
+        component="attention",
+        axis="kv_heads",
+        exact=True,
+        null="the numbering of a layer's KV groups in one model is independent of the other model",
+        needs="equal hidden size, equal number and width of KV groups, at least 4",
+        defeated_by="permuted or mixed groups; a permutation or rotation of the residual stream",
+        reference="docs/methods/kv-groups.md",
+        stage="standard",
+    )
+
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+        """Return the first value rows of each group."""
+        entry, width = side.architecture.find(self.role, layer=layer), side.architecture.sizes.get("v_dim")
+        if entry is None or not width:
+            return "the width of a head is not known"
+        info = side.index[entry.tensor]
+        axis = unit_axis(entry, "v_dim")
+        if axis is None or len(entry.axes[axis]) != 2:
+            return "the values are not laid out by heads"
+        heads = side.architecture.space(entry.axes[axis][0])
+        if not heads.exchangeable:  # where every head has values of its own, heads are the groups
+            return f"the order of {heads.name} is fixed in {side.name}: {heads.why}"
+        if axis == len(info.shape) - 1:
+            return "values are stored input-first: each group would cost the whole matrix"
+        n_groups = n_units(entry, info, "v_dim") // width
+        return [
+            unit_block(
+                entry,
+                info,
+                space="v_dim",
+                choice=UnitChoice(
+                    first_unit=group * width,
+                    n_units=min(self.n_rows, width),
+                    first_feature=0,
+                    n_features=n_features(entry, info, "v_dim"),
+                ),
+            )
+            for group in range(n_groups)
+        ]
+
+
+@final
+class ExpertSets(GroupRows):
+    """Ask whether experts of the same number hold the same rows."""
+
+    role = Role.EXPERT_GATE
+    n_rows = 1
+    n_layers = 2
+    card: ClassVar[MethodCard] = MethodCard(
+        name="expert-sets",
+        version="1",
+        claim="experts of the same number hold the same rows in both models",
+        component="experts",
+        axis="experts",
+        exact=True,
+        null="the numbering of a layer's experts in one model is independent of the other model",
+        needs="equal hidden size, equal number and width of experts, at least 4 experts",
+        defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
+        reference="docs/methods/expert-sets.md",
+        stage="standard",
+    )
+
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+        """Return the first gate row of each expert."""
+        blocks: list[UnitBlock] = []
+        for expert in side.architecture.experts_of(layer, self.role):
+            entry = side.architecture.find(self.role, layer=layer) or side.architecture.find(
+                self.role, layer=layer, expert=expert
+            )
+            if entry is None or unit_axis(entry, "expert_mlp") is None:
+                return "the stored tensor has no axis of expert_mlp"
+            info = side.index[entry.tensor]
+            if unit_axis(entry, "expert_mlp") == len(info.shape) - 1:
+                return "experts are stored input-first: each would cost its whole matrix"
+            choice = UnitChoice(
+                first_unit=0,
+                n_units=self.n_rows,
+                first_feature=0,
+                n_features=n_features(entry, info, "expert_mlp"),
+            )
+            blocks.append(unit_block(entry, info, space="expert_mlp", choice=choice, expert=expert))
+        return blocks or "the layer has no experts"
