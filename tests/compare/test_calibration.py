@@ -39,6 +39,7 @@ METHODS = [
     "router-rows",
     "expert-units",
     "expert-sets",
+    "kv-groups",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +16,14 @@ N_PERMUTATIONS = 9_999
 take four times as long and change no verdict."""
 
 
+LOG10_ALPHA = -8.0
+"""What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
+
+
+def _signed_root(value: float) -> float:
+    return math.copysign(math.sqrt(abs(value)), value)
+
+
 def as_evidence(
     method: Method,
     result: AxisTest | NotTestable,
@@ -26,7 +35,9 @@ def as_evidence(
     """Dress a result with what the method knows about it."""
     if isinstance(result, NotTestable):
         return method.skip(result.reason, layers=layers, role=role)
-    limit = detection_limit_of(result) if result.standard_error > 0 else None
+    limit = detection_limit_of(result, log10_alpha=LOG10_ALPHA) if result.standard_error > 0 else None
+    # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
+    scale = _signed_root if result.sign_free else float
     return replace(
         method.blank(),
         role=role,
@@ -36,15 +47,15 @@ def as_evidence(
         log10_p=result.log10_p,
         log10_p_extrapolated=result.log10_p_extrapolated,
         effect=Effect(
-            value=result.effect,
-            low=result.interval.low,
-            high=result.interval.high,
+            value=scale(result.effect),
+            low=scale(result.interval.low),
+            high=scale(result.interval.high),
             level=result.interval.level,
         ),
         n=result.n_units,
         n_features=result.n_features,
         n_matched=result.n_matched,
-        detection_limit=limit.effect if isinstance(limit, DetectionLimit) else None,
+        detection_limit=scale(limit.effect) if isinstance(limit, DetectionLimit) else None,
         flags=result.flags,
-        details=dict(details or {}),
+        details={**(details or {}), **({"sign_free": 1} if result.sign_free else {})},
     )

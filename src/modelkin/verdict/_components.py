@@ -96,9 +96,14 @@ def _best_of(group: Sequence[Evidence]) -> float:
 
 
 def _effect(made: Sequence[Evidence]) -> Effect | None:
-    """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left."""
+    """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left.
+
+    Tensors whose sign is free are used only where there are no others: their effect is never below zero by
+    much, so that chance looks larger in them than it is.
+    """
     by_role: dict[str | None, list[Effect]] = {}
-    for test in made:
+    signed = [test for test in made if "sign_free" not in test.details]
+    for test in signed or made:
         if test.effect is not None:
             by_role.setdefault(test.role, []).append(test.effect)
     if not by_role:
