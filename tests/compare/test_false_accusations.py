@@ -133,7 +133,9 @@ def test_models_that_begin_near_the_identity_are_not_testable_there(zoo):
 
     result = compared(*(changed(zoo[name].load(), near_identity) for name in ("base", "twin-1")))
     assert not result.verdict.related
-    assert "tied to coordinate" in (result.verdict.components["attention"].reason or "")
+    values = [test for test in result.evidence if test.role == "attention_value" and test.axis == "v_dim"]
+    assert len(values) == 4
+    assert all("tied to coordinate" in (test.reason or "") for test in values)
 
 
 def test_trained_models_are_not_taken_for_tied(zoo):

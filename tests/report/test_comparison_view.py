@@ -44,7 +44,7 @@ def test_every_verdict_says_what_why_and_what_not(comparison, width):
     [
         ("shared", ["p < 10^-", "norms", "embedding", "kind not determined", "0 is chance, 1 is identical"]),
         ("shared-partial", ["norms from", "mlp from", "in norms"]),
-        ("no-evidence", ["detectable", "mlp from 0.0", "norms from 0.", "not enough for a finding"]),
+        ("no-evidence", ["detectable", "mlp from 0.", "norms from 0.", "not enough for a finding"]),
         ("identical", ["copy", "1.000 [1.000, 1.000]"]),
         ("not-testable", ["the hidden sizes differ (16 and 32)", "neither kinship nor independence"]),
     ],
