@@ -146,7 +146,13 @@ def regenerated(text: str, name: str, content: str) -> str:
 
 
 def _help(path: tuple[str, ...], command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
+    context = click.Context(
+        command,
+        info_name=" ".join(path),
+        max_content_width=100,
+        terminal_width=100,
+        help_option_names=["-h", "--help"],  # as the app sets them; click keeps the first ones it sees
+    )
     parts = [f"## `{' '.join(path)}`\n\n{_block(command.get_help(context))}"]
     if isinstance(command, click.Group):
         for name in sorted(command.commands):
