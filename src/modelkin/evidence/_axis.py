@@ -1,4 +1,4 @@
-"""From the result of a test on an axis to evidence."""
+"""The test on an axis as methods use it: guarded, with one number of permutations, dressed as evidence."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from modelkin.stats import AxisTest, DetectionLimit, NotTestable, detection_limit_of
+from modelkin.stats import (
+    AxisOptions,
+    AxisTest,
+    DetectionLimit,
+    NotTestable,
+    axis_test,
+    detection_limit_of,
+)
+from modelkin.tensors import Array
 
 from ._interface import Method
 from ._result import Effect, Evidence
+from ._tied import TIED, is_tied
 
 N_PERMUTATIONS = 9_999
 """Drawn orders of each test. Below p = 10^-4 the rigorous tail bound takes over, so ten times as many would
@@ -59,3 +68,30 @@ def as_evidence(
         flags=result.flags,
         details={**(details or {}), **({"sign_free": 1} if result.sign_free else {})},
     )
+
+
+def unit_evidence(
+    method: Method,
+    rows: tuple[Array, Array],
+    *,
+    seed: int,
+    sign_free: bool = False,
+    layers: tuple[int, ...] = (),
+    role: str | None = None,
+    details: Mapping[str, float | int | str] | None = None,
+) -> Evidence:
+    """Test the numbering of units, one row a unit, candidate and base.
+
+    The caller has refused axes whose order is fixed. Units that are tied to coordinates in both models are
+    refused here, for every method alike.
+    """
+    if is_tied(rows[0]) and is_tied(rows[1]):
+        return method.skip(TIED, layers=layers, role=role)
+    result = axis_test(
+        candidate=rows[0],
+        base=rows[1],
+        exchangeable=True,
+        seed=seed,
+        options=AxisOptions(sign_free=sign_free, n_permutations=N_PERMUTATIONS),
+    )
+    return as_evidence(method, result, layers=layers, role=role, details=details)

@@ -13,15 +13,14 @@ from typing import ClassVar, final
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.stats import MIN_UNITS, AxisOptions, axis_test
+from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
-from ._axis import N_PERMUTATIONS, as_evidence
+from ._axis import unit_evidence
 from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
 from ._interface import Method, MethodCard, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
 from ._result import Evidence
-from ._tied import TIED, is_tied
 
 
 class GroupRows(Method):
@@ -81,17 +80,13 @@ class GroupRows(Method):
             if rows[0].shape != rows[1].shape:
                 reason = f"the shapes differ ({rows[0].shape[1]} and {rows[1].shape[1]} features)"
                 return self.skip(reason, layers=(layer,), role=self.role.value)
-            if is_tied(rows[0]) and is_tied(rows[1]):
-                return self.skip(TIED, layers=(layer,), role=self.role.value)
-            result = axis_test(
-                candidate=rows[0],
-                base=rows[1],
-                exchangeable=True,  # a fixed order was refused above
+            return unit_evidence(
+                self,
+                rows,
                 seed=pair.seed,
-                options=AxisOptions(n_permutations=N_PERMUTATIONS),
-            )
-            return as_evidence(
-                self, result, layers=(layer,), role=self.role.value, details={"rows_a_group": self.n_rows}
+                layers=(layer,),
+                role=self.role.value,
+                details={"rows_a_group": self.n_rows},
             )
 
         return Task(

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, final
 
 from modelkin.architecture import Role
-from modelkin.stats import AxisOptions, axis_test
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 
-from ._axis import N_PERMUTATIONS, as_evidence
+from ._axis import unit_evidence
 from ._interface import Method, MethodCard, Pair, Plan, Task
 from ._norm_profile import residual_problem
 from ._result import Evidence
-from ._tied import TIED, is_tied
 
 _FEWEST_TOKENS = 16
 _MOST_TOKENS = 512
@@ -46,17 +44,13 @@ class _TokenRows(Method):
         paired = pair.tokens.how
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
-            if is_tied(candidate[0].T) and is_tied(base[0].T):
-                return self.skip(TIED, role=self.role.value)
-            result = axis_test(
-                candidate=candidate[0].T,
-                base=base[0].T,
-                exchangeable=True,
+            return unit_evidence(
+                self,
+                (candidate[0].T, base[0].T),
                 seed=pair.seed,
-                options=AxisOptions(n_permutations=N_PERMUTATIONS),
+                role=self.role.value,
+                details={"tokens": len(rows), "paired": paired},
             )
-            details: dict[str, float | int | str] = {"tokens": len(rows), "paired": paired}
-            return as_evidence(self, result, role=self.role.value, details=details)
 
         return Plan(
             tasks=(

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
-from modelkin.stats import AxisOptions, axis_test
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 
-from ._axis import N_PERMUTATIONS, as_evidence
+from ._axis import unit_evidence
 from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Method, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
 from ._result import Evidence
-from ._tied import TIED, is_tied
 
 MOST_UNITS = 512
 FEWEST_UNITS = 16
@@ -148,20 +146,18 @@ class UnitRows(Method):
             return np.asarray(matrix * acting_gain(arrays[1], sides[number].architecture), np.float32)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
-            mine, theirs = rows(0, candidate), rows(1, base)
-            if is_tied(mine) and is_tied(theirs):
-                return self.skip(TIED, layers=(place.layer,), role=target.role.value)
-            result = axis_test(
-                candidate=mine,
-                base=theirs,
-                exchangeable=True,  # spaces with a fixed order were refused above
-                seed=pair.seed,
-                options=AxisOptions(sign_free=target.sign_free, n_permutations=N_PERMUTATIONS),
-            )
             details: dict[str, float | int | str] = {"first_unit": choice.first_unit}
             if place.expert is not None:
                 details["expert"] = place.expert
-            return as_evidence(self, result, layers=(place.layer,), role=target.role.value, details=details)
+            return unit_evidence(
+                self,
+                (rows(0, candidate), rows(1, base)),
+                seed=pair.seed,
+                sign_free=target.sign_free,
+                layers=(place.layer,),
+                role=target.role.value,
+                details=details,
+            )
 
         return Task(
             candidate=_slices(blocks[0], gains[0]), base=_slices(blocks[1], gains[1]), evaluate=evaluate
