@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
-from modelkin._comparison import (
-    AlignmentSummary,
-    Comparison,
-    ControlResult,
-    Direction,
-    Environment,
-    Relation,
+from modelkin._calibration import (
+    agreement_flag,
+    agreement_score,
+    calibrated,
+    reference_folders,
+    worth_calibrating,
 )
+from modelkin._comparison import Comparison, ControlResult, Environment
 from modelkin._config import READING, CompareOptions
+from modelkin._deep import DeepResult, DeepStage, agreements
+from modelkin._kinship import alignment_summary, relation_of
 from modelkin._model import Model, open_model
 from modelkin._progress import Progress
 from modelkin._records import config_difference, ledger_record, model_summary
@@ -32,7 +35,7 @@ from modelkin.evidence import (
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
-from modelkin.verdict import Conclusion, Identity, Verdict, decide, load_rule
+from modelkin.verdict import Identity, Verdict, decide, load_rule
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
@@ -113,19 +116,29 @@ class _Run:
     equality: EqualityCount = field(default_factory=EqualityCount)
     tokens: TokenPairs | None = None
     no_tokens: str = "the tokenizers were not read at this depth"
+    deep: DeepResult | None = None
+    flags: list[str] = field(default_factory=list)
 
     def result(self, controls: Sequence[Model]) -> Comparison:
-        verdict = self.verdict()
+        verdict = self.verdict(controls)
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
+        alignment = alignment_summary(self.candidate, self.base, self.evidence, self.deep)
         return Comparison(
             candidate=model_summary(self.candidate),
             base=model_summary(self.base),
             verdict=verdict,
             evidence=tuple(self.evidence),
-            alignment=self._alignment(),
-            relation=self._relation(verdict),
+            alignment=alignment,
+            relation=relation_of(
+                self.candidate,
+                self.base,
+                verdict,
+                alignment,
+                self.equality,
+                precision_copy=bool(verdict.related) and self._precision_copy(),
+            ),
             controls=checked,
             tokenizer=self._tokenizer(),
             config=config_difference(self.candidate, self.base),
@@ -144,9 +157,10 @@ class _Run:
                 byte_budget=self.options.fetch.byte_budget,
                 controls=tuple(model.location.ref for model in controls),
             ),
+            flags=tuple(self.flags),
         )
 
-    def verdict(self) -> Verdict:
+    def verdict(self, controls: Sequence[Model] = ()) -> Verdict:
         """Read stage by stage until the verdict is decided."""
         identity = self._published_identity()
         if identity is not None:
@@ -156,7 +170,11 @@ class _Run:
             return self._decide("quick", None)
         self._pair_tokens()
         self._stage("standard")
-        return self._decide("standard", self._full_identity())
+        identity = self._full_identity()
+        if self.options.depth == "standard" or identity is not None:
+            return self._decide("standard", identity)
+        self._align(controls)
+        return self._decide("deep", None)
 
     def plans(self) -> tuple[BytePlan, BytePlan]:
         """Plan all stages of the depth."""
@@ -213,6 +231,48 @@ class _Run:
             self.evidence.append(found)
             if found.ok:  # tables that training never touches are equal between strangers
                 self.equality += count_equal(left, right, dtypes=self._dtypes(task))
+
+    def _align(self, controls: Sequence[Model]) -> None:
+        """Find out which parts face each other, and test them there."""
+        stage = DeepStage(self.candidate, self.base, self._pair(self._room()), self.tokens, self.evidence)
+        self.deep = stage.run()
+        scores = self._control_scores(controls) if worth_calibrating(self.deep.evidence) else []
+        self.evidence += calibrated(self.deep.evidence, scores)
+        flag = agreement_flag(self.evidence, len(scores), int(load_rule().agreement["control_pairs"]))
+        self.flags += [flag] if flag else []
+
+    def _control_scores(self, controls: Sequence[Model]) -> list[float]:
+        """Measure the agreement of all pairs that have an unrelated model in them."""
+        with ExitStack() as opened:
+            shipped = [
+                opened.enter_context(open_model(str(folder), self.options.fetch))
+                for folder in reference_folders()
+            ]
+            models = [self.candidate, self.base]
+            models += [model for model in (*controls, *shipped) if self._unrelated(model)]
+            return [
+                agreement_score(found)
+                for number, mine in enumerate(models)
+                for theirs in models[max(2, number + 1) :]
+                if (found := _Run(mine, theirs, self.options).agreements())
+            ]
+
+    def agreements(self) -> tuple[Evidence, ...]:
+        """Measure the agreement of this pair and nothing else."""
+        self._pair_tokens()
+        return agreements(self.candidate, self.base, self._pair(self._room()), self.tokens)
+
+    def _unrelated(self, control: Model) -> bool:
+        """Say whether a model has the shapes of this pair and is no relative of either, as far as can be seen."""
+        sizes = [model.architecture.sizes for model in (control, self.candidate, self.base)]
+        if any(
+            sizes[0].get(name) not in (sizes[1].get(name), sizes[2].get(name)) for name in ("residual", "mlp")
+        ):
+            return False
+        plain = replace(self.options, depth="standard")
+        return all(
+            _Run(model, control, plain).verdict().related is False for model in (self.candidate, self.base)
+        )
 
     def _pair(self, allowance: int) -> Pair:
         return Pair(
@@ -291,46 +351,12 @@ class _Run:
 
     # -- what is said beside the verdict ---------------------------------------------------------------
 
-    def _alignment(self) -> AlignmentSummary:
-        best: dict[int, float] = {}
-        for test in self.evidence:
-            if test.ok and test.effect is not None and len(test.layers) == 1:
-                layer = test.layers[0]
-                best[layer] = max(best.get(layer, test.effect.value), test.effect.value, key=abs)
-        mine, theirs = self.candidate.architecture, self.base.architecture
-        paired = sorted(set(mine.layers) & set(theirs.layers))
-        unpaired = [f"candidate layer {n}: the base has none" for n in mine.layers if n not in theirs.layers]
-        unpaired += [f"base layer {n}: the candidate has none" for n in theirs.layers if n not in mine.layers]
-        made = any(test.ok for test in self.evidence)
-        return AlignmentSummary(
-            layers=tuple((layer, layer, best.get(layer)) for layer in paired),
-            residual="identity" if made else "none",
-            units="identity" if made else "none",
-            unpaired=tuple(unpaired),
-        )
-
-    def _relation(self, verdict: Verdict) -> Relation:
-        count = self.equality
-        details: dict[str, float | int | str] = {
-            "values_compared": count.n_compared,
-            "values_equal": count.n_equal,
-            "values_equal_after_rounding": count.n_equal_after_rounding,
-            "values_within_1_ulp": count.n_within_1_ulp,
-            "values_within_16_ulps": count.n_within_16_ulps,
-            "values_with_known_ulps": count.n_ulps_known,
-        }
-        kind = "unknown"
-        if verdict.conclusion is Conclusion.IDENTICAL:
-            kind = "copy"
-        elif (
-            verdict.related
-            and count.all_equal_after_rounding
+    def _precision_copy(self) -> bool:
+        return (
+            self.equality.all_equal_after_rounding
             and self._may_walk()
             and same_after_rounding(self.candidate, self.base)
-        ):
-            kind = "precision-copy"
-        reasons = ("equal and similar weights look the same from both sides",)
-        return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=reasons))
+        )
 
     def _tokenizer(self) -> Mapping[str, int | str | bool | None]:
         infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]

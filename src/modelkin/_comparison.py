@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelkin.alignment import LayerMap
 from modelkin.evidence import Effect, Evidence
 from modelkin.verdict import Verdict
 
@@ -32,15 +33,33 @@ class ModelSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRecord:
+    """One map of the residual stream and how well it fits rows that it was not learned from."""
+
+    kind: str
+    learned_from: str
+    n_rows: int
+    fit: float
+    """Mean cosine of rows kept apart, once mapped."""
+    chance: float
+    """The same for rows that do not belong together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentSummary:
     """Which parts faced each other."""
 
     layers: tuple[tuple[int, int, float | None], ...]
     """(candidate layer, base layer, strongest effect found there, if tested)."""
     residual: str
-    """How residual dimensions were paired: identity or none."""
+    """How residual dimensions were paired: identity, permutation, signed-permutation, rotation or none."""
     units: str
+    """How units were paired: identity, reordered (another order or a selection), or none."""
     unpaired: tuple[str, ...]
+    frames: tuple[FrameRecord, ...] = ()
+    """Maps of the residual stream that were tried; how well they fit is no evidence by itself."""
+    maps: tuple[LayerMap, ...] = ()
+    """All layers against all layers, where that was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +156,8 @@ class Comparison:
     """Fields of the configs that differ: candidate's value, base's value, as JSON."""
     ledger: LedgerRecord
     environment: Environment
+    flags: tuple[str, ...] = ()
+    """What a person should look at more closely; never part of the verdict."""
 
     def to_json(self) -> str:
         """Write the record as JSON (schema ``modelkin.comparison/1``)."""

@@ -1,5 +1,8 @@
 """Which part of one model faces which part of the other."""
 
+from modelkin.alignment._layers import LayerMap, layer_map, layer_path
+from modelkin.alignment._residual import Frame, find_frame, polar_factor
+from modelkin.alignment._units import UnitMatch, agreement, match_units
 from modelkin.alignment._vocabulary import (
     TokenPairs,
     Vocabulary,
@@ -8,4 +11,19 @@ from modelkin.alignment._vocabulary import (
     shared_tokens,
 )
 
-__all__ = ["TokenPairs", "Vocabulary", "equal_rows", "read_vocabulary", "shared_tokens"]
+__all__ = [
+    "Frame",
+    "LayerMap",
+    "TokenPairs",
+    "UnitMatch",
+    "Vocabulary",
+    "agreement",
+    "equal_rows",
+    "find_frame",
+    "layer_map",
+    "layer_path",
+    "match_units",
+    "polar_factor",
+    "read_vocabulary",
+    "shared_tokens",
+]

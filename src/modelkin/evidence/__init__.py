@@ -2,25 +2,43 @@
 
 from modelkin.evidence._catalogue import METHODS, all_methods, load_method
 from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_rounding, ulp_distance
-from modelkin.evidence._interface import Method, MethodCard, Pair, Plan, Side, Stage, Task
+from modelkin.evidence._gains import acting_gain
+from modelkin.evidence._interface import (
+    Findings,
+    Method,
+    MethodCard,
+    Pair,
+    Part,
+    Plan,
+    Side,
+    Stage,
+    Survey,
+    Task,
+)
 from modelkin.evidence._result import Effect, Evidence, Status
+from modelkin.evidence._sketch import frame_rows
 
 __all__ = [
     "METHODS",
     "Effect",
     "EqualityCount",
     "Evidence",
+    "Findings",
     "Method",
     "MethodCard",
     "Pair",
+    "Part",
     "Plan",
     "Side",
     "Stage",
     "Status",
+    "Survey",
     "Task",
+    "acting_gain",
     "all_methods",
     "count_equal",
     "equal_after_rounding",
+    "frame_rows",
     "load_method",
     "ulp_distance",
 ]

@@ -40,11 +40,20 @@ def as_evidence(
     layers: tuple[int, ...] = (),
     role: str | None = None,
     details: Mapping[str, float | int | str] | None = None,
+    chosen_from: int = 1,
 ) -> Evidence:
-    """Dress a result with what the method knows about it."""
+    """Dress a result with what the method knows about it.
+
+    Parameters
+    ----------
+    chosen_from
+        Number of tests that this one was picked from; p-values are corrected for it (Bonferroni).
+    """
     if isinstance(result, NotTestable):
         return method.skip(result.reason, layers=layers, role=role)
-    limit = detection_limit_of(result, log10_alpha=LOG10_ALPHA) if result.standard_error > 0 else None
+    price = math.log10(chosen_from)
+    alpha = LOG10_ALPHA - price
+    limit = detection_limit_of(result, log10_alpha=alpha) if result.standard_error > 0 else None
     # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
     scale = _signed_root if result.sign_free else float
     return replace(
@@ -53,8 +62,8 @@ def as_evidence(
         layers=layers,
         statistic=result.statistic,
         z=result.z,
-        log10_p=result.log10_p,
-        log10_p_extrapolated=result.log10_p_extrapolated,
+        log10_p=min(0.0, result.log10_p + price),
+        log10_p_extrapolated=min(0.0, result.log10_p_extrapolated + price),
         effect=Effect(
             value=scale(result.effect),
             low=scale(result.interval.low),
@@ -79,6 +88,7 @@ def unit_evidence(
     layers: tuple[int, ...] = (),
     role: str | None = None,
     details: Mapping[str, float | int | str] | None = None,
+    chosen_from: int = 1,
 ) -> Evidence:
     """Test the numbering of units, one row a unit, candidate and base.
 
@@ -94,4 +104,4 @@ def unit_evidence(
         seed=seed,
         options=AxisOptions(sign_free=sign_free, n_permutations=N_PERMUTATIONS),
     )
-    return as_evidence(method, result, layers=layers, role=role, details=details)
+    return as_evidence(method, result, layers=layers, role=role, details=details, chosen_from=chosen_from)

@@ -19,6 +19,14 @@ METHODS = {
     "router-rows": "modelkin.evidence._experts:RouterRows",
     "expert-units": "modelkin.evidence._experts:ExpertUnits",
     "expert-sets": "modelkin.evidence._groups:ExpertSets",
+    "mlp-map": "modelkin.evidence._unit_map:MlpMap",
+    "attention-map": "modelkin.evidence._unit_map:AttentionMap",
+    "residual-writers": "modelkin.evidence._writers:ResidualWriters",
+    "expert-map": "modelkin.evidence._expert_map:ExpertMap",
+    "mlp-order": "modelkin.evidence._matching:MlpOrder",
+    "mlp-matching": "modelkin.evidence._matching:MlpMatching",
+    "head-matching": "modelkin.evidence._head_matching:HeadMatching",
+    "unit-agreement": "modelkin.evidence._matching:UnitAgreement",
     "same-names": "modelkin.evidence._same_names:SameNames",
 }
 

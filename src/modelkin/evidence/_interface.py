@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from modelkin.alignment import TokenPairs
+from modelkin.alignment import Frame, LayerMap, TokenPairs
 from modelkin.architecture import Architecture
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 
 from ._result import Evidence
 
-Stage = Literal["quick", "standard"]
+Stage = Literal["quick", "standard", "deep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,18 @@ class Pair:
     """Bytes a model that the methods of the standard stage may ask for together."""
     n_layers: int = 4
     """Layers that are looked at, spread over the depth."""
+    frame: Frame | None = None
+    """How the candidate's residual coordinates become the base's; None where they are taken as they are."""
+    layer_pairs: tuple[tuple[int, int], ...] = ()
+    """Layers that seem to face each other (candidate, base), for methods that read whole matrices."""
+
+    only_layers: frozenset[int] | None = None
+    """Layers that may be tested in this frame; others were used to learn it. None is all."""
+
+    @property
+    def frame_kind(self) -> str:
+        """The name of the frame."""
+        return "identity" if self.frame is None else self.frame.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +83,36 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One piece of one model that is read and made small at once, so that memory does not grow with depth."""
+
+    slices: tuple[TensorSlice, ...]
+    reduce: Callable[[Sequence[Array]], Array] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a survey brought to light."""
+
+    evidence: tuple[Evidence, ...] = ()
+    maps: tuple[LayerMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Many parts of both models, each read and reduced by itself, then judged together."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    evaluate: Callable[[Sequence[Array], Sequence[Array]], Findings] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The tasks of one method for one pair, and what it cannot do."""
 
     tasks: tuple[Task, ...] = ()
+    surveys: tuple[Survey, ...] = ()
     skipped: tuple[Evidence, ...] = ()
 
 

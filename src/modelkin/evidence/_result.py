@@ -32,6 +32,10 @@ class Evidence:
     role: str | None = None
     layers: tuple[int, ...] = ()
     """Layers of the candidate; empty for what is outside the layers."""
+    base_layers: tuple[int, ...] = ()
+    """Layers of the base that they were compared with, where these are not the ones of equal number."""
+    frame: str = "identity"
+    """Coordinates of the residual stream in which it was made: as they are, or mapped by an alignment."""
     statistic: float | None = None
     z: float | None = None
     log10_p: float | None = None

@@ -2,12 +2,15 @@
 
 from ._axis import AxisOptions, axis_test, order_test
 from ._combine import bonferroni, cauchy, fisher, holm, stouffer
+from ._conformal import log10_conformal
+from ._cross import cross_z
 from ._decomposition import (
     CosineDecomposition,
     CosineDecompositions,
     cosine_decomposition,
     cosine_decompositions,
 )
+from ._increasing import log10_increasing_bound, longest_increasing
 from ._power import DetectionLimit, detection_limit, detection_limit_of, expected_z, needed_z
 from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, OrderTest, ShiftGuard
 from ._sequential import StagePlan, e_value_p, log10_e_value
@@ -34,6 +37,7 @@ __all__ = [
     "cauchy",
     "cosine_decomposition",
     "cosine_decompositions",
+    "cross_z",
     "detection_limit",
     "detection_limit_of",
     "e_value_p",
@@ -42,9 +46,12 @@ __all__ = [
     "holm",
     "joint_features",
     "log10_chi2_tail",
+    "log10_conformal",
     "log10_e_value",
     "log10_factorial",
+    "log10_increasing_bound",
     "log10_normal_tail",
+    "longest_increasing",
     "needed_z",
     "normal_quantile",
     "order_test",

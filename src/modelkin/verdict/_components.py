@@ -30,6 +30,9 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         What is added to log10 p for looking at several components and for stages.
     """
     made = [test for test in tests if test.ok and test.exact and test.log10_p is not None]
+    calibrated = _calibrated(tests, rule)
+    if calibrated is not None:
+        return calibrated
     if not made:
         reasons = sorted({test.reason for test in tests if test.reason})
         reasons += _measures(tests)
@@ -47,13 +50,33 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     strong = combined + penalty < rule.log10_p and _not_negligible(made, effect, rule)
     shared, other = _split_layers(by_layer, layer_p, rule) if strong else ((), ())
     return ComponentVerdict(
-        conclusion=_conclusion(strong, made, other, effect),
+        conclusion=_conclusion(strong, made, other, effect, rule),
         log10_p=combined,
         effect=effect,
         n_tests=len(made),
         layers=shared,
         other_layers=other,
         detection_limit=min((t.detection_limit for t in made if t.detection_limit is not None), default=None),
+    )
+
+
+def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdict | None:
+    """Judge what was measured on controls: the only evidence that is not exact and may still decide."""
+    made = [test for test in tests if test.ok and not test.exact and test.log10_p is not None]
+    if not made:
+        return None
+    limits = rule.agreement
+    strong = [test for test in made if test.effect is not None and test.effect.low > limits["floor"]]
+    log10_p = max(test.log10_p for test in made if test.log10_p is not None)
+    beats_all = log10_p <= -math.log10(1 + limits["control_pairs"])
+    if not beats_all or len(strong) < min(limits["layers"], len(made)):
+        return None
+    return ComponentVerdict(
+        conclusion=Conclusion.SHARED_REPARAMETRISED,
+        log10_p=log10_p,
+        effect=_effect(strong),
+        n_tests=len(made),
+        layers=tuple(sorted({layer for test in strong for layer in test.layers})),
     )
 
 
@@ -73,12 +96,19 @@ def _measures(tests: Sequence[Evidence]) -> list[str]:
 
 
 def _conclusion(
-    strong: bool, made: Sequence[Evidence], other: tuple[int, ...], effect: Effect | None
+    strong: bool,
+    made: Sequence[Evidence],
+    other: tuple[int, ...],
+    effect: Effect | None,
+    rule: DecisionRule,
 ) -> Conclusion:
     if not strong:
         return Conclusion.NO_EVIDENCE
     if effect is not None and effect.value < 0 and all(test.z is not None and test.z < 0 for test in made):
         # Chance never anti-correlates this much: a flipped or rotated copy does.
+        return Conclusion.SHARED_REPARAMETRISED
+    found = [test for test in made if test.log10_p is not None and test.log10_p < rule.log10_p]
+    if found and all(test.frame != "identity" or "reordered" in test.flags for test in found):
         return Conclusion.SHARED_REPARAMETRISED
     return Conclusion.SHARED_PARTIAL if other else Conclusion.SHARED
 
@@ -101,11 +131,11 @@ def _effect(made: Sequence[Evidence]) -> Effect | None:
     Tensors whose sign is free are used only where there are no others: their effect is never below zero by
     much, so that chance looks larger in them than it is.
     """
-    by_role: dict[str | None, list[Effect]] = {}
+    by_role: dict[tuple[str, str | None, str], list[Effect]] = {}
     signed = [test for test in made if "sign_free" not in test.details]
     for test in signed or made:
         if test.effect is not None:
-            by_role.setdefault(test.role, []).append(test.effect)
+            by_role.setdefault((test.method, test.role, test.frame), []).append(test.effect)
     if not by_role:
         return None
     chosen = max(by_role.values(), key=lambda effects: abs(_mean(effect.value for effect in effects)))

@@ -77,7 +77,7 @@ def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity:
     shared = {name: item for name, item in judged.items() if item.conclusion in _SHARED}
     if not shared:
         return Conclusion.NO_EVIDENCE if tested else Conclusion.NOT_TESTABLE
-    if all(item.conclusion is Conclusion.SHARED_REPARAMETRISED for item in shared.values()):
+    if any(item.conclusion is Conclusion.SHARED_REPARAMETRISED for item in shared.values()):
         return Conclusion.SHARED_REPARAMETRISED
     whole = all(judged[name].conclusion is Conclusion.SHARED for name in tested)
     return Conclusion.SHARED if whole else Conclusion.SHARED_PARTIAL

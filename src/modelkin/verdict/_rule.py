@@ -11,7 +11,7 @@ from importlib import resources
 
 from modelkin.errors import SpecError
 
-CURRENT = "rule-1"
+CURRENT = "rule-2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,8 @@ class DecisionRule:
     matched_floor: int
     layer_log10_p: float
     stages: Mapping[str, float]
+    agreement: Mapping[str, float]
+    """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
     calibration: Mapping[str, str]
 
     def stage_penalty(self, stage: str) -> float:

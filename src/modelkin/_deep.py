@@ -1,0 +1,287 @@
+"""The deep stage: find out which parts face each other, cheapest attempt first, and test them there.
+
+1. All layers against all layers, with coordinates as they are: a changed depth, and whether the residual
+   streams have the same coordinates at all.
+2. If they have: units, heads and experts that were reordered, thinned out or copied.
+3. If they have not: a map of the residual stream is learned from embeddings and output head (or from units of
+   some layers) and step 1 is made again in the new coordinates, on tensors the map was not learned from.
+4. If units were reordered as well, only a comparison with controls is left; see `UnitAgreement`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from modelkin._model import Model
+from modelkin.alignment import Frame, LayerMap, TokenPairs, find_frame
+from modelkin.architecture import Architecture, Role
+from modelkin.evidence import (
+    Evidence,
+    Findings,
+    Pair,
+    Part,
+    Side,
+    Survey,
+    acting_gain,
+    frame_rows,
+    load_method,
+)
+from modelkin.tensors import Array, TensorSlice
+
+FOUND_LOG10_P = -6.0
+"""Evidence this strong settles where to look next. The verdict is the rule's business."""
+MATCHED_LAYERS = 3
+"""Pairs of layers of which whole matrices are read."""
+_BATCH_BYTES = 64_000_000
+_TOKENS_A_DIMENSION = 3
+_FRAME_SHARE = 0.4
+"""Part of the byte allowance that learning a map of the residual stream may take."""
+_UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "head-matching")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepResult:
+    """What alignment found."""
+
+    evidence: tuple[Evidence, ...]
+    maps: tuple[LayerMap, ...]
+    frames: tuple[Frame, ...]
+    """Maps of the residual stream that were tried, in order."""
+    frame: str
+    """Coordinates in which something was found: identity, permutation, signed-permutation, rotation, none."""
+    layer_pairs: tuple[tuple[int, int], ...]
+    """Layers that face each other, as far as that is known."""
+
+
+@dataclass(slots=True)
+class DeepStage:
+    """One pair on its way through the attempts."""
+
+    candidate: Model
+    base: Model
+    pair: Pair
+    tokens: TokenPairs | None
+    earlier: Sequence[Evidence] = ()
+    note: Callable[[str], None] = lambda _: None
+    evidence: list[Evidence] = field(default_factory=list)
+    maps: list[LayerMap] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    token_frame: Frame | None = None
+
+    def run(self) -> DeepResult:
+        """Make attempts until one decides."""
+        self._survey(self.pair, ("mlp-map", "attention-map", "residual-writers"))
+        if self._same_coordinates():
+            self._look_for_units()
+            return self._result("identity")
+        for pair in self._framed_pairs():
+            start = len(self.evidence)
+            self._test_in(pair)
+            if _found(self.evidence[start:]):
+                return self._result(pair.frame_kind)
+        self._measure_agreement()
+        return self._result("none")
+
+    def _same_coordinates(self) -> bool:
+        return _found(item for item in (*self.earlier, *self.evidence) if (item.z or 0.0) > 0)
+
+    # -- the same coordinates: units may have changed places ------------------------------------------------
+
+    def _look_for_units(self) -> None:
+        settled = {item.component for item in self.evidence if _is_found(item) and item.axis != "residual"}
+        wanted = [name for name in _UNIT_METHODS if not self._settles(name, settled)]
+        pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
+        self._survey(replace(self.pair, layer_pairs=pairs), wanted)
+
+    def _settles(self, name: str, settled: set[str]) -> bool:
+        """Say whether a method has nothing to add: its component was found unit by unit in every layer."""
+        component = load_method(name).card.component
+        if component == "mlp" and "experts" in settled:
+            component = "experts"
+        if component not in settled:
+            return False
+        tested = [item for item in self.evidence if item.component == component and item.axis != "residual"]
+        return all(_is_found(item) for item in tested)
+
+    # -- other coordinates ----------------------------------------------------------------------------------
+
+    def _framed_pairs(self) -> Iterable[Pair]:
+        """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
+        by_tokens = learn_frame(self.candidate, self.base, self.pair, self.tokens)
+        if by_tokens is not None:
+            self.token_frame = by_tokens
+            self.frames.append(by_tokens)
+            yield replace(self.pair, frame=by_tokens)
+        self.note("learning a map of the residual stream from MLP units")
+        rows = frame_rows(self.pair)
+        if rows is None:
+            return
+        made = find_frame(
+            np.concatenate(read_parts(self.candidate, rows.candidate)),
+            np.concatenate(read_parts(self.base, rows.base)),
+            learned_from="MLP units of the even layers",
+            seed=self.pair.seed,
+        )
+        if isinstance(made, Frame):
+            self.frames.append(made)
+            yield replace(self.pair, frame=made, only_layers=rows.left)
+
+    def _test_in(self, pair: Pair) -> None:
+        self._survey(pair, ("mlp-map", "attention-map"))
+        if pair.only_layers is None:
+            pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
+            self._survey(replace(pair, layer_pairs=pairs), ("expert-map", "mlp-order"))
+
+    def _measure_agreement(self) -> None:
+        """Measure what needs controls to mean something."""
+        if self.token_frame is not None:
+            pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
+            self._survey(replace(self.pair, frame=self.token_frame, layer_pairs=pairs), ("unit-agreement",))
+
+    # -- layers ---------------------------------------------------------------------------------------------
+
+    def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Return the layers that face each other: by the best map there is, else by relative depth."""
+        known = [found for found in self.maps if found.path]
+        if known:
+            # Unit by unit is surer than by what a layer writes; the last frame is the one that is tried now.
+            best = max(
+                known, key=lambda m: (m.method != "residual-writers", len(m.path), m.component == "mlp")
+            )
+            return best.path
+        return by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def _survey(self, pair: Pair, names: Iterable[str]) -> None:
+        for name in names:
+            self.note(f"{name} ({pair.frame_kind} coordinates)")
+            plan = load_method(name).plan(pair)
+            self.evidence += plan.skipped
+            for survey in plan.surveys:
+                found = self._made(survey)
+                self.evidence += found.evidence
+                self.maps += found.maps
+
+    def _made(self, survey: Survey) -> Findings:
+        return survey.evaluate(
+            read_parts(self.candidate, survey.candidate), read_parts(self.base, survey.base)
+        )
+
+    def _result(self, frame: str) -> DeepResult:
+        return DeepResult(
+            evidence=tuple(self.evidence),
+            maps=tuple(self.maps),
+            frames=tuple(self.frames),
+            frame=frame,
+            layer_pairs=self._layer_pairs() if frame != "none" else (),
+        )
+
+
+def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:
+    """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
+    reduced: list[Array] = []
+    for batch in _batches(model, parts):
+        arrays = iter(model.read([item for part in batch for item in part.slices]))
+        reduced += [part.reduce([next(arrays) for _ in part.slices]) for part in batch]
+    return reduced
+
+
+def learn_frame(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None) -> Frame | None:
+    """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
+    best: Frame | None = None
+    for role, word in ((Role.EMBEDDING, "embeddings"), (Role.OUTPUT_HEAD, "the output head")):
+        rows = _token_rows(candidate, base, pair, tokens, role)
+        if rows is None:
+            continue
+        made = find_frame(rows[0], rows[1], learned_from=f"{word} of shared tokens", seed=pair.seed)
+        if isinstance(made, Frame) and (best is None or made.fit > best.fit):
+            best = made
+    return best
+
+
+def _token_rows(
+    candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None, role: Role
+) -> tuple[Array, Array] | None:
+    sides = pair.candidate, pair.base
+    entries = [side.architecture.find(role) for side in sides]
+    if tokens is None or entries[0] is None or entries[1] is None:
+        return None
+    infos = [side.index[entry.tensor] for side, entry in zip(sides, entries, strict=True) if entry]
+    widths = [side.architecture.sizes.get("residual") for side in sides]
+    if any(info.shape[-1] != width for info, width in zip(infos, widths, strict=True)):
+        return None
+    row_bytes = max(info.row_bits // 8 for info in infos)
+    most = min(
+        _TOKENS_A_DIMENSION * max(info.shape[-1] for info in infos),
+        int(_FRAME_SHARE / 2 * pair.byte_allowance) // max(1, row_bytes),
+    )
+    rows = [
+        (mine, theirs)
+        for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
+        if mine < infos[0].n_rows and theirs < infos[1].n_rows
+    ][:most]
+    read = []
+    for model, side, entry, column in zip((candidate, base), sides, entries, (0, 1), strict=True):
+        assert entry is not None
+        values = model.read([TensorSlice.scattered(entry.tensor, [row[column] for row in rows])])[0]
+        read.append(np.asarray(values, dtype=np.float32) * _last_gain(model, side, role))
+    return read[0], read[1]
+
+
+def _last_gain(model: Model, side: Side, role: Role) -> Array | np.float32:
+    """Return the gain of the last norm, which the output head reads through."""
+    norm = side.architecture.find(Role.FINAL_NORM) if role is Role.OUTPUT_HEAD else None
+    if norm is None:
+        return np.float32(1)
+    return acting_gain(model.read([TensorSlice.whole(norm.tensor)])[0], side.architecture)
+
+
+def agreements(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None) -> tuple[Evidence, ...]:
+    """Measure the agreement of a pair and nothing else, as is done for controls."""
+    stage = DeepStage(candidate, base, pair, tokens)
+    stage.token_frame = learn_frame(candidate, base, pair, tokens)
+    stage._measure_agreement()
+    return tuple(item for item in stage.evidence if item.ok)
+
+
+def by_depth(candidate: Architecture, base: Architecture) -> tuple[tuple[int, int], ...]:
+    """Pair layers of equal relative depth."""
+    mine, theirs = candidate.layers, base.layers
+    if not mine or not theirs:
+        return ()
+    scale = (len(theirs) - 1) / max(1, len(mine) - 1)
+    return tuple((layer, theirs[math.floor(number * scale + 0.5)]) for number, layer in enumerate(mine))
+
+
+def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
+    """Choose pairs of layers spread over the depth."""
+    if len(pairs) <= most:
+        return tuple(pairs)
+    return tuple(pairs[math.floor((2 * i + 1) * len(pairs) / (2 * most))] for i in range(most))
+
+
+def _batches(model: Model, parts: Sequence[Part]) -> Iterable[list[Part]]:
+    batch: list[Part] = []
+    held = 0
+    for part in parts:
+        n_bytes = model.plan(part.slices).bytes_needed
+        if batch and held + n_bytes > _BATCH_BYTES:
+            yield batch
+            batch, held = [], 0
+        batch.append(part)
+        held += n_bytes
+    if batch:
+        yield batch
+
+
+def _is_found(item: Evidence) -> bool:
+    return item.ok and item.exact and item.log10_p is not None and item.log10_p < FOUND_LOG10_P
+
+
+def _found(evidence: Iterable[Evidence]) -> bool:
+    return any(_is_found(item) for item in evidence)

@@ -1,0 +1,121 @@
+"""What is said beside the verdict: which parts faced each other, and what kind of kinship it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from modelkin._comparison import AlignmentSummary, Direction, FrameRecord, Relation
+from modelkin._deep import DeepResult
+from modelkin._model import Model
+from modelkin.evidence import EqualityCount, Evidence
+from modelkin.verdict import Conclusion, Verdict
+
+_SYMMETRIC = "equal and similar weights look the same from both sides"
+
+
+def alignment_summary(
+    candidate: Model, base: Model, evidence: Sequence[Evidence], deep: DeepResult | None
+) -> AlignmentSummary:
+    """Say which layers, coordinates and units were paired."""
+    mine, theirs = candidate.architecture, base.architecture
+    made = any(test.ok for test in evidence)
+    paired = _paired(deep, mine.layers, theirs.layers)
+    layers = tuple((layer, facing, _best_effect(evidence, layer, facing)) for layer, facing in paired)
+    residual = "identity" if made else "none"
+    if deep is not None and deep.frame != "none":
+        residual = deep.frame
+    reordered = any("reordered" in test.flags for test in evidence)
+    return AlignmentSummary(
+        layers=layers,
+        residual=residual,
+        units="reordered" if reordered else "identity" if made else "none",
+        unpaired=_unpaired(paired, mine.layers, theirs.layers, searched=bool(deep and deep.frame != "none")),
+        frames=tuple(
+            FrameRecord(
+                kind=frame.kind,
+                learned_from=frame.learned_from,
+                n_rows=frame.n_rows,
+                fit=frame.fit,
+                chance=frame.chance,
+            )
+            for frame in (deep.frames if deep else ())
+        ),
+        maps=deep.maps if deep else (),
+    )
+
+
+def relation_of(
+    candidate: Model,
+    base: Model,
+    verdict: Verdict,
+    alignment: AlignmentSummary,
+    count: EqualityCount,
+    *,
+    precision_copy: bool,
+) -> Relation:
+    """Say what kind of kinship it is, as far as shapes and equality tell."""
+    details: dict[str, float | int | str] = {
+        "values_compared": count.n_compared,
+        "values_equal": count.n_equal,
+        "values_equal_after_rounding": count.n_equal_after_rounding,
+        "values_within_1_ulp": count.n_within_1_ulp,
+        "values_within_16_ulps": count.n_within_16_ulps,
+        "values_with_known_ulps": count.n_ulps_known,
+    }
+    kind = "unknown"
+    if verdict.conclusion is Conclusion.IDENTICAL:
+        kind = "copy"
+    elif verdict.related and precision_copy:
+        kind = "precision-copy"
+    elif verdict.related:
+        kind = _changed_shape(candidate, base, alignment)
+    return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=(_SYMMETRIC,)))
+
+
+def _changed_shape(candidate: Model, base: Model, alignment: AlignmentSummary) -> str:
+    mine, theirs = candidate.architecture, base.architecture
+    sizes = mine.sizes, theirs.sizes
+    if bool(sizes[0].get("experts")) != bool(sizes[1].get("experts")):
+        return "moe-upcycling"
+    if mine.n_layers != theirs.n_layers or any(layer != facing for layer, facing, _ in alignment.layers):
+        return "depth-change"
+    if any(sizes[0].get(name) != sizes[1].get(name) for name in ("residual", "mlp", "heads")):
+        return "width-change"
+    if sizes[0].get("vocab") != sizes[1].get("vocab"):
+        return "vocabulary-change"
+    return "unknown"
+
+
+def _paired(
+    deep: DeepResult | None, mine: Sequence[int], theirs: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    if deep is not None and deep.layer_pairs:
+        return deep.layer_pairs
+    return tuple((layer, layer) for layer in sorted(set(mine) & set(theirs)))
+
+
+def _unpaired(
+    paired: Iterable[tuple[int, int]], mine: Sequence[int], theirs: Sequence[int], *, searched: bool
+) -> tuple[str, ...]:
+    held = list(paired)
+    here, there = {layer for layer, _ in held}, {layer for _, layer in held}
+    why = (
+        "no layer of the other model stands out"
+        if searched
+        else "the other model has no layer of this number"
+    )
+    return (
+        *(f"candidate layer {layer}: {why}" for layer in mine if layer not in here),
+        *(f"base layer {layer}: {why}" for layer in theirs if layer not in there),
+    )
+
+
+def _best_effect(evidence: Iterable[Evidence], layer: int, facing: int) -> float | None:
+    """Return the strongest effect that was found between two layers, or None if they were not tested."""
+    values = [
+        test.effect.value
+        for test in evidence
+        if test.ok and test.effect is not None and test.layers == (layer,)
+        if (test.base_layers or test.layers) == (facing,)
+    ]
+    return max(values, key=abs, default=None)

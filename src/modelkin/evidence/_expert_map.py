@@ -1,0 +1,115 @@
+"""All experts of a layer against all experts of the layer it faces, by the numbering of their units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, final
+
+import numpy as np
+
+from modelkin.architecture import Role
+from modelkin.stats import cross_z
+from modelkin.tensors import Array
+
+from ._axis import unit_evidence
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
+from ._matching import REORDERED
+from ._result import Evidence
+from ._sketch import Source, frame_problem, rows_part, source_of
+from ._tied import is_tied
+
+MOST_EXPERTS = 8
+"""Experts of the candidate that are looked for in each layer."""
+MOST_UNITS = 32
+FEWEST_UNITS = 12
+
+
+@final
+class ExpertMap(Method):
+    """Ask whether an expert of one model is found among those of the other, at whatever number."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="expert-map",
+        version="1",
+        claim="units of the same number read the same directions in two experts of any numbers",
+        component="experts",
+        axis="expert_mlp",
+        exact=True,
+        null="the numbering of an expert's units in one model is independent of the other model; corrected "
+        "for all pairs of experts",
+        needs="experts of equal width; equal hidden sizes, or an alignment of the residual streams learned "
+        "from other tensors",
+        defeated_by="units permuted inside experts; retrained experts",
+        reference="docs/methods/expert-map.md",
+        stage="deep",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan a few units of some candidate experts and of all base experts, for each pair of layers."""
+        problem = frame_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(replace(self.skip(problem), frame=pair.frame_kind),))
+        surveys: list[Survey] = []
+        for layer, facing in pair.layer_pairs:
+            mine, theirs = _experts(pair.candidate, layer), _experts(pair.base, facing)
+            counts = {source.n_units for source in (*mine, *theirs)}
+            if mine and theirs and len(counts) == 1 and min(counts) >= FEWEST_UNITS:
+                surveys.append(self._survey(pair, layer, facing, mine[:MOST_EXPERTS], theirs))
+        return Plan(surveys=tuple(surveys))
+
+    def _survey(
+        self, pair: Pair, layer: int, facing: int, mine: Sequence[Source], theirs: Sequence[Source]
+    ) -> Survey:
+        count = min(MOST_UNITS, mine[0].n_units)
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            tied = [[is_tied(rows) for rows in side] for side in (candidate, base)]
+            mapped = candidate if pair.frame is None else [pair.frame.apply(rows) for rows in candidate]
+            scores = np.abs(cross_z(mapped, base))
+            scores[np.logical_and.outer(tied[0], tied[1])] = math.nan
+            found = [
+                self._tested(
+                    pair, (layer, facing), (mine[row].expert, theirs), mapped[row], base, scores[row]
+                )
+                for row in range(len(mine))
+                if not np.isnan(scores[row]).all()
+            ]
+            return Findings(evidence=tuple(found))
+
+        return Survey(
+            candidate=tuple(rows_part(pair.candidate, source, count=count) for source in mine),
+            base=tuple(rows_part(pair.base, source, count=count) for source in theirs),
+            evaluate=evaluate,
+        )
+
+    def _tested(
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        experts: tuple[int | None, Sequence[Source]],
+        rows: Array,
+        base: Sequence[Array],
+        scores: Array,
+    ) -> Evidence:
+        best = int(np.nanargmax(scores))
+        tested = unit_evidence(
+            self,
+            (rows, base[best]),
+            seed=pair.seed,
+            layers=(layers[0],),
+            role=Role.EXPERT_GATE.value,
+            details={"expert": experts[0] or 0, "base_expert": experts[1][best].expert or 0},
+            chosen_from=int(np.count_nonzero(~np.isnan(scores))),
+        )
+        moved = experts[0] != experts[1][best].expert
+        flags = (*tested.flags, REORDERED) if moved else tested.flags
+        return replace(tested, base_layers=(layers[1],), frame=pair.frame_kind, flags=flags)
+
+
+def _experts(side: Side, layer: int) -> list[Source]:
+    width = side.architecture.sizes.get("residual")
+    numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
+    found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
+    return [source for source in found if source is not None and source.n_features == width]

@@ -1,0 +1,136 @@
+"""Rows of one layer, gains folded in, for the methods that compare all layers or read whole matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelkin.architecture import Role, RoleEntry
+from modelkin.tensors import Array
+
+from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block
+from ._gains import acting_gain, gain_before, gain_slices
+from ._interface import Pair, Part, Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One tensor of a layer whose rows are units."""
+
+    entry: RoleEntry
+    space: str
+    expert: int | None
+    n_units: int
+    n_features: int
+    row_bytes: int
+    """Bytes of one unit if it were read alone."""
+
+
+def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
+    """Find a tensor by role; for experts, one of them."""
+    entry = side.architecture.find(role, layer=layer)
+    if entry is None and expert is not None:
+        entry = side.architecture.find(role, layer=layer, expert=expert)
+    if entry is None or unit_axis(entry, space) is None:
+        return None
+    info = side.index[entry.tensor]
+    if len(info.shape) == 3 and expert is None:
+        return None
+    count, width = n_units(entry, info, space), n_features(entry, info, space)
+    return Source(
+        entry=entry,
+        space=space,
+        expert=expert,
+        n_units=count,
+        n_features=width,
+        row_bytes=info.n_bytes * width // max(1, info.n_elements),
+    )
+
+
+def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
+    """Find what a layer's MLP reads with: its gate, the up matrix of a plain MLP, or an expert's gate."""
+    found = source_of(side, Role.MLP_GATE, "mlp", layer) or source_of(side, Role.MLP_UP, "mlp", layer)
+    if found is not None:
+        return found
+    experts = side.architecture.experts_of(layer, Role.EXPERT_GATE)
+    if not experts:
+        return None
+    chosen = experts[expert % len(experts)]
+    return source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=chosen)
+
+
+def rows_part(side: Side, source: Source, *, first_unit: int = 0, count: int | None = None) -> Part:
+    """Plan the reading of whole rows, with the gain in front of them folded in."""
+    count = count or source.n_units
+    block = unit_block(
+        source.entry,
+        side.index[source.entry.tensor],
+        space=source.space,
+        choice=UnitChoice(
+            first_unit=first_unit, n_units=count, first_feature=0, n_features=source.n_features
+        ),
+        expert=source.expert,
+    )
+    gain = gain_before(side.architecture, source.entry)
+
+    def reduce(arrays: Sequence[Array]) -> Matrix:
+        rows = block.matrix(arrays[0])
+        if gain is not None:
+            rows = rows * acting_gain(arrays[1], side.architecture)
+        return np.ascontiguousarray(rows, dtype=np.float32)
+
+    return Part(slices=(block.slice, *gain_slices(gain)), reduce=reduce)
+
+
+def residual_widths(pair: Pair) -> tuple[int, int] | None:
+    """Return the hidden sizes of both models, or None if one is not known."""
+    mine, theirs = (side.architecture.sizes.get("residual") for side in (pair.candidate, pair.base))
+    return None if mine is None or theirs is None else (mine, theirs)
+
+
+def frame_problem(pair: Pair) -> str | None:
+    """Say why rows over the residual streams cannot be compared in the frame of this pair."""
+    for side in (pair.candidate, pair.base):
+        if not side.architecture.is_known:
+            return f"the architecture of {side.name} is unknown, so is the meaning of its axes"
+    widths = residual_widths(pair)
+    if widths is None:
+        return "the hidden sizes are not known"
+    if pair.frame is None and widths[0] != widths[1]:
+        return f"the hidden sizes differ ({widths[0]} and {widths[1]})"
+    if pair.frame is not None and pair.frame.widths != widths:
+        return f"the alignment is of other widths ({pair.frame.widths})"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRows:
+    """Rows of some layers to learn a map of the residual streams from, and the layers that are left."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    left: frozenset[int]
+
+
+def frame_rows(pair: Pair) -> FrameRows | None:
+    """Plan rows from which a map of the residual streams can be learned: units of the even layers.
+
+    Odd layers number their units independently of even ones, so what is tested there is not what was fitted.
+    None unless both models have layers of equal widths at equal numbers.
+    """
+    mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
+    shared = [layer for layer in mine if layer in theirs]
+    even = [layer for layer in shared if layer % 2 == 0]
+    width = max(residual_widths(pair) or (0,))
+    parts: tuple[list[Part], list[Part]] = [], []
+    for layer in even:
+        sources = [mlp_reader(side, layer, expert=pair.seed) for side in (pair.candidate, pair.base)]
+        if sources[0] is None or sources[1] is None or sources[0].n_units != sources[1].n_units:
+            return None
+        count = min(sources[0].n_units, max(64, 4 * width // len(even)))
+        parts[0].append(rows_part(pair.candidate, sources[0], count=count))
+        parts[1].append(rows_part(pair.base, sources[1], count=count))
+    left = frozenset(layer for layer in shared if layer % 2)
+    return FrameRows(candidate=tuple(parts[0]), base=tuple(parts[1]), left=left) if even and left else None
