@@ -4,9 +4,11 @@ Randomness comes from the caller's generator, so every derived model is reproduc
 `FUNCTION_PRESERVING` leave the outputs as they were, up to rounding; the others change the model.
 """
 
-from ._merges import copy_parts, merge_linear, merge_slerp, merge_tasks
+from ._experts import upcycle
+from ._merges import copy_parts, merge_dare, merge_linear, merge_slerp, merge_tasks, merge_ties
 from ._numbers import add_noise, cast, prune_by_magnitude, round_to_int4, round_to_int8
-from ._surgery import extend_vocabulary, insert_idle_layer, prune_mlp_units, prune_residual, reorder_layers
+from ._scales import flip_mlp_signs, insert_gains, scale_heads, scale_mlp_units, scale_residual
+from ._surgery import insert_idle_layer, prune_heads, prune_mlp_units, prune_residual, reorder_layers
 from ._symmetries import (
     flip_residual_signs,
     fold_gains,
@@ -16,9 +18,9 @@ from ._symmetries import (
     permute_mlp_units,
     permute_residual,
     rotate_residual,
-    scale_mlp_units,
     turn_rope_pairs,
 )
+from ._vocabulary import extend_vocabulary, pad_vocabulary, renew_embeddings, reorder_vocabulary
 
 __all__ = [
     "FUNCTION_PRESERVING",
@@ -26,42 +28,63 @@ __all__ = [
     "cast",
     "copy_parts",
     "extend_vocabulary",
+    "flip_mlp_signs",
     "flip_residual_signs",
     "fold_gains",
+    "insert_gains",
     "insert_idle_layer",
+    "merge_dare",
     "merge_linear",
     "merge_slerp",
     "merge_tasks",
+    "merge_ties",
     "mix_values",
+    "pad_vocabulary",
     "permute_experts",
     "permute_heads",
     "permute_mlp_units",
     "permute_residual",
     "prune_by_magnitude",
+    "prune_heads",
     "prune_mlp_units",
     "prune_residual",
+    "renew_embeddings",
     "reorder_layers",
+    "reorder_vocabulary",
     "rotate_residual",
     "round_to_int4",
     "round_to_int8",
+    "scale_heads",
     "scale_mlp_units",
+    "scale_residual",
     "turn_rope_pairs",
+    "upcycle",
 ]
 
 FUNCTION_PRESERVING = frozenset(
     {
         "extend_vocabulary",
+        "flip_mlp_signs",
         "flip_residual_signs",
         "fold_gains",
+        "insert_gains",
         "insert_idle_layer",
         "mix_values",
+        "pad_vocabulary",
         "permute_experts",
         "permute_heads",
         "permute_mlp_units",
         "permute_residual",
+        "reorder_vocabulary",
         "rotate_residual",
+        "scale_heads",
         "scale_mlp_units",
+        "scale_residual",
         "turn_rope_pairs",
+        "upcycle",
     }
 )
-"""Names of the functions here that do not change what a model computes (of its old tokens)."""
+"""Names of the functions here that do not change what a model computes (of its old tokens).
+
+`upcycle` does not as long as it adds no noise; `reorder_vocabulary` gives tokens other numbers.
+"""

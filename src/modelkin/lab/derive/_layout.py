@@ -25,6 +25,7 @@ __all__ = [
     "layout_of",
     "linear_on",
     "mlp_groups",
+    "places",
     "require_rms",
     "rotary_layout",
     "taken",
@@ -147,6 +148,11 @@ def taken(
             if axis in index:
                 changed[name] = np.take(changed.get(name, array), index[axis], axis=number)
     return changed
+
+
+def places(blocks: NDArray[Any], size: int) -> NDArray[np.intp]:
+    """Return the places of the elements of blocks of one size, in the order of the blocks."""
+    return np.asarray(blocks[:, None] * size + np.arange(size), dtype=np.intp).ravel()
 
 
 def linear_on(checkpoint: Checkpoint, axis: Axis, apply: Callable[[Floats], Floats]) -> dict[str, Floats]:

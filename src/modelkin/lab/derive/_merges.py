@@ -9,7 +9,7 @@ import numpy as np
 from modelkin.lab._checkpoint import Checkpoint, Floats
 from modelkin.lab._parts import Part, layer_of, part_of
 
-__all__ = ["copy_parts", "merge_linear", "merge_slerp", "merge_tasks"]
+__all__ = ["copy_parts", "merge_dare", "merge_linear", "merge_slerp", "merge_tasks", "merge_ties"]
 
 _PARALLEL = 1e-6
 """Below this angle, in radians, an arc is a straight line in float32."""
@@ -62,6 +62,69 @@ def merge_tasks(base: Checkpoint, children: Sequence[tuple[Checkpoint, float]]) 
     )
 
 
+def merge_dare(
+    base: Checkpoint,
+    children: Sequence[tuple[Checkpoint, float]],
+    *,
+    dropped: float = 0.9,
+    rng: np.random.Generator,
+) -> Checkpoint:
+    """Return the base plus its children's differences, most set to zero at random and the rest scaled up.
+
+    Parameters
+    ----------
+    base
+        What the children come from.
+    children
+        Models of its shape with their weights.
+    dropped
+        Share of the differences that is set to zero; what is left is divided by the share that is left.
+    rng
+        Decides which.
+    """
+    if not 0 <= dropped < 1:
+        raise ValueError(f"dropped must be in [0, 1), got {dropped}")
+    for child, _ in children:
+        _require_same_shapes(base, child)
+    changed: dict[str, Floats] = {}
+    for name, array in base.tensors.items():
+        parts = [array]
+        for child, weight in children:
+            left = rng.random(array.shape) >= dropped
+            parts.append(np.float32(weight / (1 - dropped)) * left * (child.tensors[name] - array))
+        changed[name] = _sum(parts)
+    return base.with_tensors(changed)
+
+
+def merge_ties(
+    base: Checkpoint, children: Sequence[Checkpoint], *, kept: float = 0.2, weight: float = 1.0
+) -> Checkpoint:
+    """Return the base plus its children's largest differences, where these agree in their sign.
+
+    Parameters
+    ----------
+    base
+        What the children come from.
+    children
+        Models of its shape.
+    kept
+        Share of each tensor's differences that count, the largest.
+    weight
+        Factor of what is added: for every number the mean over the children whose sign is that of the sum.
+    """
+    if not 0 < kept <= 1:
+        raise ValueError(f"kept must be in (0, 1], got {kept}")
+    for child in children:
+        _require_same_shapes(base, child)
+    changed: dict[str, Floats] = {}
+    for name, array in base.tensors.items():
+        moves = np.stack([_trimmed(child.tensors[name] - array, kept) for child in children])
+        agreeing = (np.sign(moves) == np.sign(moves.sum(axis=0))) & (moves != 0)
+        mean = (moves * agreeing).sum(axis=0) / np.maximum(agreeing.sum(axis=0), 1)
+        changed[name] = np.asarray(array + weight * mean, dtype=np.float32)
+    return base.with_tensors(changed)
+
+
 def copy_parts(
     receiver: Checkpoint,
     donor: Checkpoint,
@@ -109,6 +172,12 @@ def _slerp(first: Floats, second: Floats, t: float) -> Floats:
         return np.asarray((1 - t) * first + t * second, dtype=np.float32)
     shares = np.sin((1 - t) * angle) / np.sin(angle), np.sin(t * angle) / np.sin(angle)
     return np.asarray(shares[0] * first + shares[1] * second, dtype=np.float32)
+
+
+def _trimmed(move: Floats, kept: float) -> Floats:
+    """Return the largest numbers of a tensor and zeros for the others."""
+    size = np.abs(move)
+    return np.where(size >= np.quantile(size, 1 - kept), move, np.float32(0))
 
 
 def _sum(arrays: Sequence[Floats]) -> Floats:

@@ -1,32 +1,20 @@
-"""Changes of shape: vocabularies, layers, MLP units and residual dimensions added or taken away."""
+"""Changes of shape: layers, heads, MLP units and residual dimensions added or taken away."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modelkin.lab._checkpoint import Checkpoint, Floats
 from modelkin.lab._parts import layer_of
 
-from ._layout import axes_of, layout_of, mlp_groups, require_rms, taken
+from ._layout import axes_of, layout_of, mlp_groups, places, require_rms, taken
 
-__all__ = ["extend_vocabulary", "insert_idle_layer", "prune_mlp_units", "prune_residual", "reorder_layers"]
-
-
-def extend_vocabulary(checkpoint: Checkpoint, *, n_new: int, rng: np.random.Generator) -> Checkpoint:
-    """Return the model with random token rows appended. Preserves the logits of the old tokens.
-
-    New rows have the mean and the spread of the old ones. The tokenizer is left as it is: the new rows
-    belong to no token, as where a vocabulary is padded.
-    """
-    changed: dict[str, Floats] = {}
-    for name, array in checkpoint.tensors.items():
-        if axes_of(name, array.ndim)[0] == "vocab":
-            noise = rng.standard_normal((n_new, *array.shape[1:]), dtype=np.float32)
-            changed[name] = np.concatenate([array, array.mean(axis=0) + array.std(axis=0) * noise])
-    return checkpoint.with_tensors(changed, vocab_size=int(checkpoint.config["vocab_size"]) + n_new)
+__all__ = ["insert_idle_layer", "prune_heads", "prune_mlp_units", "prune_residual", "reorder_layers"]
 
 
 def reorder_layers(checkpoint: Checkpoint, layers: Sequence[int]) -> Checkpoint:
@@ -69,25 +57,48 @@ def insert_idle_layer(checkpoint: Checkpoint, *, before: int) -> Checkpoint:
     )
 
 
-def prune_mlp_units(checkpoint: Checkpoint, *, n_kept: int) -> Checkpoint:
-    """Return the model with the largest units of every MLP, in their old order. Changes the function."""
+def prune_mlp_units(
+    checkpoint: Checkpoint, *, n_kept: int, rng: np.random.Generator | None = None
+) -> Checkpoint:
+    """Return the model with the largest units of every MLP. Changes the function.
+
+    Parameters
+    ----------
+    checkpoint
+        The model.
+    n_kept
+        How many units an MLP has after it.
+    rng
+        Source of their new order; None to keep the old one.
+    """
     changed: dict[str, Floats] = {}
     for group in mlp_groups(checkpoint).values():
         arrays = {name: np.moveaxis(checkpoint.tensors[name], axis, 0) for name, axis in group.items()}
         sizes = np.sum(
             [np.square(array.reshape(len(array), -1)).sum(axis=1) for array in arrays.values()], axis=0
         )
-        kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])
+        kept = _largest(sizes, n_kept, rng)
         changed |= {name: np.take(checkpoint.tensors[name], kept, axis=axis) for name, axis in group.items()}
     key = "n_inner" if "n_inner" in checkpoint.config else "intermediate_size"
     return checkpoint.with_tensors(changed, **{key: n_kept})
 
 
-def prune_residual(checkpoint: Checkpoint, *, n_kept: int) -> Checkpoint:
+def prune_residual(
+    checkpoint: Checkpoint, *, n_kept: int, rng: np.random.Generator | None = None
+) -> Checkpoint:
     """Return a narrower model, with the dimensions that embeddings use most. Changes the function.
 
-    They stay in their old order. Heads keep their sizes, so attention is as wide inside as it was;
-    transformers loads the result if `n_kept` is a multiple of the number of heads.
+    Heads keep their sizes, so attention is as wide inside as it was; transformers loads the result if
+    `n_kept` is a multiple of the number of heads.
+
+    Parameters
+    ----------
+    checkpoint
+        A model with RMS norms.
+    n_kept
+        Its width after it.
+    rng
+        Source of the new order of the dimensions; None to keep the old one.
     """
     layout = layout_of(checkpoint)
     if layout.norm == "layer-norm":
@@ -98,9 +109,41 @@ def prune_residual(checkpoint: Checkpoint, *, n_kept: int) -> Checkpoint:
     for name, array in checkpoint.tensors.items():
         if axes_of(name, array.ndim) == ("vocab", "residual"):
             sizes += np.square(array).sum(axis=0)
-    kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])
-    changed = taken(checkpoint, {"residual": kept})
+    changed = taken(checkpoint, {"residual": _largest(sizes, n_kept, rng)})
     return checkpoint.with_tensors(changed, hidden_size=n_kept, head_dim=layout.head_dim)
+
+
+def prune_heads(checkpoint: Checkpoint, *, per_group: int) -> Checkpoint:
+    """Return the model with fewer query heads in every KV group, in their old order. Changes the function.
+
+    Parameters
+    ----------
+    checkpoint
+        A model with RMS norms, whose heads need not add up to its width.
+    per_group
+        How many query heads a KV group has after it; those whose outputs are largest stay.
+    """
+    layout = require_rms(checkpoint)
+    if not 1 <= per_group <= layout.heads_per_kv:
+        raise ValueError(f"per_group must be from 1 to {layout.heads_per_kv}, got {per_group}")
+    changed: dict[str, Floats] = {}
+    for layer in range(layout.layers):
+        output = checkpoint.tensors[f"model.layers.{layer}.self_attn.o_proj.weight"]
+        blocks = output.reshape(layout.hidden, layout.kv_heads, layout.heads_per_kv, layout.head_dim)
+        sizes = np.square(blocks).sum(axis=(0, 3))
+        heads = [
+            group * layout.heads_per_kv + _largest(of_group, per_group, None)
+            for group, of_group in enumerate(sizes)
+        ]
+        changed |= taken(checkpoint, {"query": places(np.concatenate(heads), layout.head_dim)}, layer=layer)
+    n_heads = layout.kv_heads * per_group
+    return checkpoint.with_tensors(changed, num_attention_heads=n_heads, head_dim=layout.head_dim)
+
+
+def _largest(sizes: NDArray[Any], n_kept: int, rng: np.random.Generator | None) -> NDArray[np.intp]:
+    """Return the places of the largest, in their old order or in a random one."""
+    kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])
+    return kept if rng is None else rng.permutation(kept)
 
 
 def _renumbered(name: str, layer: int) -> str:

@@ -17,6 +17,7 @@ from ._layout import (
     layout_of,
     linear_on,
     mlp_groups,
+    places,
     require_rms,
     rotary_layout,
     taken,
@@ -30,9 +31,10 @@ __all__ = [
     "permute_heads",
     "permute_mlp_units",
     "permute_residual",
+    "readers_of",
     "rotate_residual",
-    "scale_mlp_units",
     "turn_rope_pairs",
+    "untied",
 ]
 
 # Which matrices read the output of which norm.
@@ -60,7 +62,7 @@ def permute_heads(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkp
         groups = rng.permutation(layout.kv_heads)
         inside = np.stack([rng.permutation(layout.heads_per_kv) for _ in groups])
         heads = (groups[:, None] * layout.heads_per_kv + inside).ravel()
-        query, key = _places(heads, layout.head_dim), _places(groups, layout.head_dim)
+        query, key = places(heads, layout.head_dim), places(groups, layout.head_dim)
         # In GPT-2 queries, keys and values lie side by side, each with all heads.
         fused = np.concatenate([query + part * layout.hidden for part in range(3)])
         changed |= taken(checkpoint, {"query": query, "key": key, "value": key, "qkv": fused}, layer=layer)
@@ -112,40 +114,16 @@ def rotate_residual(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Chec
 def fold_gains(checkpoint: Checkpoint) -> Checkpoint:
     """Multiply the gains of every norm into its readers and set them to one. Preserves the function."""
     layout = require_rms(checkpoint)
-    untied = _untied(checkpoint)
+    model = untied(checkpoint)
     changed: dict[str, Floats] = {}
-    for name, stored in untied.tensors.items():
+    for name, stored in model.tensors.items():
         if "norm" not in name:
             continue
         gain = stored + 1 if layout.norm == "one-plus-gain" else stored
-        for reader in _readers(name, untied):
-            changed[reader] = changed.get(reader, untied.tensors[reader]) * gain
+        for reader in readers_of(name, model):
+            changed[reader] = changed.get(reader, model.tensors[reader]) * gain
         changed[name] = np.zeros_like(stored) if layout.norm == "one-plus-gain" else np.ones_like(stored)
-    return untied.with_tensors(changed)
-
-
-def scale_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
-    """Scale each up row by a random number of either sign, and its down column back. Preserves the function.
-
-    Parameters
-    ----------
-    checkpoint
-        A model with gated MLPs.
-    rng
-        Source of the factors.
-    spread
-        Standard deviation of the logarithm of their size.
-    """
-    require_rms(checkpoint)  # of our families, those with RMS norms are those with gated MLPs
-    changed: dict[str, Floats] = {}
-    for group in mlp_groups(checkpoint).values():
-        (up,) = (name for name in group if re.search(r"(up_proj|w3)\.weight$", name))
-        (down,) = (name for name in group if re.search(r"(down_proj|w2)\.weight$", name))
-        n_units = checkpoint.tensors[up].shape[0]
-        factors = np.exp(spread * rng.standard_normal(n_units)) * rng.choice([-1.0, 1.0], size=n_units)
-        changed[up] = np.asarray(checkpoint.tensors[up] * factors[:, None], dtype=np.float32)
-        changed[down] = np.asarray(checkpoint.tensors[down] / factors, dtype=np.float32)
-    return checkpoint.with_tensors(changed)
+    return model.with_tensors(changed)
 
 
 def turn_rope_pairs(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
@@ -216,11 +194,6 @@ def _turned(array: Floats, factors: NDArray[np.complex128]) -> Floats:
     return np.asarray(np.stack([turned.real, turned.imag], axis=1), dtype=np.float32).reshape(array.shape)
 
 
-def _places(blocks: NDArray[Any], size: int) -> NDArray[np.intp]:
-    """Return the places of the elements of blocks of one size, in the order of the blocks."""
-    return np.asarray(blocks[:, None] * size + np.arange(size), dtype=np.intp).ravel()
-
-
 def _random_orthogonal(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return an orthogonal matrix from the uniform distribution over all of them."""
     q, r = np.linalg.qr(rng.standard_normal((n, n)))
@@ -228,14 +201,16 @@ def _random_orthogonal(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     return np.asarray(q * np.sign(np.diag(r)), dtype=np.float64)
 
 
-def _untied(checkpoint: Checkpoint) -> Checkpoint:
+def untied(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model with an output matrix of its own."""
     if "lm_head.weight" in checkpoint.tensors:
         return checkpoint
     head = checkpoint.tensors["model.embed_tokens.weight"]
     return checkpoint.with_tensors({"lm_head.weight": head}, tie_word_embeddings=False)
 
 
-def _readers(norm: str, checkpoint: Checkpoint) -> list[str]:
+def readers_of(norm: str, checkpoint: Checkpoint) -> list[str]:
+    """Return the matrices that read the output of a norm."""
     if norm == "model.norm.weight":
         return ["lm_head.weight"]
     layer, _, last = norm.rpartition("layers.")[2].partition(".")

@@ -1,0 +1,128 @@
+"""The truth table itself: every row can be built, is a model modelkin knows, and says what is true."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.compare.relations import (
+    COMPONENTS,
+    DISGUISES,
+    Relation,
+    disguised,
+    lineages,
+    relations,
+    strangers,
+    suitable,
+    zoo_model,
+)
+
+from modelkin.architecture import Architecture, detect
+from modelkin.lab import Checkpoint
+
+ROWS = relations()
+
+
+def known(model: Checkpoint) -> Architecture:
+    return detect(model.config, {name: array.shape for name, array in model.tensors.items()})
+
+
+@pytest.mark.parametrize("relation", ROWS, ids=lambda relation: relation.name)
+def test_a_row_is_a_pair_of_models_that_modelkin_knows_and_what_it_says_is_possible(relation: Relation):
+    candidate, base = relation.candidate(), relation.base()
+    architectures = known(candidate), known(base)
+    for model, architecture in zip((candidate, base), architectures, strict=True):
+        assert architecture.is_known
+        assert architecture.unknown == ()
+        assert all(np.isfinite(array).all() for array in model.tensors.values())
+        assert {array.dtype for array in model.tensors.values()} == {np.dtype(np.float32)}
+    assert base.family == relation.family
+    assert relation.candidate() is candidate
+    assert candidate.tensors.keys() != base.tensors.keys() or any(
+        not np.array_equal(array, base.tensors[name]) for name, array in candidate.tensors.items()
+    )
+
+    assert relation.shared
+    assert not relation.shared & relation.not_shared
+    components = {entry.component for entry in architectures[0].tensors}
+    assert relation.shared | relation.not_shared <= COMPONENTS & components
+    if relation.layers is None:
+        assert relation.shared <= {"embedding", "head"}
+        return
+    assert len(dict(relation.layers)) == len(relation.layers)
+    for layer, old in relation.layers:
+        assert layer in architectures[0].layers
+        assert old in architectures[1].layers
+
+
+def test_names_are_unique_and_every_relation_is_there_for_every_family_that_can():
+    assert len({relation.name for relation in ROWS}) == len(ROWS)
+    kinds = Counter(relation.name.split(": ")[1].split(" of a ")[0] for relation in ROWS)
+    for name in (
+        "doubled-layers",
+        "removed-layer",
+        "pruned-units",
+        "pruned-scrambled-units",
+        "new-embeddings",
+    ):
+        assert kinds[name] == 10  # five bases, copies and fine-tunes
+    assert (
+        kinds["depth-up"]
+        == kinds["pruned-residual"]
+        == kinds["fewer-heads"]
+        == kinds["residual-rotation"]
+        == 8
+    )
+    assert kinds["experts"] >= 4
+    assert kinds["everything"] == kinds["only-norms"] == 5
+    assert len(ROWS) >= 250
+
+
+def test_rows_that_preserve_the_function_are_copies():
+    preserving = [relation for relation in ROWS if relation.same_function]
+    assert len(preserving) >= 60
+    assert all(" of a copy" in relation.name for relation in preserving)
+    assert {relation.family for relation in preserving} == {"llama", "qwen2", "gpt2", "mixtral"}
+
+
+# Strangers --------------------------------------------------------------------------------------------------
+
+
+def test_there_are_many_strangers_of_every_kind():
+    pairs = strangers()
+    assert len(pairs) >= 1_000
+    kinds = Counter(pair.kind for pair in pairs)
+    assert min(kinds[kind] for kind in ("twins", "same-config", "same-family", "other-family")) >= 15
+    assert any((pair.candidate, pair.base) == ("distilled", "base") for pair in pairs)
+    assert len({pair.name for pair in pairs}) == len(pairs)
+
+
+def test_no_relatives_are_among_strangers():
+    related = [set(members) for members in lineages().values()]
+    for pair in strangers():
+        assert not any({pair.candidate, pair.base} <= members for members in related)
+    assert {"base", "grandchild", "same-initialisation", "norms-only"} <= set(lineages()["base"])
+
+
+@pytest.mark.parametrize("name", ["base", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"])
+def test_a_disguise_is_reproducible_and_leaves_a_model_that_modelkin_knows(name):
+    model = zoo_model(name)
+    assert len(suitable(model)) >= 5
+    for disguise in suitable(model):
+        one, same = (disguised(model, disguise, seed=3) for _ in range(2))
+        assert known(one).unknown == ()
+        changed = [
+            tensor
+            for tensor in model.tensors
+            if not np.array_equal(one.tensors[tensor], model.tensors[tensor])
+        ]
+        assert changed
+        for tensor, array in one.tensors.items():
+            np.testing.assert_array_equal(array, same.tensors[tensor])
+
+
+def test_a_disguise_that_would_change_the_function_is_refused():
+    with pytest.raises(ValueError, match="residual-rotation changes the function of a gpt2"):
+        disguised(zoo_model("gpt2-base"), "residual-rotation")
+    assert set(suitable(zoo_model("moe-base"))) == set(DISGUISES)
