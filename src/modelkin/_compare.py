@@ -263,7 +263,7 @@ class _Run:
         return agreements(self.candidate, self.base, self._pair(self._room()), self.tokens)
 
     def _unrelated(self, control: Model) -> bool:
-        """Say whether a model has the shapes of this pair and is no relative of either, as far as can be seen."""
+        """Say whether a model has the shapes of this pair and is no relative of either, as far as seen."""
         sizes = [model.architecture.sizes for model in (control, self.candidate, self.base)]
         if any(
             sizes[0].get(name) not in (sizes[1].get(name), sizes[2].get(name)) for name in ("residual", "mlp")

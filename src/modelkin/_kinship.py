@@ -99,11 +99,7 @@ def _unpaired(
 ) -> tuple[str, ...]:
     held = list(paired)
     here, there = {layer for layer, _ in held}, {layer for _, layer in held}
-    why = (
-        "no layer of the other model stands out"
-        if searched
-        else "the other model has no layer of this number"
-    )
+    why = "no layer of the other model stands out" if searched else "the other model has none of this number"
     return (
         *(f"candidate layer {layer}: {why}" for layer in mine if layer not in here),
         *(f"base layer {layer}: {why}" for layer in theirs if layer not in there),
