@@ -299,6 +299,7 @@ class _Run:
             base=self.base.location.ref,
             stage=stage,
             identity=identity,
+            frame=self.deep.frame if self.deep else "identity",
         )
 
     # -- identity --------------------------------------------------------------------------------------

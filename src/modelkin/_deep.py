@@ -75,37 +75,60 @@ class DeepStage:
     def run(self) -> DeepResult:
         """Make attempts until one decides."""
         self._survey(self.pair, ("mlp-map", "attention-map", "residual-writers"))
-        if self._same_coordinates():
+        if not self._settled("identity") and self._same_coordinates():
             self._look_for_units()
-            return self._result("identity")
+        best = "identity" if self._same_coordinates() else "none"
+        if not self._settled("identity"):
+            best = self._best_frame(best)
+        if not self._settled(best):
+            self._measure_agreement()
+        return self._result(best)
+
+    def _best_frame(self, best: str) -> str:
+        """Try other coordinates; they are better where units of more layers are found in them."""
+        most = self._n_layers_found("identity")
         for pair in self._framed_pairs():
-            start = len(self.evidence)
             self._test_in(pair)
-            if _found(self.evidence[start:]):
-                return self._result(pair.frame_kind)
-        self._measure_agreement()
-        return self._result("none")
+            if self._n_layers_found(pair.frame_kind) > most:
+                return pair.frame_kind
+        return best
 
     def _same_coordinates(self) -> bool:
-        return _found(item for item in (*self.earlier, *self.evidence) if (item.z or 0.0) > 0)
+        """Say whether directions, not only gains, agree in coordinates as they are."""
+        return _found(
+            item
+            for item in (*self.earlier, *self.evidence)
+            if item.frame == "identity" and item.component != "norms" and (item.z or 0.0) > 0
+        )
+
+    def _settled(self, frame: str) -> bool:
+        """Say whether MLPs and attention were found in all layers: then there is nothing left to look for."""
+        for components in (("mlp", "experts"), ("attention",)):
+            tested = {
+                item.layers
+                for item in self.evidence
+                if item.ok and item.exact and item.component in components and len(item.layers) == 1
+            }
+            found = {item.layers for item in self._found_in(frame) if item.component in components}
+            if not tested or found != tested:
+                return False
+        return True
+
+    def _found_in(self, frame: str) -> list[Evidence]:
+        return [
+            item
+            for item in (*self.earlier, *self.evidence)
+            if item.frame == frame and len(item.layers) == 1 and _is_found(item) and (item.z or 1.0) > 0
+        ]
+
+    def _n_layers_found(self, frame: str) -> int:
+        return len({(item.component, item.layers) for item in self._found_in(frame)})
 
     # -- the same coordinates: units may have changed places ------------------------------------------------
 
     def _look_for_units(self) -> None:
-        settled = {item.component for item in self.evidence if _is_found(item) and item.axis != "residual"}
-        wanted = [name for name in _UNIT_METHODS if not self._settles(name, settled)]
         pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
-        self._survey(replace(self.pair, layer_pairs=pairs), wanted)
-
-    def _settles(self, name: str, settled: set[str]) -> bool:
-        """Say whether a method has nothing to add: its component was found unit by unit in every layer."""
-        component = load_method(name).card.component
-        if component == "mlp" and "experts" in settled:
-            component = "experts"
-        if component not in settled:
-            return False
-        tested = [item for item in self.evidence if item.component == component and item.axis != "residual"]
-        return all(_is_found(item) for item in tested)
+        self._survey(replace(self.pair, layer_pairs=pairs), _UNIT_METHODS)
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
@@ -115,7 +138,8 @@ class DeepStage:
         if by_tokens is not None:
             self.token_frame = by_tokens
             self.frames.append(by_tokens)
-            yield replace(self.pair, frame=by_tokens)
+            if by_tokens.kind != "identity":
+                yield replace(self.pair, frame=by_tokens)
         self.note("learning a map of the residual stream from MLP units")
         rows = frame_rows(self.pair)
         if rows is None:
@@ -128,6 +152,8 @@ class DeepStage:
         )
         if isinstance(made, Frame):
             self.frames.append(made)
+            if made.kind == "identity":
+                return
             yield replace(self.pair, frame=made, only_layers=rows.left)
 
     def _test_in(self, pair: Pair) -> None:

@@ -32,7 +32,7 @@ CELL_P = 1e-3
 
 def cell_threshold(n_cells: int) -> float:
     """Return the |z| that one of so many cells exceeds by chance once in a thousand maps."""
-    return normal_quantile(1.0 - CELL_P / 2.0 / max(1, n_cells))
+    return normal_quantile(math.log10(CELL_P / 2.0 / max(1, n_cells)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelkin.evidence import Evidence
 
@@ -34,8 +34,11 @@ def decide(
     stage: str,
     identity: Identity | None = None,
     extra_limitations: Sequence[str] = (),
+    frame: str = "identity",
 ) -> Verdict:
     """Turn evidence into a verdict.
+
+    `frame` names the coordinates in which something was found, if not in those the models came with.
 
     The p-value of the verdict is that of its strongest component, corrected for the number of components
     tested (Bonferroni) and for the stages at which reading could have stopped.
@@ -52,6 +55,11 @@ def decide(
         name: judge_component([test for test in evidence if test.component == name], rule, penalty=penalty)
         for name in components
     }
+    if any(item.conclusion in _SHARED for item in judged.values()):
+        judged = {
+            name: _in_changed_form(item, [test for test in evidence if test.component == name], rule, frame)
+            for name, item in judged.items()
+        }
     conclusion = _overall(judged, tested, identity)
     best = _strongest(judged)
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
@@ -71,6 +79,33 @@ def decide(
     )
 
 
+def _in_changed_form(
+    item: ComponentVerdict, tests: Sequence[Evidence], rule: DecisionRule, frame: str
+) -> ComponentVerdict:
+    """Judge a component anew, knowing that the models share weights somewhere.
+
+    Agreement of units then says where; it needs no p-value for that. And a component that was tested only in
+    coordinates which the models do not share was not really tested.
+    """
+    if item.conclusion is not Conclusion.NO_EVIDENCE:
+        return item
+    agreeing = [test for test in tests if test.ok and not test.exact and test.effect is not None]
+    strong = [
+        test
+        for test in agreeing
+        if test.effect is not None and test.effect.low > rule.agreement["attributed"]
+    ]
+    if strong and len(strong) == len(agreeing):
+        layers = tuple(sorted({layer for test in strong for layer in test.layers}))
+        return replace(
+            item, conclusion=Conclusion.SHARED_REPARAMETRISED, effect=strong[0].effect, layers=layers
+        )
+    if frame not in ("identity", "none"):
+        reason = f"it was tested only in coordinates that the models do not share (they differ by a {frame})"
+        return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=reason)
+    return item
+
+
 def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity: Identity) -> Conclusion:
     if identity.all_files_equal:
         return Conclusion.IDENTICAL
@@ -79,7 +114,8 @@ def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity:
         return Conclusion.NO_EVIDENCE if tested else Conclusion.NOT_TESTABLE
     if any(item.conclusion is Conclusion.SHARED_REPARAMETRISED for item in shared.values()):
         return Conclusion.SHARED_REPARAMETRISED
-    whole = all(judged[name].conclusion is Conclusion.SHARED for name in tested)
+    counted = [judged[name] for name in tested if judged[name].conclusion is not Conclusion.NOT_TESTABLE]
+    whole = all(item.conclusion is Conclusion.SHARED for item in counted)
     return Conclusion.SHARED if whole else Conclusion.SHARED_PARTIAL
 
 
