@@ -24,6 +24,9 @@ N_PERMUTATIONS = 9_999
 """Drawn orders of each test. Below p = 10^-4 the rigorous tail bound takes over, so ten times as many would
 take four times as long and change no verdict."""
 
+N_CHOSEN = 999
+"""Drawn orders of a test that was picked from many: corrected for these, a rank can decide nothing, and only
+the bounds can."""
 
 LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
@@ -102,6 +105,8 @@ def unit_evidence(
         base=rows[1],
         exchangeable=True,
         seed=seed,
-        options=AxisOptions(sign_free=sign_free, n_permutations=N_PERMUTATIONS),
+        options=AxisOptions(
+            sign_free=sign_free, n_permutations=N_PERMUTATIONS if chosen_from == 1 else N_CHOSEN
+        ),
     )
     return as_evidence(method, result, layers=layers, role=role, details=details, chosen_from=chosen_from)
