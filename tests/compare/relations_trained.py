@@ -10,13 +10,7 @@ from tests.compare.disguises import DISGUISES, Hidden, disguised, zoo_model
 from tests.compare.relation import FAMILIES, Family, Layers, Relation, identity, row
 
 _TOKENS = frozenset({"embedding", "head"})
-_DEEP = replace(
-    FAMILIES["llama"],
-    base="deep-1",
-    stranger="deep-2",
-    components=FAMILIES["llama"].components - {"head"},
-    n_layers=6,
-)
+_DEEP = FAMILIES["llama-deep"]
 _EXPERTS = replace(_DEEP, components=_DEEP.components - {"mlp"} | {"experts", "router"})
 
 

@@ -19,6 +19,7 @@ from tests.compare.relations import (
     relations,
     strangers,
     suitable,
+    trained,
     zoo_model,
 )
 
@@ -119,17 +120,14 @@ def test_names_are_unique_and_every_relation_is_there_for_every_family_that_can(
         "pruned-scrambled-units",
         "new-embeddings",
     ):
-        assert kinds[name] == 10  # five bases, copies and fine-tunes
-    assert (
-        kinds["depth-up"]
-        == kinds["pruned-residual"]
-        == kinds["fewer-heads"]
-        == kinds["residual-rotation"]
-        == 8
-    )
+        assert kinds[name] == 11  # six bases, their copies and all but one of their fine-tunes
+    assert kinds["depth-up"] == kinds["pruned-residual"] == kinds["fewer-heads"] == 9
+    assert kinds["residual-rotation"] == kinds["rotation-and-gains"] == kinds["residual-scale"] == 9
     assert kinds["experts"] >= 4
-    assert kinds["everything"] == kinds["only-norms"] == 5
-    assert len(ROWS) >= 250
+    assert kinds["everything"] == 5
+    assert kinds["only-norms"] == kinds["only-mlps"] == kinds["only-embeddings"] == 6
+    assert len(ROWS) >= 350
+    assert len(trained()) == 39
 
 
 def test_rows_that_preserve_the_function_are_copies():
