@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.compare.relations import Relation, relations
-from tests.lab.test_derive import assert_same_function
+from tests.lab.functions import assert_same_function
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
 pytestmark = [
     pytest.mark.lab,
