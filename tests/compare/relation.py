@@ -40,7 +40,8 @@ class Family:
     """The kept models that the rows of a family are made of."""
 
     base: str
-    tuned: str
+    tuned: str | None
+    """A fine-tune of the base, if there is one."""
     stranger: str
     components: frozenset[str]
     n_layers: int
@@ -69,6 +70,16 @@ FAMILIES: dict[str, Family] = {
         fewer_units=112,
         narrower=72,
         per_group=2,
+    ),
+    "llama-deep": Family(
+        base="deep-1",
+        tuned=None,
+        stranger="deep-2",
+        components=_DENSE,
+        n_layers=6,
+        fewer_units=44,
+        narrower=36,
+        per_group=1,
     ),
     "qwen2": Family(
         base="qwen2-base",
@@ -111,7 +122,8 @@ FAMILIES: dict[str, Family] = {
         per_group=1,
     ),
 }
-"""By the first word of the names of rows; the last is a Mixtral with enough experts for a test of them."""
+"""By the first word of the names of rows: one of each family, a Llama with more and smaller layers, and a
+Mixtral with enough experts for a test of them."""
 COMPONENTS = frozenset({"embedding", "attention", "mlp", "experts", "router", "norms", "head"})
 
 

@@ -20,11 +20,13 @@ def arithmetic() -> tuple[Relation, ...]:
     """Return the rows that numpy makes, of copies and of fine-tunes of every family's base."""
     rows: list[Relation] = []
     for key, family in FAMILIES.items():
-        for subject, source in (("copy", family.base), ("fine-tune", family.tuned)):
-            rows += _disguises(key, family, subject, source)
-            rows += _surgery(key, family, subject, source)
         rows += _partial_copies(key, family)
-        rows += _combinations(key, family)
+        for subject, source in (("copy", family.base), ("fine-tune", family.tuned)):
+            if source is not None:
+                rows += _disguises(key, family, subject, source)
+                rows += _surgery(key, family, subject, source)
+        if family.tuned is not None:
+            rows += _combinations(key, family, family.tuned)
     return (*rows, *_upcycling(), *_merges())
 
 
@@ -65,7 +67,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
         return row_of(f"{key}: {name} of a {subject}", family, lambda: make(zoo_model(source)), how, **truth)
 
     n = family.n_layers
-    taller = [*range(n - 1), *range(1, n)]
+    taller = [*range(n - n // 3), *range(n // 3, n)]
     doubled = [layer for layer in range(n) for _ in range(2)]
     shorter = [layer for layer in range(n) if layer != 1]
     copied = subject == "copy"
@@ -112,7 +114,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
             same_function=copied,
         ),
     ]
-    if n > 2:
+    if n > 2:  # of two layers a third is none
         rows.append(
             row(
                 "depth-up",
@@ -169,7 +171,8 @@ def _partial_copies(key: str, family: Family) -> list[Relation]:
     parts = family.components
     inner = "experts" if "experts" in parts else "mlp"
     last = family.n_layers - 1
-    return [
+    third = {layer + 1: layer for layer in range(1, 1 + family.n_layers // 3)}
+    rows = [
         row(
             "one-layer",
             lambda stranger, base: derive.copy_parts(stranger, base, layers={0: last}),
@@ -204,10 +207,21 @@ def _partial_copies(key: str, family: Family) -> list[Relation]:
             lost={"attention"},
         ),
     ]
+    if family.n_layers > 3:
+        rows.append(
+            row(
+                "third-of-layers",
+                lambda stranger, base: derive.copy_parts(stranger, base, layers=third),
+                f"A third of the layers copied into a stranger, one place further: {third}.",
+                layers=tuple(third.items()),
+                lost=family.token_rows,
+                unclear={"norms", "router"},
+            )
+        )
+    return rows
 
 
-def _combinations(key: str, family: Family) -> list[Relation]:
-    tuned = family.tuned
+def _combinations(key: str, family: Family, tuned: str) -> list[Relation]:
     heavy, low_rank = ("finetune-heavy", "lora") if key == "llama" else (tuned, tuned)
     rms = key != "gpt2"
     experts: tuple[str, ...] = ("experts",) if "experts" in family.components else ()
@@ -291,7 +305,7 @@ def _upcycling() -> list[Relation]:
         row_of(
             f"llama: experts of a {subject}" + (f" with noise {noise}" if noise else ""),
             family,
-            partial(_upcycled, llama.base if subject == "copy" else llama.tuned, noise),
+            partial(_upcycled, "base" if subject == "copy" else "finetune-light", noise),
             how,
             lost={"router"},
             same_function=not noise,

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.compare.relations import (
     COMPONENTS,
     DISGUISES,
     Relation,
+    arithmetic,
     disguised,
     lineages,
     relations,
     strangers,
     suitable,
+    trained,
     zoo_model,
 )
 
 from modelkin.architecture import Architecture, detect
-from modelkin.lab import Checkpoint
+from modelkin.lab import Checkpoint, layer_of
 
+Floats = NDArray[np.float32]
 ROWS = relations()
 
 
+def kind(relation: Relation) -> str:
+    return relation.name.split(": ")[1].split(" of a ")[0]
+
+
 def known(model: Checkpoint) -> Architecture:
-    return detect(model.config, {name: array.shape for name, array in model.tensors.items()})
+    shapes = tuple((name, array.shape) for name, array in model.tensors.items())
+    return _known(json.dumps(model.config), shapes)
+
+
+@cache
+def _known(config: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Architecture:
+    return detect(json.loads(config), dict(shapes))
 
 
 @pytest.mark.parametrize("relation", ROWS, ids=lambda relation: relation.name)
@@ -56,9 +72,47 @@ def test_a_row_is_a_pair_of_models_that_modelkin_knows_and_what_it_says_is_possi
         assert old in architectures[1].layers
 
 
+PLAIN = [relation for relation in ROWS if not relation.disguise and kind(relation) not in DISGUISES]
+
+
+@pytest.mark.parametrize("relation", PLAIN, ids=lambda relation: relation.name)
+def test_where_coordinates_are_the_old_ones_numbers_agree_in_what_is_shared_only(relation: Relation):
+    found = agreement(relation)
+    assert all(found[name] > 0.3 for name in relation.shared if name in found)
+    # Few directions carry most of an embedding, so those of strangers can agree by chance up to here.
+    assert all(abs(found[name]) < 0.25 for name in relation.not_shared if name in found)
+
+
+def test_agreement_is_measured_in_most_plain_rows():
+    compared = [agreement(relation) for relation in PLAIN[::5]]
+    assert sum(bool(found) for found in compared) > 0.8 * len(compared)
+
+
+def agreement(relation: Relation) -> dict[str, float]:
+    """Correlate the tensors of each component with those they come from, where the shapes are the same."""
+    candidate, base = relation.candidate(), relation.base()
+    mapped = dict(relation.layers or ())
+    numbers: dict[str, list[tuple[Floats, Floats]]] = {}
+    for entry in known(candidate).tensors:
+        layer = layer_of(entry.tensor)
+        # What is not shared has no map: there the same number is as good as any.
+        old = layer if entry.component in relation.not_shared or layer is None else mapped.get(layer)
+        if layer is not None and old is None:
+            continue
+        source = base.tensors.get(entry.tensor.replace(f".{layer}.", f".{old}.", 1))
+        array = candidate.tensors[entry.tensor]
+        if source is not None and source.shape == array.shape and array.std() * source.std() > 0:
+            pair = [(one - one.mean()).ravel() / one.std() for one in (array, source)]
+            numbers.setdefault(entry.component, []).append((pair[0], pair[1]))
+    return {
+        component: float(np.mean(np.concatenate([one * other for one, other in pairs])))
+        for component, pairs in numbers.items()
+    }
+
+
 def test_names_are_unique_and_every_relation_is_there_for_every_family_that_can():
     assert len({relation.name for relation in ROWS}) == len(ROWS)
-    kinds = Counter(relation.name.split(": ")[1].split(" of a ")[0] for relation in ROWS)
+    kinds = Counter(kind(relation) for relation in arithmetic())
     for name in (
         "doubled-layers",
         "removed-layer",
@@ -66,17 +120,14 @@ def test_names_are_unique_and_every_relation_is_there_for_every_family_that_can(
         "pruned-scrambled-units",
         "new-embeddings",
     ):
-        assert kinds[name] == 10  # five bases, copies and fine-tunes
-    assert (
-        kinds["depth-up"]
-        == kinds["pruned-residual"]
-        == kinds["fewer-heads"]
-        == kinds["residual-rotation"]
-        == 8
-    )
+        assert kinds[name] == 11  # six bases, their copies and all but one of their fine-tunes
+    assert kinds["depth-up"] == kinds["pruned-residual"] == kinds["fewer-heads"] == 9
+    assert kinds["residual-rotation"] == kinds["rotation-and-gains"] == kinds["residual-scale"] == 9
     assert kinds["experts"] >= 4
-    assert kinds["everything"] == kinds["only-norms"] == 5
-    assert len(ROWS) >= 250
+    assert kinds["everything"] == 5
+    assert kinds["only-norms"] == kinds["only-mlps"] == kinds["only-embeddings"] == 6
+    assert len(ROWS) >= 350
+    assert len(trained()) == 39
 
 
 def test_rows_that_preserve_the_function_are_copies():

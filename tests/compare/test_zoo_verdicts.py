@@ -16,6 +16,10 @@ EXPECTED = {
     "norms-only": ("shared-partial", {"embedding", "head", "mlp", "attention"}),
     "embeddings-only": ("shared-partial", {"mlp", "attention", "norms"}),
     "half-of-layers": ("shared-partial", set()),
+    "third-of-layers": ("shared-partial", {"embedding", "norms"}),
+    "mlps-only": ("shared-partial", {"embedding", "norms"}),
+    "new-embeddings": ("shared-partial", {"embedding"}),
+    "new-heads": ("shared", set()),
 }
 """Relation -> conclusion, and the components that must not be called shared."""
 LIMITED = {"same-initialisation"}

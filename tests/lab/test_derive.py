@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.lab.functions import TOKENS, assert_same_function, logits
 
 from modelkin.lab import Checkpoint, derive, load_zoo
 
@@ -21,32 +21,6 @@ pytestmark = [
 ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
 FAMILIES = ["base", "tied-1", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"]
 RMS = [name for name in FAMILIES if name not in ("gpt2-base", "bert-base")]
-
-
-TOKENS = np.random.default_rng(1).integers(0, 512, size=(3, 40))
-
-
-def logits(
-    checkpoint: Checkpoint, folder: Path, tokens: np.ndarray[Any, Any] = TOKENS
-) -> np.ndarray[Any, Any]:
-    """Run a model in double precision, so that what differs is the weights."""
-    torch.set_num_threads(1)
-    checkpoint.write(folder, "F32")
-    kind = getattr(transformers, checkpoint.config["architectures"][0])
-    model, report = kind.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
-    )
-    model.config._experts_implementation = "eager"  # the other one has no double precision
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    with torch.no_grad():
-        found: np.ndarray[Any, Any] = model.double().eval()(torch.from_numpy(tokens)).logits.numpy()
-    return found
-
-
-def assert_same_function(before: Checkpoint, after: Checkpoint, folder: Path) -> None:
-    old, new = logits(before, folder / "before"), logits(after, folder / "after")
-    np.testing.assert_allclose(new[..., :512], old, rtol=0, atol=2e-4 * old.std())
 
 
 def checkpoint(name: str) -> Checkpoint:

@@ -48,11 +48,15 @@ def relative_change(first: Checkpoint, second: Checkpoint, name: str) -> float:
 
 RANDOM = [
     "flip_residual_signs",
+    "insert_gains",
     "mix_values",
     "permute_heads",
     "permute_mlp_units",
     "permute_residual",
+    "renew_embeddings",
+    "reorder_vocabulary",
     "rotate_residual",
+    "scale_heads",
     "scale_mlp_units",
     "turn_rope_pairs",
 ]
@@ -185,7 +189,7 @@ def test_turned_pairs_keep_the_scores_of_equal_positions(base, rng):
 
 
 @pytest.mark.parametrize(
-    "name", ["flip_residual_signs", "rotate_residual", "scale_mlp_units", "turn_rope_pairs"]
+    "name", ["flip_residual_signs", "insert_gains", "rotate_residual", "scale_mlp_units", "turn_rope_pairs"]
 )
 def test_symmetries_that_gpt2_does_not_have_are_refused(name, rng):
     with pytest.raises(ValueError, match="gpt2 has"):

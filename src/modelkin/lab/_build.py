@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import derive
 from ._checkpoint import Checkpoint, Floats, read_safetensors
 from ._corpus import corpus_text
 from ._extra import lab_module
@@ -75,7 +76,7 @@ class Builder:
         if recipe.keep and recipe.parent is not None:
             parent = self._book.recipes[recipe.parent]
             rows = shared_rows(self.tokenizer(parent.tokenizer), tokenizer)
-            take_over(model, self._kept(parent.name).state_dict(), recipe=recipe, rows=rows)
+            take_over(model, self._start(recipe).state_dict(), recipe=recipe, rows=rows)
         training = Training(
             tokens=encode(tokenizer, self.text(recipe.corpus)),
             steps=recipe.steps if steps is None else steps,
@@ -104,16 +105,39 @@ class Builder:
             "gain_spread": round(gain_spread(kept), 4),
         }
         if recipe.parent is not None:
-            parent = Checkpoint.read(self._out / recipe.parent)
-            record["change"] = {part: round(value, 4) for part, value in changes(kept, parent).items()}
+            before = started(recipe, Checkpoint.read(self._out / recipe.parent))
+            record["change"] = {part: round(value, 4) for part, value in changes(kept, before).items()}
         (folder / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         return record
 
+    def _start(self, recipe: Recipe) -> Any:  # noqa: ANN401
+        """Return what a child begins with: its parent, or what is made of the parent first."""
+        parent = self._book.recipes[str(recipe.parent)]
+        if recipe.start is None:
+            return self._kept(parent.name)
+        with TemporaryDirectory() as folder:
+            started(recipe, Checkpoint.read(self._out / parent.name)).write(Path(folder), "F32")
+            return self._loaded(Path(folder), recipe)
+
     def _kept(self, name: str) -> Any:  # noqa: ANN401
         """Return a model of the folder as float32: its file, rounded, is what a child begins with."""
+        return self._loaded(self._out / name, self._book.recipes[name])
+
+    def _loaded(self, folder: Path, recipe: Recipe) -> Any:  # noqa: ANN401
         torch, transformers = lab_module("torch"), _quiet_transformers()
-        kind = getattr(transformers, self._book.configs[self._book.recipes[name].config]["class"])
-        return kind.from_pretrained(self._out / name, dtype=torch.float32, attn_implementation="eager").eval()
+        kind = getattr(transformers, self._book.configs[recipe.config]["class"])
+        return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def started(recipe: Recipe, parent: Checkpoint) -> Checkpoint:
+    """Return what the recipe makes of the parent before any training."""
+    if recipe.start is None:
+        return parent
+    arguments = {key: value for key, value in recipe.start.items() if key not in ("function", "seed")}
+    if "seed" in recipe.start:
+        arguments["rng"] = np.random.default_rng(recipe.start["seed"])
+    made: Checkpoint = getattr(derive, recipe.start["function"])(parent, **arguments)
+    return made
 
 
 def saved(model: Any, tokenizer: str) -> Checkpoint:  # noqa: ANN401

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from modelkin.errors import SpecError
 
+from . import derive
 from ._corpus import CorpusSpec
 from ._parts import PARTS, Part
 
@@ -35,6 +36,16 @@ Relation = Literal[
     "norms-only",
     "embeddings-only",
     "half-of-layers",
+    "third-of-layers",
+    "mlps-only",
+    "new-heads",
+    "new-embeddings",
+    "depth-up-scaling",
+    "layer-removal",
+    "unit-pruning",
+    "width-pruning",
+    "up-cycling",
+    "rotation",
     "same-initialisation",
     "distillation",
 ]
@@ -77,6 +88,10 @@ class Recipe:
     """Parts taken from the parent; the others begin anew from `init_seed`."""
     keep_layers: tuple[int, ...] | None = None
     """Layers of which parts are kept; None for all."""
+    keep_outside: bool = True
+    """Whether parts outside of the layers (embeddings, the last norm) are kept too."""
+    start: Mapping[str, Any] | None = None
+    """What becomes of the parent first: a `function` of `derive`, its arguments, maybe a `seed`."""
     rows: Rows = "same"
     freeze: tuple[Part, ...] = ()
     freeze_steps: int = 0
@@ -242,6 +257,8 @@ def _recipe(name: str, table: _Table) -> Recipe:
         teacher=table.name("teacher"),
         keep=table.parts("keep"),
         keep_layers=tuple(layers) if layers else None,
+        keep_outside=table.take("keep_outside", bool, True),
+        start=table.take("start", dict, {}) or None,
         rows=table.choice("rows", Rows, "same"),
         freeze=table.parts("freeze"),
         freeze_steps=table.take("freeze_steps", int, 0),
@@ -270,6 +287,10 @@ def _check_names(book: RecipeBook) -> None:
             raise SpecError(
                 f"{_FILE} {where}", "'keep' is for children, and every child has to keep something"
             )
+        if recipe.start is not None:
+            _known(where, recipe.start.get("function", ""), dict.fromkeys(derive.__all__))
+            if recipe.parent is None:
+                raise SpecError(f"{_FILE} {where}", "'start' is for children")
         before.add(name)
 
 

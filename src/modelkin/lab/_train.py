@@ -90,9 +90,9 @@ def take_over(
     model
         The child.
     parent
-        The parent's state dict.
+        The state dict of the parent, or of what was made of it first.
     recipe
-        Its `keep`, `keep_layers` and `rows` decide.
+        Its `keep`, `keep_layers`, `keep_outside` and `rows` decide.
     rows
         (parent, child) numbers of the tokens that both know; unused where rows stay the same.
     """
@@ -101,6 +101,8 @@ def take_over(
         for name, tensor in model.state_dict().items():
             layer = layer_of(name)
             if part_of(name) not in recipe.keep:
+                continue
+            if layer is None and not recipe.keep_outside:
                 continue
             if recipe.keep_layers is not None and layer is not None and layer not in recipe.keep_layers:
                 continue
