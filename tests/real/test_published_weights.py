@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from tests.real.published import PINS, folder_of, weights_of
+from tests.real.published import ENSEMBLE, FINE_TUNE, MINILM, folder_of, weights_of
 
 import modelkin as mk
 from modelkin.architecture import looks_fixed
 from modelkin.verdict import Conclusion
 
-MINILM, FINE_TUNE, ENSEMBLE = PINS
 N_MEMBERS = 4
 MEMBER_PAIRS = list(combinations(range(N_MEMBERS), 2))
 
