@@ -243,19 +243,30 @@ class _Run:
 
     def _control_scores(self, controls: Sequence[Model]) -> list[float]:
         """Measure the agreement of all pairs that have an unrelated model in them."""
+        wanted = int(load_rule().agreement["control_pairs"])
+        usable = [model for model in controls if self._unrelated(model)]
         with ExitStack() as opened:
-            shipped = [
-                opened.enter_context(open_model(str(folder), self.options.fetch))
-                for folder in reference_folders()
-            ]
-            models = [self.candidate, self.base]
-            models += [model for model in (*controls, *shipped) if self._unrelated(model)]
-            return [
-                agreement_score(found)
+            # The few models of the package help out where the caller's are not enough.
+            for folder in reference_folders() if _n_pairs(len(usable)) < wanted else ():
+                shipped = opened.enter_context(open_model(str(folder), self.options.fetch))
+                usable += [shipped] if self._unrelated(shipped) else []
+            models = [self.candidate, self.base, *usable]
+            scores = [
+                self._control_score(mine, theirs)
                 for number, mine in enumerate(models)
                 for theirs in models[max(2, number + 1) :]
-                if (found := _Run(mine, theirs, self.options).agreements())
             ]
+        return [score for score in scores if score is not None]
+
+    def _control_score(self, mine: Model, theirs: Model) -> float | None:
+        """Return the agreement of a pair of strangers, or None if they are none or cannot be compared."""
+        found = _Run(mine, theirs, self.options).agreements()
+        if not found:
+            return None
+        plain = replace(self.options, depth="standard")
+        if worth_calibrating(found) and _Run(mine, theirs, plain).verdict().related:
+            return None  # two controls that are relatives of each other, or the same model twice
+        return agreement_score(found)
 
     def agreements(self) -> tuple[Evidence, ...]:
         """Measure the agreement of this pair and nothing else."""
@@ -388,6 +399,11 @@ class _Run:
                 )
             )
         return results
+
+
+def _n_pairs(n_controls: int) -> int:
+    """Return in how many pairs of models there is a control: with both sides, and among themselves."""
+    return 2 * n_controls + n_controls * (n_controls - 1) // 2
 
 
 def _control_problem(verdict: Verdict) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from modelkin._model import Model
-from modelkin.alignment import Frame, LayerMap, TokenPairs, find_frame
+from modelkin.alignment import Frame, LayerMap, TokenPairs, find_frame, likely_pairs
 from modelkin.architecture import Architecture, Role
 from modelkin.evidence import (
     Evidence,
@@ -172,14 +172,11 @@ class DeepStage:
 
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
         """Return the layers that face each other: by the best map there is, else by relative depth."""
-        known = [found for found in self.maps if found.path]
-        if known:
-            # Unit by unit is surer than by what a layer writes; the last frame is the one that is tried now.
-            best = max(
-                known, key=lambda m: (m.method != "residual-writers", len(m.path), m.component == "mlp")
-            )
-            return best.path
-        return by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+        known = [found.path for found in self.maps if found.path]
+        # What layers write is a hint only: it may propose pairs to look at where units were reordered.
+        known = known or [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
+        best = max(known, key=len, default=())
+        return best or by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
 
     # -- reading --------------------------------------------------------------------------------------------
 

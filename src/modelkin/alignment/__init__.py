@@ -1,6 +1,6 @@
 """Which part of one model faces which part of the other."""
 
-from modelkin.alignment._layers import LayerMap, layer_map, layer_path
+from modelkin.alignment._layers import LayerMap, layer_map, layer_path, likely_pairs
 from modelkin.alignment._residual import Frame, find_frame, polar_factor
 from modelkin.alignment._units import UnitMatch, agreement, match_units
 from modelkin.alignment._vocabulary import (
@@ -22,6 +22,7 @@ __all__ = [
     "find_frame",
     "layer_map",
     "layer_path",
+    "likely_pairs",
     "match_units",
     "polar_factor",
     "read_vocabulary",

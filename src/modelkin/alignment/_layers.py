@@ -30,7 +30,8 @@ class LayerMap:
     threshold: float
     """|z| a single cell must reach to stand out among all cells."""
     path: tuple[tuple[int, int], ...]
-    """(candidate layer, base layer) of the cells that stand out, one for each candidate layer at most."""
+    """(candidate layer, base layer) of the cells that stand out, one for each candidate layer at most. Empty
+    where cells that stand out do not mean that layers are the same."""
 
     @property
     def n_cells(self) -> int:
@@ -42,6 +43,16 @@ class LayerMap:
         row = self.scores[self.candidate_layers.index(candidate_layer)]
         known = [(abs(score), -number) for number, score in enumerate(row) if score is not None]
         return self.base_layers[-max(known)[1]] if known else None
+
+
+def likely_pairs(found: LayerMap) -> tuple[tuple[int, int], ...]:
+    """Return the layers that may face each other by a map that cannot tell: a place to look, no finding."""
+    scores = np.array([[max(0.0, score or 0.0) for score in row] for row in found.scores])
+    return tuple(
+        (found.candidate_layers[row], found.base_layers[column])
+        for row, column in enumerate(layer_path(scores, threshold=found.threshold))
+        if column is not None
+    )
 
 
 def layer_path(scores: npt.ArrayLike, *, threshold: float) -> tuple[int | None, ...]:
@@ -93,9 +104,10 @@ def layer_map(
     base_layers: Sequence[int],
     scores: npt.NDArray[np.float64],
     threshold: float,
+    same_layers: bool = True,
 ) -> LayerMap:
-    """Find the path and keep it with the scores."""
-    path = layer_path(scores, threshold=threshold)
+    """Find the path and keep it with the scores; no path where cells do not say that layers are the same."""
+    path = layer_path(scores, threshold=threshold) if same_layers else ()
     return LayerMap(
         component=component,
         method=method,

@@ -138,6 +138,7 @@ class ResidualWriters(Method):
                 base_layers=layers[1],
                 scores=scores,
                 threshold=cell_threshold(n_cells),
+                same_layers=False,  # layers of one model write alike, so those of a relative do as well
             ),
         )
 
