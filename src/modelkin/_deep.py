@@ -36,6 +36,8 @@ FOUND_LOG10_P = -6.0
 """Evidence this strong settles where to look next. The verdict is the rule's business."""
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
+_MATCH_SHARE = 0.1
+"""Part of the byte allowance up to which more layers than that are matched."""
 _BATCH_BYTES = 64_000_000
 _TOKENS_A_DIMENSION = 3
 _FRAME_SHARE = 0.4
@@ -127,8 +129,7 @@ class DeepStage:
     # -- the same coordinates: units may have changed places ------------------------------------------------
 
     def _look_for_units(self) -> None:
-        pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
-        self._survey(replace(self.pair, layer_pairs=pairs), _UNIT_METHODS)
+        self._survey(replace(self.pair, layer_pairs=self._pairs_to_match()), _UNIT_METHODS)
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
@@ -159,14 +160,13 @@ class DeepStage:
     def _test_in(self, pair: Pair) -> None:
         self._survey(pair, ("mlp-map", "attention-map"))
         if pair.only_layers is None:
-            pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
-            self._survey(replace(pair, layer_pairs=pairs), ("expert-map", "mlp-order"))
+            self._survey(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
 
     def _measure_agreement(self) -> None:
         """Measure what needs controls to mean something."""
         if self.token_frame is not None:
-            pairs = spread_pairs(self._layer_pairs(), MATCHED_LAYERS)
-            self._survey(replace(self.pair, frame=self.token_frame, layer_pairs=pairs), ("unit-agreement",))
+            pair = replace(self.pair, frame=self.token_frame, layer_pairs=self._pairs_to_match())
+            self._survey(pair, ("unit-agreement",))
 
     # -- layers ---------------------------------------------------------------------------------------------
 
@@ -177,6 +177,14 @@ class DeepStage:
         known = known or [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
         best = max(known, key=len, default=())
         return best or by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+
+    def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
+        """Choose the layers of which whole matrices are read: all of them, where that is cheap."""
+        pairs = self._layer_pairs()
+        inside = {entry.tensor for entry in self.base.architecture.tensors if entry.layer is not None}
+        held = sum(self.base.index[name].n_bytes for name in inside)
+        cost = max(1, held // max(1, self.base.architecture.n_layers))
+        return spread_pairs(pairs, max(MATCHED_LAYERS, int(_MATCH_SHARE * self.pair.byte_allowance) // cost))
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -201,8 +209,18 @@ class DeepStage:
             maps=tuple(self.maps),
             frames=tuple(self.frames),
             frame=frame,
-            layer_pairs=self._layer_pairs() if frame != "none" else (),
+            layer_pairs=self._found_pairs(frame),
         )
+
+    def _found_pairs(self, frame: str) -> tuple[tuple[int, int], ...]:
+        """Return the layers that were found to be of common origin, the surest base layer for each."""
+        best: dict[int, Evidence] = {}
+        for item in self._found_in(frame):
+            if item.component in ("mlp", "experts", "attention"):
+                layer = item.layers[0]
+                if layer not in best or (item.log10_p or 0.0) < (best[layer].log10_p or 0.0):
+                    best[layer] = item
+        return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
 
 def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:
