@@ -124,7 +124,7 @@ class _Run:
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
-        alignment = alignment_summary(self.candidate, self.base, self.evidence, self.deep)
+        alignment = alignment_summary(self.candidate, self.base, verdict, self.evidence, self.deep)
         return Comparison(
             candidate=model_summary(self.candidate),
             base=model_summary(self.base),

@@ -14,7 +14,11 @@ _SYMMETRIC = "equal and similar weights look the same from both sides"
 
 
 def alignment_summary(
-    candidate: Model, base: Model, evidence: Sequence[Evidence], deep: DeepResult | None
+    candidate: Model,
+    base: Model,
+    verdict: Verdict,
+    evidence: Sequence[Evidence],
+    deep: DeepResult | None,
 ) -> AlignmentSummary:
     """Say which layers, coordinates and units were paired."""
     mine, theirs = candidate.architecture, base.architecture
@@ -24,6 +28,8 @@ def alignment_summary(
     residual = "identity" if made else "none"
     if deep is not None and deep.frame != "none":
         residual = deep.frame
+    elif deep is not None and deep.frames and any(item.calibrated for item in verdict.components.values()):
+        residual = deep.frames[0].kind  # agreement is measured in the coordinates that were tried first
     reordered = any("reordered" in test.flags for test in evidence)
     return AlignmentSummary(
         layers=layers,

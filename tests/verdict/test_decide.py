@@ -123,7 +123,7 @@ def test_the_verdict_pays_for_components_and_stages():
     one = judged([found("mlp", log10_p=-10)])
     two = judged([found("mlp", log10_p=-10), null("norms")])
     quick = judged([found("mlp", log10_p=-10)], stage="quick")
-    assert one.log10_p == pytest.approx(-10 - math.log10(0.75))
+    assert one.log10_p == pytest.approx(-10 - math.log10(0.5))
     assert two.log10_p == pytest.approx(-10 + math.log10(2) - math.log10(0.75))
     assert quick.log10_p == pytest.approx(-10 - math.log10(0.25))
 

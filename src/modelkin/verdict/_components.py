@@ -77,6 +77,7 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
         effect=_effect(strong),
         n_tests=len(made),
         layers=tuple(sorted({layer for test in strong for layer in test.layers})),
+        calibrated=True,
     )
 
 

@@ -63,6 +63,9 @@ def decide(
     conclusion = _overall(judged, tested, identity)
     best = _strongest(judged)
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
+    by_controls = [item.log10_p for item in judged.values() if item.calibrated and item.log10_p is not None]
+    if by_controls:  # one test, planned as such: there is nothing that it was chosen from
+        log10_p = min(by_controls)
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
@@ -100,8 +103,8 @@ def _in_changed_form(
         return replace(
             item, conclusion=Conclusion.SHARED_REPARAMETRISED, effect=strong[0].effect, layers=layers
         )
-    if frame not in ("identity", "none"):
-        reason = f"it was tested only in coordinates that the models do not share (they differ by a {frame})"
+    if frame != "identity":
+        reason = "it was tested only in coordinates that the models do not share"
         return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=reason)
     return item
 

@@ -43,6 +43,8 @@ class ComponentVerdict:
     detection_limit: float | None = None
     reason: str | None = None
     """Why it is not testable."""
+    calibrated: bool = False
+    """Whether it rests on controls: then `log10_p` is a rank among them, not an exact p-value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
