@@ -19,6 +19,7 @@ from ._numbers import (
     p_text,
     runs_text,
     value_text,
+    z_text,
 )
 from ._rows import (
     command_text,
@@ -217,7 +218,7 @@ class _Document:
             runs_text(test.layers) or "-",
             _value(test.n),
             _value(test.n_features),
-            f"{test.z:.1f}" if test.z is not None else "-",
+            z_text(test.z) if test.z is not None else "-",
             effect_text(test.effect) if test.effect else "-",
             bound_text(test.log10_p) if test.log10_p is not None else "-",
             bound_text(test.log10_p_extrapolated) if test.log10_p_extrapolated is not None else "-",
