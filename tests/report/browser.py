@@ -96,7 +96,7 @@ class Page:
     def ask(self, method: str, **parameters: object) -> dict[str, Any]:
         return self.browser.ask(method, self.session, **parameters)
 
-    def run(self, code: str) -> Any:  # noqa: ANN401  whatever the page says
+    def run(self, code: str) -> Any:
         """Evaluate an expression from outside the page's policy; also where its own scripts are off."""
         answer = self.ask("Runtime.evaluate", expression=code, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]

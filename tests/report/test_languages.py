@@ -156,7 +156,7 @@ def filled(node):
 
 
 def reasons():
-    """Find the reasons that the code writes: arguments of `skip`, `reason=`, and texts returned as problems."""
+    """Find the reasons in the code: arguments of `skip`, `reason=`, and texts returned as problems."""
     for folder in ("evidence", "stats", "verdict"):
         for path in sorted((ROOT / folder).glob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
