@@ -14,6 +14,7 @@ from tests.report.records import EVIL, hostile, with_maps
 
 from modelkin.report import load_language, report_html
 from modelkin.report._html._markup import Html, element, own_text, powers, with_names
+from modelkin.report._html._series import layer_states
 from modelkin.report._newer import base_layers, declared_lineage, frame, layer_maps
 from modelkin.report._numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.verdict import Conclusion
@@ -38,7 +39,7 @@ ATTRIBUTES = words_of(
     """
     class id lang dir charset http-equiv content name href type title hidden tabindex role scope colspan value
     viewbox x y x1 x2 y1 y2 cx cy r rx d width height points transform text-anchor aria-label aria-live
-    aria-hidden data-label data-v data-group data-note data-x data-y data-measure data-series data-curves
+    aria-hidden data-label data-v data-note data-x data-y data-measure data-series
     data-map data-cell data-left data-top
     """
 )
@@ -219,6 +220,21 @@ def test_the_layer_map_tells_shared_from_not_shared_and_not_tested(compared):
     map_cells = [note for note in strangers.values("data-note") if "layer 0: " in note]
     assert map_cells
     assert not any("layer 0: shared" in note for note in map_cells)
+
+
+def test_layers_that_were_tested_together_are_not_told_apart(compared):
+    states = layer_states(compared("shared"))
+    assert set(states["mlp"].values()) == {"shared"}
+    assert set(states["norms"].values()) == {"together"}
+    assert set(layer_states(compared("no-evidence"))["norms"].values()) == {"not_shared"}
+
+
+def test_the_layers_of_a_component_that_is_shared_in_part_are_told_apart(compared):
+    result = compared("shared")
+    mlp = replace(result.verdict.components["mlp"], layers=(0,), other_layers=(1,))
+    components = {**result.verdict.components, "mlp": mlp}
+    states = layer_states(replace(result, verdict=replace(result.verdict, components=components)))
+    assert states["mlp"] == {0: "shared", 1: "not_shared"}
 
 
 def test_a_layer_that_nobody_tested_is_empty_and_not_unshared(compared):

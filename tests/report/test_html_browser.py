@@ -135,7 +135,9 @@ def test_measure_and_role_can_be_chosen(shown, compared):
     assert page.run(VISIBLE) == ["matched", "effect"]
     roles = page.run("[...document.querySelectorAll('select[name=role] option')].map(item => item.value)")
     assert "mlp_up" in roles
+    choose(page, "measure", "shared")
     choose(page, "role", "mlp_up")
+    assert page.run(VISIBLE) == ["effect", "effect"]
     bright = (
         "[...document.querySelectorAll('.curves g[data-series]:not(.dim)')].map(item => item.dataset.series)"
     )

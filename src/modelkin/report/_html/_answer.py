@@ -54,13 +54,13 @@ def _keys(result: Comparison, language: Language) -> Iterator[Html]:
         yield _key(language.say("text.key_p"), "-", language.say("text.no_p"))
     else:
         strength = language.say(f"strength.{verdict.conclusion.value}")
-        note = escaped(f"{strength}; {language.say('text.corrected')}")
+        note = f"{strength}; {language.say('text.corrected')}"
         yield _key(language.say("text.key_p"), powers(p_text(verdict.log10_p)), note)
     if verdict.effect is not None:
         yield _effect_key(result, verdict.effect, language)
     limits = limits_text(result, language)
     if verdict.detection_limit is not None:
-        note = escaped(language.say("text.power", limits=limits)) if limits else escaped("")
+        note = language.say("text.power", limits=limits) if limits else language.say("text.power_short")
         yield _key(language.say("text.key_limit"), limit_text(verdict.detection_limit), note)
 
 

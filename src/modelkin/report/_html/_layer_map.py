@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from modelkin._comparison import Comparison
 from modelkin.report._languages import Language
@@ -16,14 +15,6 @@ _ROW = 26
 _LABEL_LETTER = 7.2
 _MOST_LETTERS = 30
 _WIDTH = 900
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mark:
-    row: int
-    layer: int
-    paint: str
-    note: str
 
 
 def layer_map(result: Comparison, series: tuple[Series, ...], language: Language) -> Html:
@@ -143,7 +134,12 @@ def _layer_numbers(count: int, left: float, cell: float, y: float) -> Iterator[H
 
 
 def _state_legend(language: Language) -> Html:
-    names = {"shared": "shared", "not_shared": "not_shared", "untested": "not_tested"}
+    names = {
+        "shared": "shared",
+        "together": "together",
+        "not_shared": "not_shared",
+        "untested": "not_tested",
+    }
     return _legend((paint, language.say(f"state.{key}")) for paint, key in names.items())
 
 

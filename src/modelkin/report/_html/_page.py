@@ -13,7 +13,7 @@ from modelkin.report._languages import ENGLISH, Language
 
 from . import _records as records
 from ._answer import components_table, limits_list, verdict_card
-from ._curves import DRAWN, curves
+from ._curves import curves
 from ._heat_maps import heat_maps, map_data
 from ._layer_map import layer_map
 from ._markup import Html, element, escaped, joined, own_text, with_names
@@ -151,7 +151,6 @@ def _tools(series: tuple[Series, ...], language: Language) -> Html:
         element("label", language.say("label.measure"), " ", element("select", *measures, name="measure")),
         element("label", language.say("label.role"), " ", element("select", *roles, name="role")),
         class_="tools",
-        data_curves=" ".join(DRAWN),
     )
 
 

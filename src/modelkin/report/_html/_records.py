@@ -71,7 +71,7 @@ def _evidence_row(test: Evidence, language: Language) -> Row:
     )
     if not test.ok:
         reason = Cell(shown=name_of(remarks_text(test, language)), kind="remarks", span=7)
-        return Row(cells=(*where, reason), kind="skipped", group=test.component)
+        return Row(cells=(*where, reason), kind="skipped")
     units = value_text(test.n) + (f" x {value_text(test.n_features)}" if test.n_features else "")
     return Row(
         cells=(
@@ -84,7 +84,6 @@ def _evidence_row(test: Evidence, language: Language) -> Row:
             number(limit_text(limit) if limit is not None else "-", limit),
             words(remarks_text(test, language) or "-", kind="remarks"),
         ),
-        group=test.component,
     )
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from modelkin.evidence import Evidence
 
-N_LEVELS = 7
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
@@ -73,7 +71,7 @@ def short(value: float) -> str:
 def ticks(measure: Measure, low: float, high: float) -> Sequence[float]:
     """Return round values between two ends of an axis."""
     if measure.compressed:
-        sizes = [10.0**power for power in range(6)]
+        sizes = [size * 10.0**power for power in range(6) for size in (1, 3)]
         values = [*(-size for size in reversed(sizes)), 0.0, *sizes]
     else:
         values = [n / 4 for n in range(-4, 5)]

@@ -10,7 +10,7 @@ from modelkin.evidence import Evidence
 from modelkin.report._languages import Language
 from modelkin.report._newer import base_layers, frame
 from modelkin.report._numbers import bound_text, effect_text, limit_text, runs_text, z_text
-from modelkin.verdict import Conclusion
+from modelkin.verdict import ComponentVerdict, Conclusion
 
 from ._markup import powers
 
@@ -73,26 +73,30 @@ def point_note(series: Series, layer: int, language: Language) -> str:
 
 
 def layer_states(result: Comparison) -> dict[str, dict[int, str]]:
-    """Say for each component in which layers it is shared: `shared` or `not_shared`; absent: not tested.
+    """Say for each component what is known of each layer: `shared`, `not_shared` or `together`.
 
-    Where layers were tested together (norm gains), what was found holds for all of them together.
+    Layers that one test looked at together (norm gains) are not told apart: a common origin there is one of
+    some of them, and nobody knows of which. What was not tested is absent.
     """
     states: dict[str, dict[int, str]] = {}
     for name, item in result.verdict.components.items():
-        tested = {
-            layer
+        made = [
+            test.layers
             for test in result.evidence
             if test.component == name and test.ok and test.exact and test.log10_p is not None
-            for layer in test.layers
-        }
-        shared = item.conclusion not in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE)
-        split = set(item.layers) | set(item.other_layers)
+        ]
+        single = {layers[0] for layers in made if len(layers) == 1}
+        tested = sorted({layer for layers in made for layer in layers})
         if tested:
-            states[name] = {
-                layer: "shared" if (layer in item.layers if split else shared) else "not_shared"
-                for layer in sorted(tested)
-            }
+            alone = single == set(tested) and len(single) == 1
+            states[name] = {layer: _state(item, layer, alone=alone) for layer in tested}
     return states
+
+
+def _state(item: ComponentVerdict, layer: int, *, alone: bool) -> str:
+    if item.conclusion in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE) or layer in item.other_layers:
+        return "not_shared"
+    return "shared" if layer in item.layers or alone else "together"
 
 
 def n_layers(result: Comparison) -> int:

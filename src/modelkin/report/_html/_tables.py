@@ -24,11 +24,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row; `group` can be chosen in the page."""
+    """One row."""
 
     cells: tuple[Cell, ...]
     kind: str = ""
-    group: str = ""
 
 
 def words(text: str, *, kind: str = "") -> Cell:
@@ -66,10 +65,7 @@ def table(
         )
         for place, title in enumerate(titles)
     ]
-    body = [
-        element("tr", *_cells(row, titles), class_=row.kind or None, data_group=row.group or None)
-        for row in rows
-    ]
+    body = [element("tr", *_cells(row, titles), class_=row.kind or None) for row in rows]
     made = element(
         "table",
         element("thead", element("tr", *head)),

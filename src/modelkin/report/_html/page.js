@@ -39,9 +39,9 @@
   // Measure and role: the pictures are all in the page, one of each kind is shown.
   for (const tools of all("form.tools")) {
     const { measure, role } = tools.elements;
-    const curves = tools.dataset.curves.split(" ");
     const figures = all("figure", tools.parentElement).filter((figure) => figure.querySelector(".panel"));
     const show = () => {
+      if (role.value !== "" && measure.value === "shared") measure.value = "effect"; // a verdict is on components
       for (const figure of figures) {
         const drawn = all(".panel", figure);
         const wanted = drawn.some((panel) => panel.dataset.measure === measure.value) ? measure.value : drawn[0].dataset.measure;
@@ -49,10 +49,6 @@
         for (const group of all("g[data-series]", figure)) {
           group.classList.toggle("dim", role.value !== "" && group.dataset.series !== role.value);
         }
-      }
-      if (role.value !== "" && !curves.includes(measure.value) && measure.value === "shared") {
-        measure.value = "effect"; // components are not told apart by role
-        show();
       }
     };
     tools.addEventListener("change", show);
