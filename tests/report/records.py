@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -87,6 +87,12 @@ def _all(*names: str, text: str) -> dict[str, Any]:
     return dict.fromkeys(names, text)
 
 
+def newer(result: Comparison, **more: object) -> Comparison:
+    """Return a record with fields that this version of records may not have."""
+    held = {item.name: getattr(result, item.name) for item in fields(result)}
+    return cast(Comparison, SimpleNamespace(**{**held, **more}))
+
+
 def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, text: str = "mlp") -> Comparison:
     """Add a map of layers: the candidate repeats some layers of the base; one corner was not tested."""
     path = tuple((layer, layer * n_base // n_candidate) for layer in range(n_candidate))
@@ -105,6 +111,7 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         scores=scores,
         path=path,
         threshold=5.5,
+        frame="rotation",
     )
     alignment = result.alignment
     mapped = SimpleNamespace(
@@ -113,5 +120,6 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         units="permutation",
         unpaired=alignment.unpaired,
         maps=(item,),
+        frames=({"kind": text, "learned_from": text, "n_rows": 77, "fit": 0.5, "chance": 0.25},),
     )
     return replace(result, alignment=cast(AlignmentSummary, mapped))

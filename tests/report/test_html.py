@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.report.records import EVIL, hostile, with_maps
+from tests.report.records import EVIL, hostile, newer, with_maps
 
-from modelkin.report import load_language, report_html
+from modelkin.report import load_language, report_html, report_markdown
 from modelkin.report._html._markup import Html, element, own_text, powers, with_names
 from modelkin.report._html._series import layer_states
 from modelkin.report._newer import base_layers, declared_lineage, frame, layer_maps
@@ -314,15 +314,39 @@ def test_fields_of_newer_records_are_shown_and_not_missed(compared):
     assert (base_layers(test), frame(test)) == ((), None)
     assert layer_maps(compared("shared")) == ()
     assert declared_lineage(compared("shared")) == {}
-    newer: Any = SimpleNamespace(layers=(4,), base_layers=(7,), frame="permutation")
-    assert (base_layers(newer), frame(newer)) == ((7,), "permutation")
-    claimed: Any = SimpleNamespace(lineage={"candidate": {"base_model": "org/a"}})
-    assert declared_lineage(claimed) == {"candidate": {"base_model": "org/a"}}
+    mapped: Any = SimpleNamespace(layers=(4,), base_layers=(7,), frame="permutation")
+    assert (base_layers(mapped), frame(mapped)) == ((7,), "permutation")
+
+
+@pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
+def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
+    claims = {"candidate": ("the card says: base model org/a", "the card says: licence mit"), "base": (EVIL,)}
+    text = write(newer(compared("shared"), claims=claims), language)
+    assert language.say("text.lineage_claim") in text
+    assert language.say("phrase.claim_base", models="org/a") in text
+    assert language.say("phrase.claim_licence", name="mit") in text
+    assert language.say("text.no_lineage") in write(compared("shared"), language)
+
+
+@pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
+def test_signs_that_are_no_part_of_the_verdict_are_told_apart_from_it(compared, language, write):
+    text = write(newer(compared("no-evidence"), flags=("one of the models lacks this tensor",)), language)
+    assert text.index(language.say("text.about_flags")) > text.index(language.say("title.limits"))
+    assert language.say("phrase.lacks_tensor") in text
+    assert language.say("text.about_flags") not in write(compared("no-evidence"), language)
+
+
+def test_maps_of_the_residual_stream_are_shown(compared, language):
+    rows = Parsed(report_html(with_maps(compared("shared")), language)).rows["relation"]
+    assert ["mlp", "mlp", "77", "0.5", "0.25"] in rows
+    text = report_markdown(with_maps(compared("shared")), language)
+    assert "| mlp | mlp | 77 | 0.5 | 0.25 |" in text
+    assert language.say("text.frame", frame=language.say("frame.rotation")) in text
 
 
 def test_tables_of_any_form_are_shown(compared, language):
     tokenizer = {
-        "jaccard": 0.75,
+        "overlap": 0.75,
         "same_file": False,
         "sizes": {"candidate": 640, "base": 512},
         "offsets": [{"shift": 3, "tokens": 17}, {"shift": 0, "tokens": 4}],
@@ -330,7 +354,7 @@ def test_tables_of_any_form_are_shown(compared, language):
         "nothing": None,
     }
     rows = Parsed(report_html(replace(compared("shared"), tokenizer=tokenizer), language)).rows["tokenizers"]
-    assert ["jaccard", "0.75"] in rows
+    assert ["overlap", "0.75"] in rows
     assert ["sizes", "640", "512"] in rows
     assert ["3", "17"] in rows
     assert ["hangul", "10", "12"] in rows

@@ -198,6 +198,11 @@ def test_reasons_side_by_side_are_told_one_by_one():
     assert told == "이 텐서가 없는 모델이 있음; 은닉 차원이 다름(8, 16)"
 
 
+def test_sentences_side_by_side_are_told_one_by_one():
+    told = sentence_text("This is about tokenizers only. No verdict on weights follows.", KOREAN)
+    assert told == "이는 토크나이저에 관한 내용일 뿐입니다. 가중치에 대한 판정은 여기서 나오지 않습니다."
+
+
 def test_what_nobody_translated_is_quoted():
     assert sentence_text("the moon was full", KOREAN) == f"“the moon was full”{QUOTED}"
     assert sentence_text("x" * 5_000, KOREAN).endswith(QUOTED)

@@ -52,9 +52,11 @@ def _of_mapping(document: Mapping[str, object], language: Language, title: str, 
     deeper: list[tuple[str, object]] = []
     for name, value in document.items():
         shown = name if first == "label.field" else name_text(name, language)
-        pair = _pair(value)
+        pair = _pair(value, sides_only=first != "label.field")
         if pair is not None:
-            paired.append((shown, *(_cell(item, language) for item in pair)))
+            # A value of a config is shown as it is: it is nobody's sentence.
+            cell = str if first == "label.field" else lambda item: _cell(item, language)
+            paired.append((shown, *(cell(item) for item in pair)))
         elif _is_cell(value):
             single.append((shown, _cell(value, language)))
         else:
@@ -90,11 +92,11 @@ def _of_list(document: list[object], language: Language, title: str) -> Iterator
     )
 
 
-def _pair(value: object) -> tuple[object, object] | None:
-    """Return the candidate's and the base's value, if it is such a pair."""
+def _pair(value: object, *, sides_only: bool) -> tuple[object, object] | None:
+    """Return the candidate's and the base's value, if it is such a pair; of a config, any two are."""
     if isinstance(value, Mapping) and set(value) == set(_SIDES):
         pair: tuple[object, object] = (value["candidate"], value["base"])
-    elif isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value):
+    elif not sides_only and isinstance(value, list) and len(value) == 2:
         pair = (value[0], value[1])
     else:
         return None

@@ -11,7 +11,7 @@ from modelkin.verdict import Conclusion
 
 from ._grids import grids
 from ._languages import ENGLISH, Language, sentence_text
-from ._newer import declared_lineage, layer_maps
+from ._newer import declared_lineage, frames, layer_maps, result_flags
 from ._numbers import (
     bound_text,
     effect_text,
@@ -25,6 +25,8 @@ from ._rows import (
     command_text,
     effect_place,
     glossary,
+    lineage_lines,
+    map_place,
     method_lines,
     model_rows,
     reading_rows,
@@ -39,6 +41,7 @@ from ._words import (
     relation_text,
     summary_of,
     tested_components,
+    told_value,
     visible,
 )
 
@@ -66,6 +69,7 @@ class _Document:
             ["# " + _text(self.say("title.question", **names))],
             self._verdict(),
             [self._title("limits"), _list(limitations_of(self.result, self.language))],
+            self._flags(),
             self._components(),
             self._relation(),
             self._layers(),
@@ -105,8 +109,22 @@ class _Document:
         limits = limits_text(self.result, self.language)
         if limits:
             rows.append(("detectable", _text(say("text.power", limits=limits))))
-        rows.append(("decided", _text(say("text.at_stage", stage=verdict.stage, rule=verdict.rule))))
+        rows.append(
+            (
+                "decided",
+                _text(
+                    say("text.at_stage", stage=verdict.stage, rule=told_value(verdict.rule, self.language))
+                ),
+            )
+        )
         yield _table(("", ""), [(f"**{say(f'label.{key}')}**", value) for key, value in rows])
+
+    def _flags(self) -> Iterator[str]:
+        flags = result_flags(self.result)
+        if flags:
+            yield self._title("flags")
+            yield self.say("text.about_flags")
+            yield _list(sentence_text(flag, self.language) for flag in flags)
 
     def _components(self) -> Iterator[str]:
         rows = [
@@ -139,12 +157,15 @@ class _Document:
         paired = [("residual_paired", alignment.residual), ("units_paired", alignment.units)]
         rows = [(self.say(f"label.{key}"), _text(self.language.word("pairing", how))) for key, how in paired]
         yield _table(self._labels("what", "value"), rows)
+        if tried := frames(self.result):
+            yield self._title("frames", level=3)
+            yield from self._grids(list(tried))
 
     def _layers(self) -> Iterator[str]:
         """Show the pairing of layers where it was looked for; equal numbers need no table."""
         for item in layer_maps(self.result):
             title = f"{self.say('title.maps')}: {self.language.word('component', item.component)}"
-            yield f"### {_text(f'{title} ({item.method})')}"
+            yield f"### {_text(f'{title} ({map_place(item, self.language)})')}"
             scores = dict(zip(item.candidate_layers, item.scores, strict=True))
             column = {layer: number for number, layer in enumerate(item.base_layers)}
             rows = []
@@ -194,7 +215,9 @@ class _Document:
         declared = declared_lineage(self.result)
         yield self._title("lineage")
         yield self.say("text.lineage_claim" if declared else "text.no_lineage")
-        yield from self._grids(declared)
+        for side, said in lineage_lines(declared, self.language):
+            yield f"**{_text(side)}**"
+            yield _list(said)
 
     def _evidence(self) -> Iterator[str]:
         yield self._title("evidence")
@@ -246,7 +269,11 @@ class _Document:
         yield self._title("repeat")
         yield f"```console\n$ {command_text(self.result)}\n```"
         methods = ", ".join(f"{name} {version}" for name, version in environment.methods.items())
-        versions = {"version": environment.modelkin, "rule": environment.rule, "methods": methods}
+        versions = {
+            "version": environment.modelkin,
+            "rule": told_value(environment.rule, self.language),
+            "methods": methods,
+        }
         yield _text(self.say("text.versions", **versions))
         yield self.say("text.same_bytes")
 
@@ -254,7 +281,9 @@ class _Document:
         yield self._title("glossary")
         yield _table(("", ""), [(f"**{word}**", meaning) for word, meaning in glossary(self.language)])
 
-    def _grids(self, value: Mapping[str, object], *, first: str = "label.what") -> Iterator[str]:
+    def _grids(
+        self, value: Mapping[str, object] | list[object], *, first: str = "label.what"
+    ) -> Iterator[str]:
         for grid in grids(value, self.language, first=first):
             if grid.title:
                 yield f"**{_text(grid.title)}**"

@@ -20,8 +20,9 @@ class LayerMap:
     scores: tuple[tuple[float | None, ...], ...]
     """One row for each layer of the candidate; None where nothing was tested."""
     path: tuple[tuple[int, int], ...]
-    """The pairing that was used: candidate's layer, base's layer."""
+    """The pairs that stand out: candidate's layer, base's layer."""
     threshold: float | None
+    frame: str | None
 
 
 def layer_maps(result: Comparison) -> tuple[LayerMap, ...]:
@@ -35,6 +36,7 @@ def layer_maps(result: Comparison) -> tuple[LayerMap, ...]:
             scores=tuple(tuple(row) for row in item.scores),
             path=tuple((pair[0], pair[1]) for pair in item.path),
             threshold=getattr(item, "threshold", None),
+            frame=_other_than_stored(getattr(item, "frame", None)),
         )
         for item in getattr(result.alignment, "maps", None) or ()
     )
@@ -48,14 +50,24 @@ def base_layers(test: Evidence) -> tuple[int, ...]:
 
 def frame(test: Evidence) -> str | None:
     """Return what was undone before the test, such as a permutation; None where nothing was."""
-    found = getattr(test, "frame", None)
-    return None if found in (None, "", "identity", "none") else str(found)
+    return _other_than_stored(getattr(test, "frame", None))
+
+
+def _other_than_stored(found: str | None) -> str | None:
+    return None if found in (None, "", "identity", "none") else found
 
 
 def declared_lineage(result: Comparison) -> Mapping[str, object]:
     """Return what the publishers say about the origin of their models; empty where it was not read."""
-    for place in ("lineage", "declared", "declared_lineage"):
-        found = getattr(result, place, None)
-        if found:
-            return found if isinstance(found, Mapping) else {place: found}
-    return {}
+    found: Mapping[str, object] = getattr(result, "claims", None) or {}
+    return found
+
+
+def frames(result: Comparison) -> tuple[object, ...]:
+    """Return the maps of the residual stream that were tried."""
+    return tuple(getattr(result.alignment, "frames", None) or ())
+
+
+def result_flags(result: Comparison) -> tuple[str, ...]:
+    """Return what a person should look at more closely; no part of the verdict."""
+    return tuple(getattr(result, "flags", None) or ())

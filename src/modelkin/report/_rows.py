@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from modelkin._comparison import Comparison, ModelSummary
 from modelkin.evidence import Evidence
 
 from ._languages import ENGLISH, Language, sentence_text
-from ._newer import base_layers, frame
+from ._newer import LayerMap, base_layers, frame
 from ._numbers import count_text, effect_text, runs_text, size_text, value_text
 from ._words import details_text, reason_text, strongest_component, visible
 
@@ -98,6 +98,25 @@ def reading_rows(result: Comparison, language: Language) -> Iterator[tuple[str, 
             number, size = f"{len(sizes):,}", size_text(sum(sizes))
             name = language.say("label.ranges_from", origin=origin)
             yield name, language.say("text.ranges_of", number=number, size=size)
+
+
+def lineage_lines(
+    declared: Mapping[str, object], language: Language
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what is claimed of each model, sentence by sentence."""
+    for side, said in declared.items():
+        lines = said if isinstance(said, list | tuple) else [said]
+        yield language.word("side", side), tuple(sentence_text(str(line), language) for line in lines)
+
+
+def map_place(item: LayerMap, language: Language) -> str:
+    """Say by which method, in which coordinates and against which threshold a map was made."""
+    parts = [item.method]
+    if item.frame is not None:
+        parts.append(language.say("text.frame", frame=language.word("frame", item.frame)))
+    if item.threshold is not None:
+        parts.append(f"{language.say('label.threshold')}: z {item.threshold:.2f}")
+    return "; ".join(parts)
 
 
 def glossary(language: Language) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from modelkin.report._words import (
     strongest_component,
     summary_of,
     tested_components,
+    told_value,
 )
 from modelkin.verdict import ComponentVerdict, Conclusion
 
@@ -92,7 +93,9 @@ def _key(label: str, value: str, note: str) -> Html:
 
 def _facts(result: Comparison, language: Language) -> Iterator[Html]:
     verdict = result.verdict
-    rows = {"decided": language.say("text.at_stage", stage=verdict.stage, rule=verdict.rule)}
+    rows = {
+        "decided": language.say("text.at_stage", stage=verdict.stage, rule=told_value(verdict.rule, language))
+    }
     if verdict.related and verdict.log10_p_extrapolated is not None:
         far = powers(bound_text(verdict.log10_p_extrapolated))
         rows["extrapolated"] = language.say("text.p_about", p=far)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from modelkin._comparison import Comparison
 from modelkin.report._languages import Language
 from modelkin.report._newer import LayerMap, layer_maps
+from modelkin.report._rows import map_place
 
 from ._layer_map import step_legend
 from ._markup import Html, element, joined, name_of
@@ -29,8 +30,7 @@ def heat_maps(result: Comparison, language: Language) -> Html | None:
                 "figcaption",
                 element("strong", language.word("component", item.component)),
                 " ",
-                name_of(item.method),
-                _threshold(item, language),
+                name_of(map_place(item, language)),
             ),
             element("div", _picture(item, place, language), class_="scroll"),
             step_legend(_Z, language, _paths(item)),
@@ -55,12 +55,6 @@ def map_data(result: Comparison) -> list[dict[str, object]]:
     ]
 
 
-def _threshold(item: LayerMap, language: Language) -> Html | None:
-    if item.threshold is None:
-        return None
-    return element("span", f" · {language.say('label.threshold')}: z {item.threshold:.2f}", class_="note")
-
-
 def _cell_size(item: LayerMap) -> float:
     return max(4.0, min(26.0, 620.0 / max(1, len(item.base_layers), len(item.candidate_layers))))
 
@@ -81,12 +75,12 @@ def _picture(item: LayerMap, place: int, language: Language) -> Html:
     cells = [element("path", d=path, class_=f"cell {paint}") for paint, path in _paths(item).items()]
     row = {layer: number for number, layer in enumerate(item.candidate_layers)}
     column = {layer: number for number, layer in enumerate(item.base_layers)}
-    line = [
-        f"{column[theirs] + 0.5:g},{row[mine] + 0.5:g}"
+    dots = [
+        f"M{column[theirs] + 0.5:g} {row[mine] + 0.5:g}h0"
         for mine, theirs in item.path
         if mine in row and theirs in column
     ]
-    cells.append(element("polyline", points=" ".join(line), class_="pairing"))
+    cells.append(element("path", d="".join(dots), class_="pairing"))
     cells.append(element("rect", x=0, y=0, width=1, height=1, class_="cursor"))
     sides = {side: f"{language.say(f'label.{side}_layer')}" for side in ("candidate", "base")}
     name = f"{language.say('title.maps')}: {language.word('component', item.component)}"

@@ -71,6 +71,8 @@ def report_html(result: Comparison, language: Language = ENGLISH) -> str:
 def _sections(result: Comparison, language: Language) -> Iterator[tuple[str, Html]]:
     yield "verdict", verdict_card(result, language)
     yield "limits", limits_list(result, language)
+    if (flags := records.flags(result, language)) is not None:
+        yield "flags", flags
     yield "components", components_table(result, language)
     yield "evidence", records.evidence_table(result, language)
     yield "controls", records.controls_table(result, language)

@@ -8,7 +8,7 @@ from modelkin._comparison import Comparison, ControlResult, RangeRecord
 from modelkin.evidence import Evidence
 from modelkin.report._grids import grids
 from modelkin.report._languages import Language, sentence_text
-from modelkin.report._newer import declared_lineage
+from modelkin.report._newer import declared_lineage, frames, result_flags
 from modelkin.report._numbers import (
     bound_text,
     effect_text,
@@ -21,12 +21,13 @@ from modelkin.report._numbers import (
 from modelkin.report._rows import (
     command_text,
     glossary,
+    lineage_lines,
     method_lines,
     model_rows,
     reading_rows,
     remarks_text,
 )
-from modelkin.report._words import not_examined, reason_text, relation_text
+from modelkin.report._words import not_examined, reason_text, relation_text, told_value
 from modelkin.verdict import Conclusion
 
 from ._answer import chip
@@ -134,6 +135,8 @@ def relation(result: Comparison, language: Language) -> Html:
             element("ul", *reasons) if reasons else None,
             fact_table(paired),
             *(grid_table(grid, language) for grid in grids(result.relation.details, language)),
+            element("h3", language.say("title.frames")) if frames(result) else None,
+            *(grid_table(grid, language) for grid in grids(list(frames(result)), language)),
         ]
     )
 
@@ -167,8 +170,19 @@ def lineage(result: Comparison, language: Language) -> Html:
     declared = declared_lineage(result)
     if not declared:
         return element("p", language.say("text.no_lineage"))
-    claim = element("p", language.say("text.lineage_claim"), class_="lead")
-    return joined([claim, *(grid_table(grid, language) for grid in grids(declared, language))])
+    parts = [element("p", language.say("text.lineage_claim"), class_="lead")]
+    for side, said in lineage_lines(declared, language):
+        parts.append(element("h4", name_of(side)))
+        parts.append(element("ul", *(element("li", name_of(line)) for line in said)))
+    return joined(parts)
+
+
+def flags(result: Comparison, language: Language) -> Html | None:
+    """Show what a person should look at more closely, if there is anything."""
+    found = [element("li", sentence_text(flag, language)) for flag in result_flags(result)]
+    if not found:
+        return None
+    return joined([element("p", language.say("text.about_flags"), class_="note"), element("ul", *found)])
 
 
 def missing(result: Comparison, language: Language) -> Html:
@@ -249,7 +263,7 @@ def repeat(result: Comparison, language: Language) -> Html:
     environment = result.environment
     facts = {
         "version": escaped(f"modelkin {environment.modelkin}"),
-        "rule": escaped(environment.rule),
+        "rule": escaped(told_value(environment.rule, language)),
         "thresholds": escaped(
             "; ".join(
                 f"{language.word('threshold', name)} {value_text(value)}"

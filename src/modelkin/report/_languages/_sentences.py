@@ -18,6 +18,8 @@ from ._language import ENGLISH, Language
 _PLACE = re.compile(r"\{(\w+)\}")
 _LONGEST = 2_000
 """Names of strangers stand in reasons; a longer text is not worth the search."""
+_CLAUSES = re.compile("; ")
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z0-9])")
 _PAIR = "\x00"
 """Stands for the two names while a summary is taken apart, so that nothing in them is taken for words."""
 _SUMMARIES: Mapping[Conclusion, tuple[str, ...]] = {
@@ -35,21 +37,28 @@ def sentence_text(text: str, language: Language) -> str:
     """Tell a reason, a remark or a null hypothesis of the record in a language."""
     if language.code == ENGLISH.code:
         return text
-    whole = _told(text, "phrase", None, language)
-    if whole is not None:
-        return whole
-    parts = [_told(part, "phrase", None, language) for part in text.split("; ")]
-    if len(parts) > 1 and None not in parts:
-        return "; ".join(part for part in parts if part is not None)
-    return language.say("text.untranslated", text=text)
+    told = _all_told(text, language)
+    return told if told is not None else language.say("text.untranslated", text=text)
 
 
 def known_sentence(text: str, language: Language) -> str:
     """Tell a value of the record in a language if it is a sentence of ours; leave anything else as it is."""
     if language.code == ENGLISH.code:
         return text
-    told = _told(text, "phrase", None, language)
+    told = _all_told(text, language)
     return told if told is not None else text
+
+
+def _all_told(text: str, language: Language) -> str | None:
+    """Tell a phrase, or several side by side; None if one of them is not known."""
+    whole = _told(text, "phrase", None, language)
+    if whole is not None:
+        return whole
+    for pattern, glue in ((_CLAUSES, "; "), (_SENTENCES, " ")):
+        parts = [_told(part, "phrase", None, language) for part in pattern.split(text)]
+        if len(parts) > 1 and None not in parts:
+            return glue.join(part for part in parts if part is not None)
+    return None
 
 
 def limitation_text(text: str, language: Language) -> str:
