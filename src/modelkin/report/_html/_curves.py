@@ -45,7 +45,7 @@ def _legend(series: tuple[Series, ...]) -> Html:
             "li",
             element(
                 "svg",
-                element("circle", cx=7, cy=7, r=5, class_=f"dot s{number % _N_COLOURS}"),
+                element("circle", cx=7, cy=7, r=5, class_=f"{_dot(number)} s{number % _N_COLOURS}"),
                 width=14,
                 height=14,
                 aria_hidden="true",
@@ -55,6 +55,11 @@ def _legend(series: tuple[Series, ...]) -> Html:
         for number, item in enumerate(series)
     ]
     return element("ul", *items, class_="legend")
+
+
+def _dot(number: int) -> str:
+    """Return the class of a mark: hollow where colours begin anew."""
+    return "dot" if number < _N_COLOURS else "dot hollow"
 
 
 class _Axes:
@@ -159,7 +164,7 @@ def _curve(item: Series, number: int, axes: _Axes, offset: float, language: Lang
             cx=x,
             cy=y,
             r=4.5,
-            class_="dot",
+            class_=_dot(number),
             data_note=note,
             data_x=layer,
             data_y=number,

@@ -23,22 +23,24 @@ def heat_maps(result: Comparison, language: Language) -> Html | None:
     maps = layer_maps(result)
     if not maps:
         return None
-    return joined(
+    drawn = [_figure(item, place, language) for place, item in enumerate(maps)]
+    paints = {paint for item in maps for paint in _paths(item)}
+    return joined([element("div", *drawn, class_="heats"), step_legend(_Z, language, paints)])
+
+
+def _figure(item: LayerMap, place: int, language: Language) -> Html:
+    return element(
+        "figure",
         element(
-            "figure",
-            element(
-                "figcaption",
-                element("strong", language.word("component", item.component)),
-                " ",
-                name_of(map_place(item, language)),
-            ),
-            element("div", _picture(item, place, language), class_="scroll"),
-            step_legend(_Z, language, _paths(item)),
-            element("output", language.say("text.hint"), class_="readout", aria_live="polite"),
-            _pairing(item, language),
-            class_="heat",
-        )
-        for place, item in enumerate(maps)
+            "figcaption",
+            element("strong", language.word("component", item.component)),
+            " ",
+            name_of(map_place(item, language)),
+        ),
+        element("div", _picture(item, place, language), class_="scroll"),
+        element("output", language.say("text.hint"), class_="readout", aria_live="polite"),
+        _pairing(item, language),
+        class_="heat",
     )
 
 

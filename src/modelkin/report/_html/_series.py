@@ -26,10 +26,10 @@ class Series:
 
 
 def layer_series(result: Comparison) -> tuple[Series, ...]:
-    """Return the series in the order of the evidence."""
+    """Return the series in the order of the evidence. Measures without an exact null are no tests."""
     found: dict[tuple[str, str, str], dict[int, list[Evidence]]] = {}
     for test in result.evidence:
-        if test.ok and test.log10_p is not None and len(test.layers) == 1:
+        if test.ok and test.exact and test.log10_p is not None and len(test.layers) == 1:
             key = (test.component, test.role or test.method, test.method)
             found.setdefault(key, {}).setdefault(test.layers[0], []).append(test)
     methods_of: dict[str, set[str]] = {}
