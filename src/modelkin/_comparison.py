@@ -172,8 +172,11 @@ class Comparison:
 
         return comparison_from_json(text)
 
-    def write(self, folder: str) -> None:
-        """Write the report folder: comparison.json, REPORT.md, tensors.csv."""
+    def write(self, folder: str, *, language: str = "en") -> None:
+        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv.
+
+        The page and the document are in English (``en``) or Korean (``ko``); the record never changes.
+        """
         from modelkin.report import write_folder
 
-        write_folder(self, folder)
+        write_folder(self, folder, language=language)

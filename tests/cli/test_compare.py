@@ -93,9 +93,19 @@ def test_json_is_the_only_thing_on_stdout_and_is_read_back(run):
 def test_the_report_folder_is_written_and_named_on_stderr(run, tmp_path):
     status, out, err = run("compare", "./child", "./base", "--out", str(tmp_path / "new"), "--json", *QUICK)
     assert status == 0
-    assert str(tmp_path / "new" / "REPORT.md") in err
+    assert str(tmp_path / "new" / "report.html") in err
     assert (tmp_path / "new" / "comparison.json").read_text() == out
     assert "derived from ./base" in (tmp_path / "new" / "REPORT.md").read_text()
+
+
+def test_reports_are_written_in_the_language_that_was_asked_for(run, tmp_path):
+    arguments = ("compare", "./child", "./base", "--out", str(tmp_path), "--lang", "ko", "--json", *QUICK)
+    status, out, _ = run(*arguments)
+    assert status == 0
+    assert (tmp_path / "comparison.json").read_text() == out
+    assert "share weights of common origin" in out
+    for name in ("REPORT.md", "report.html"):
+        assert "공통 기원" in (tmp_path / name).read_text()
 
 
 def test_an_answer_survives_a_folder_that_cannot_be_written(run, tmp_path):
@@ -148,7 +158,7 @@ def test_a_dry_run_requests_no_tensor(run):
         (["compare", "./child"], 2, "Missing argument 'BASE'"),
         (["compare", "./child", "./base", "--depth", "bottomless"], 2, "'bottomless' is not one of"),
         (["compare", "./child", "./base", "--seed", "-1"], 2, "-1 is not in the range"),
-        (["compare", "./child", "./base", "--lang", "ko"], 2, "English (en) only"),
+        (["compare", "./child", "./base", "--lang", "tlh"], 2, "'tlh' is not one of"),
         (["compare", "./child", "./base", "--fail-on", "guilty"], 2, "'guilty' is not one of"),
         (["compare", "./child", "./base", "--out", "base/config.json"], 2, "is a file"),
         (["compare", "./child", "./base", "--budget", "10"], 2, "the request was not sent"),

@@ -72,6 +72,7 @@ def test_the_story_tells_a_stranger_from_a_child(run, tmp_path):
         np.testing.assert_allclose(
             parts["mean_direction_part"] + parts["correlated_part"], parts["cosine"], rtol=1e-12
         )
+        assert "report.html" in {path.name for path in (tmp_path / chapter["name"]).iterdir()}
         written = mk.Comparison.from_json((tmp_path / chapter["name"] / "comparison.json").read_text())
         assert written == mk.Comparison.from_json(json.dumps(chapter["comparison"]))
     assert abs(chapters[0]["gains"]["pearson"]) < 0.3 < 0.9 < chapters[1]["gains"]["pearson"]

@@ -1,4 +1,4 @@
-"""The report folder: three files that say the same."""
+"""The report folder: four files that say the same."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 import modelkin as mk
 from modelkin.errors import UsageError
-from modelkin.report import report_markdown, tensors_csv, to_json, write_folder
+from modelkin.report import report_html, report_markdown, tensors_csv, to_json, write_folder
 from modelkin.report._words import HEADLINE
 
 
@@ -26,17 +26,39 @@ def test_the_folder_holds_the_record_the_report_and_the_table(compared, tmp_path
     result = compared("no-evidence")
     result.write(str(tmp_path / "new" / "report"))
     folder = tmp_path / "new" / "report"
-    assert sorted(path.name for path in folder.iterdir()) == ["REPORT.md", "comparison.json", "tensors.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "REPORT.md",
+        "comparison.json",
+        "report.html",
+        "tensors.csv",
+    ]
     assert mk.Comparison.from_json((folder / "comparison.json").read_text()) == result
     assert (folder / "REPORT.md").read_text() == report_markdown(result)
+    assert (folder / "report.html").read_text() == report_html(result)
     assert (folder / "tensors.csv").read_text() == tensors_csv(result)
+
+
+def test_the_language_changes_what_is_read_and_not_the_record(compared, tmp_path):
+    result = compared("no-evidence")
+    for language in ("en", "ko"):
+        result.write(str(tmp_path / language), language=language)
+    assert '<html lang="ko"' in (tmp_path / "ko" / "report.html").read_text()
+    assert "공통 기원의 증거 없음" in (tmp_path / "ko" / "REPORT.md").read_text()
+    for name in ("comparison.json", "tensors.csv"):
+        assert (tmp_path / "ko" / name).read_bytes() == (tmp_path / "en" / name).read_bytes()
+
+
+def test_an_unknown_language_writes_nothing(compared, tmp_path):
+    with pytest.raises(UsageError, match="expected a language of reports"):
+        write_folder(compared("no-evidence"), tmp_path / "new", language="tlh")
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_older_report_is_replaced(compared, tmp_path):
     (tmp_path / "REPORT.md").write_text("old")
     paths = write_folder(compared("not-testable"), tmp_path)
     assert "old" not in (tmp_path / "REPORT.md").read_text()[:10]
-    assert len(list(tmp_path.iterdir())) == len(paths) == 3
+    assert len(list(tmp_path.iterdir())) == len(paths) == 4
 
 
 def test_a_file_in_the_place_of_the_folder_is_not_touched(compared, tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin._cli.options import fetch_options, output_options
+from modelkin._cli.options import fetch_options, language_option, output_options
 
 if TYPE_CHECKING:
     from modelkin._cli.output import Output
@@ -19,12 +19,6 @@ DEPTHS = ("quick", "standard", "deep", "full")
 FAIL_ON: dict[str, bool | None] = {"shared": True, "no-evidence": False, "not-testable": None}
 """Word of --fail-on -> `Verdict.related`."""
 FAILED = 1
-
-
-def _language(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if value != "en":
-        raise click.BadParameter(f"reports are written in English (en) only so far, got {value!r}")
-    return value
 
 
 @click.command()
@@ -56,7 +50,7 @@ def _language(context: click.Context, parameter: click.Parameter, value: str) ->
     "--out",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
     metavar="DIR",
-    help="Write the report folder: comparison.json, REPORT.md, tensors.csv.",
+    help="Write the report folder: report.html, REPORT.md, comparison.json, tensors.csv.",
 )
 @click.option(
     "--fail-on",
@@ -64,9 +58,7 @@ def _language(context: click.Context, parameter: click.Parameter, value: str) ->
     multiple=True,
     help="Leave with exit code 1 on this result. shared stands for every kind of common origin.",
 )
-@click.option(
-    "--lang", default="en", show_default=True, callback=_language, help="Language of reports.", metavar="LANG"
-)
+@language_option
 @fetch_options
 @output_options
 def compare(
@@ -111,11 +103,11 @@ def compare(
         )
     try:
         if out is not None:
-            result.write(str(out))
+            result.write(str(out), language=lang)
     finally:  # a full disk is no reason to lose the answer
         output.result(result, lambda: comparison_view(result, verbose=output.verbose))
     if out is not None:
-        output.remark(f"the report is in {out}: begin with {out / 'REPORT.md'}")
+        output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
     if any(FAIL_ON[word] is result.verdict.related for word in fail_on):
         click.get_current_context().exit(FAILED)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin._cli.options import output_options
+from modelkin._cli.options import language_option, output_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Write a report folder for each comparison.",
 )
+@language_option
 @output_options
-def demo(*, out: Path | None, output: Output) -> None:
+def demo(*, out: Path | None, lang: str, output: Output) -> None:
     """Tell two strangers from a child, on small models that come with the package. No network.
 
     Three comparisons with the same base: a stranger whose norm gains look like a copy, a true child, and
@@ -38,7 +39,7 @@ def demo(*, out: Path | None, output: Output) -> None:
         story = tell_story(zoo, progress=output)
     if out is not None:
         for chapter in story.chapters:
-            chapter.comparison.write(str(out / chapter.name))
+            chapter.comparison.write(str(out / chapter.name), language=lang)
     output.result(story, lambda: _drawn(story))
     if out is not None:
         output.remark(f"the reports are in {out}")

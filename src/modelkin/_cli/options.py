@@ -30,6 +30,18 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+LANGUAGES = ("en", "ko")
+"""As `modelkin.report.LANGUAGES`, which is not imported for help alone."""
+
+language_option = click.option(
+    "--lang",
+    type=click.Choice(LANGUAGES),
+    default="en",
+    show_default=True,
+    help="Language of report.html and REPORT.md; JSON never changes.",
+)
+
+
 def fetch_options(function: Function) -> Function:
     """Add the options that govern reading; the command gets them as `fetch`."""
 

@@ -2,8 +2,10 @@
 
 from modelkin.report._comparison_view import comparison_view, verdict_panel
 from modelkin.report._folder import write_folder
+from modelkin.report._html import report_html
 from modelkin.report._inspection_view import inspection_view
 from modelkin.report._json import plain, schema, to_json
+from modelkin.report._languages import LANGUAGES, load_language
 from modelkin.report._markdown import report_markdown
 from modelkin.report._methods_view import methods_view
 from modelkin.report._numbers import bound_text, count_text, effect_text, p_text, size_text
@@ -13,17 +15,20 @@ from modelkin.report._tables import tensors_csv
 from modelkin.report._words import visible
 
 __all__ = [
+    "LANGUAGES",
     "bound_text",
     "comparison_from_json",
     "comparison_view",
     "count_text",
     "effect_text",
     "inspection_view",
+    "load_language",
     "methods_view",
     "p_text",
     "plain",
     "plan_view",
     "plans_view",
+    "report_html",
     "report_markdown",
     "schema",
     "size_text",

@@ -10,13 +10,17 @@ from pathlib import Path
 from modelkin._comparison import Comparison
 from modelkin.errors import UsageError
 
+from ._html import report_html
 from ._json import to_json
+from ._languages import load_language
 from ._markdown import report_markdown
 from ._tables import tensors_csv
 
 
-def write_folder(result: Comparison, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Write ``comparison.json``, ``REPORT.md`` and ``tensors.csv``; return their paths.
+def write_folder(
+    result: Comparison, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
+    """Write ``comparison.json``, ``report.html``, ``REPORT.md`` and ``tensors.csv``; return their paths.
 
     The folder is made when it is missing. Each file is complete or not there: it is written beside its
     place and then moved, so that an older report is not left half overwritten.
@@ -24,13 +28,15 @@ def write_folder(result: Comparison, folder: str | os.PathLike[str]) -> tuple[Pa
     Raises
     ------
     UsageError
-        The folder cannot be made or written.
+        The folder cannot be made or written, or there are no texts in the language.
     """
+    texts = load_language(language)
     return _write(
         Path(folder),
         {
             "comparison.json": to_json(result) + "\n",
-            "REPORT.md": report_markdown(result),
+            "report.html": report_html(result, texts),
+            "REPORT.md": report_markdown(result, texts),
             "tensors.csv": tensors_csv(result),
         },
     )

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelkin._comparison import Comparison, ModelSummary
+from modelkin._comparison import Comparison
 from modelkin.evidence import Evidence
 from modelkin.verdict import Conclusion
 
+from ._grids import grids
+from ._languages import ENGLISH, Language, sentence_text
+from ._newer import declared_lineage, frames, layer_maps, result_flags
 from ._numbers import (
     bound_text,
-    count_text,
     effect_text,
     limit_text,
     p_text,
     runs_text,
-    size_text,
     value_text,
+    z_text,
+)
+from ._rows import (
+    command_text,
+    effect_place,
+    glossary,
+    lineage_lines,
+    map_place,
+    method_lines,
+    model_rows,
+    reading_rows,
+    remarks_text,
 )
 from ._words import (
-    HEADLINE,
-    SCALE,
-    SHORT,
-    STRENGTH,
-    details_text,
     layers_text,
+    limitations_of,
     limits_text,
     not_examined,
+    reason_text,
     relation_text,
-    strongest_component,
+    summary_of,
     tested_components,
+    told_value,
     visible,
 )
 
@@ -39,235 +49,246 @@ _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&!$])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-
 _LIST_MARK = re.compile(r"^[-+]|(?<=^\d)[.)]")
 
 
-def report_markdown(result: Comparison) -> str:
+def report_markdown(result: Comparison, language: Language = ENGLISH) -> str:
     """Write the report, from the question to how to repeat it."""
-    names = [_text(model.ref) for model in (result.candidate, result.base)]
-    parts = [
-        [f"# Was {names[0]} derived from {names[1]}?"],
-        _verdict(result),
-        ["## What this verdict does not say", _list(result.verdict.limitations)],
-        _components(result),
-        _relation(result),
-        _controls(result),
-        _models(result),
-        _evidence(result),
-        _missing(result),
-        _reading(result),
-        _repeat(result),
-    ]
-    return "\n\n".join(block for part in parts for block in part if block) + "\n"
+    return _Document(result, language).text()
 
 
-# -- the answer ----------------------------------------------------------------------------------------
+class _Document:
+    """One report in one language."""
 
+    def __init__(self, result: Comparison, language: Language) -> None:
+        self.result = result
+        self.language = language
+        self.say = language.say
 
-def _verdict(result: Comparison) -> Iterator[str]:
-    verdict = result.verdict
-    yield "## Verdict"
-    yield f"**{HEADLINE[verdict.conclusion]}.** {_text(verdict.summary)}"
-    rows = [("conclusion", f"`{verdict.conclusion.value}`")]
-    if verdict.log10_p is not None:
-        corrected = "corrected for the number of components and for when reading may stop"
-        rows.append(("strength", f"{p_text(verdict.log10_p)}: {STRENGTH[verdict.conclusion]}; {corrected}"))
-    if verdict.related and verdict.log10_p_extrapolated is not None:
-        far = bound_text(verdict.log10_p_extrapolated)
+    def text(self) -> str:
+        """Put the parts together."""
+        names = {"candidate": self.result.candidate.ref, "base": self.result.base.ref}
+        parts = [
+            ["# " + _text(self.say("title.question", **names))],
+            self._verdict(),
+            [self._title("limits"), _list(limitations_of(self.result, self.language))],
+            self._flags(),
+            self._components(),
+            self._relation(),
+            self._layers(),
+            self._controls(),
+            self._models(),
+            self._lineage(),
+            self._evidence(),
+            self._missing(),
+            self._reading(),
+            self._repeat(),
+            self._glossary(),
+        ]
+        return "\n\n".join(block for part in parts for block in part if block) + "\n"
+
+    def _title(self, key: str, *, level: int = 2) -> str:
+        return f"{'#' * level} {self.say(f'title.{key}')}"
+
+    def _labels(self, *keys: str) -> tuple[str, ...]:
+        return tuple(self.say(f"label.{key}") for key in keys)
+
+    # -- the answer ------------------------------------------------------------------------------------
+
+    def _verdict(self) -> Iterator[str]:
+        verdict, say = self.result.verdict, self.say
+        name = verdict.conclusion.value
+        yield self._title("verdict")
+        yield f"**{say(f'headline.{name}')}.** {_text(summary_of(self.result, self.language))}"
+        yield _text(say(f"meaning.{name}"))
+        rows = [("conclusion", f"`{name}`")]
+        if verdict.log10_p is not None:
+            strength = f"{p_text(verdict.log10_p)}: {say(f'strength.{name}')}; {say('text.corrected')}"
+            rows.append(("strength", strength))
+        if verdict.related and verdict.log10_p_extrapolated is not None:
+            rows.append(("extrapolated", say("text.p_about", p=bound_text(verdict.log10_p_extrapolated))))
+        if verdict.effect is not None:
+            rows.append(("effect", _text(effect_place(self.result, self.language))))
+        limits = limits_text(self.result, self.language)
+        if limits:
+            rows.append(("detectable", _text(say("text.power", limits=limits))))
         rows.append(
-            ("extrapolated", f"p about {far}: normal tail of the strongest test, no part of the verdict")
+            (
+                "decided",
+                _text(
+                    say("text.at_stage", stage=verdict.stage, rule=told_value(verdict.rule, self.language))
+                ),
+            )
         )
-    if verdict.effect is not None:
-        where = strongest_component(result)
-        place = f" in {_text(where)}, the strongest component" if where else ""
-        rows.append(("effect", f"{effect_text(verdict.effect)}{place} (excess cosine; {SCALE})"))
-    if limits_text(result):
-        rows.append(("would have been found", f"{_text(limits_text(result))} (with 99.9 % power)"))
-    rows.append(("decided", f"at stage {verdict.stage} by {_text(verdict.rule)}"))
-    yield _table(("", ""), [(f"**{name}**", value) for name, value in rows])
+        yield _table(("", ""), [(f"**{say(f'label.{key}')}**", value) for key, value in rows])
 
+    def _flags(self) -> Iterator[str]:
+        flags = result_flags(self.result)
+        if flags:
+            yield self._title("flags")
+            yield self.say("text.about_flags")
+            yield _list(sentence_text(flag, self.language) for flag in flags)
 
-def _components(result: Comparison) -> Iterator[str]:
-    rows = [
-        (
-            _text(name),
-            SHORT[item.conclusion],
-            effect_text(item.effect) if item.effect else "-",
-            bound_text(item.log10_p) if item.log10_p is not None else "-",
-            str(item.n_tests),
-            layers_text(name, item, result),
-            limit_text(item.detection_limit) if item.detection_limit is not None else "-",
+    def _components(self) -> Iterator[str]:
+        rows = [
+            (
+                _text(self.language.word("component", name)),
+                self.say(f"short.{item.conclusion.value}"),
+                effect_text(item.effect) if item.effect else "-",
+                bound_text(item.log10_p) if item.log10_p is not None else "-",
+                str(item.n_tests),
+                layers_text(name, item, self.result, self.language),
+                limit_text(item.detection_limit) if item.detection_limit is not None else "-",
+            )
+            for name, item in tested_components(self.result)
+        ]
+        yield self._title("components")
+        if not rows:
+            yield self.say("text.no_component")
+            return
+        titles = ("component", "verdict", "effect", "p_at_most", "tests", "layers", "found_from")
+        yield _table(self._labels(*titles), rows)
+        yield self.say("text.about_components")
+
+    def _relation(self) -> Iterator[str]:
+        relation, alignment = self.result.relation, self.result.alignment
+        yield self._title("relation")
+        reasons = (sentence_text(reason, self.language) for reason in relation.direction.reasons)
+        sentences = (relation_text(self.result, self.language), *reasons)
+        yield " ".join(_sentence(_text(sentence)) for sentence in sentences)
+        yield from self._grids(relation.details)
+        paired = [("residual_paired", alignment.residual), ("units_paired", alignment.units)]
+        rows = [(self.say(f"label.{key}"), _text(self.language.word("pairing", how))) for key, how in paired]
+        yield _table(self._labels("what", "value"), rows)
+        if tried := frames(self.result):
+            yield self._title("frames", level=3)
+            yield from self._grids(list(tried))
+
+    def _layers(self) -> Iterator[str]:
+        """Show the pairing of layers where it was looked for; equal numbers need no table."""
+        for item in layer_maps(self.result):
+            title = f"{self.say('title.maps')}: {self.language.word('component', item.component)}"
+            yield f"### {_text(f'{title} ({map_place(item, self.language)})')}"
+            scores = dict(zip(item.candidate_layers, item.scores, strict=True))
+            column = {layer: number for number, layer in enumerate(item.base_layers)}
+            rows = []
+            for mine, theirs in item.path:
+                score = scores[mine][column[theirs]] if mine in scores and theirs in column else None
+                rows.append((str(mine), str(theirs), f"{score:.1f}" if score is not None else "-"))
+            yield _table((*self._labels("candidate_layer", "base_layer"), "z"), rows)
+
+    def _controls(self) -> Iterator[str]:
+        yield self._title("controls")
+        if not self.result.controls:
+            yield self.say("text.no_control")
+            return
+        rows = [
+            (
+                _text(item.pair[1]),
+                _text(item.pair[0]),
+                self.say(f"short.{Conclusion(item.conclusion).value}") if item.conclusion else "-",
+                effect_text(item.effect) if item.effect else "-",
+                bound_text(item.log10_p) if item.log10_p is not None else "-",
+                self.say("word.yes")
+                if item.usable
+                else f"**{self.say('word.no')}**: {_text(reason_text(item.reason, self.language))}",
+            )
+            for item in self.result.controls
+        ]
+        titles = ("control", "compared_with", "verdict", "effect", "p_at_most", "serves")
+        yield _table(self._labels(*titles), rows)
+        yield self.say("text.about_controls")
+
+    # -- what it rests on ------------------------------------------------------------------------------
+
+    def _models(self) -> Iterator[str]:
+        mine, theirs = self.result.candidate, self.result.base
+        yield self._title("models")
+        pairs = zip(model_rows(mine, self.language), model_rows(theirs, self.language), strict=True)
+        sides = (self.say("side.candidate"), self.say("side.base"))
+        yield _table(("", *sides), [(name, _text(left), _text(right)) for (name, left), (_, right) in pairs])
+        yield self._title("tokenizers", level=3)
+        yield from self._grids(self.result.tokenizer)
+        yield self._title("config", level=3)
+        yield from self._grids(self.result.config, first="label.field")
+        if not self.result.config:
+            yield self.say("text.no_config")
+
+    def _lineage(self) -> Iterator[str]:
+        declared = declared_lineage(self.result)
+        yield self._title("lineage")
+        yield self.say("text.lineage_claim" if declared else "text.no_lineage")
+        for side, said in lineage_lines(declared, self.language):
+            yield f"**{_text(side)}**"
+            yield _list(said)
+
+    def _evidence(self) -> Iterator[str]:
+        yield self._title("evidence")
+        if not self.result.evidence:
+            yield self.say("text.no_evidence")
+            return
+        titles = (
+            *("method", "component", "role", "layers", "units", "features", "z", "effect", "p_at_most"),
+            *("extrapolated", "matched", "found_from", "remarks"),
         )
-        for name, item in tested_components(result)
-    ]
-    yield "## Components"
-    if not rows:
-        yield "No component was tested."
-        return
-    yield _table(("component", "verdict", "effect", "p at most", "tests", "layers", "found from"), rows)
-    yield (
-        "*effect*: cosine in excess of chance between parts of the same number, with its interval. "
-        "*p at most*: combined over the tests of the component, rounded upwards. *found from*: the smallest "
-        "effect that its most sensitive test finds with 99.9 % power."
-    )
+        yield _table(self._labels(*titles), [self._evidence_row(test) for test in self.result.evidence])
+        yield self.say("text.about_evidence")
+        yield self._title("nulls", level=3)
+        yield "\n".join(f"- {_text(line)}" for line in method_lines(self.result, self.language))
 
-
-def _relation(result: Comparison) -> Iterator[str]:
-    relation, alignment = result.relation, result.alignment
-    yield "## Relation"
-    sentences = (relation_text(result), *relation.direction.reasons)
-    yield " ".join(_sentence(_text(sentence)) for sentence in sentences)
-    rows = [(_text(name.replace("_", " ")), _value(value)) for name, value in relation.details.items()]
-    rows.append(("residual dimensions were paired by", _text(alignment.residual)))
-    rows.append(("units were paired by", _text(alignment.units)))
-    yield _table(("what", "value"), rows)
-
-
-def _controls(result: Comparison) -> Iterator[str]:
-    yield "## Controls"
-    if not result.controls:
-        yield "No control was given. `--control MODEL` repeats every test with a model known to be unrelated."
-        return
-    rows = [
-        (
-            _text(item.pair[1]),
-            _text(item.pair[0]),
-            SHORT[Conclusion(item.conclusion)] if item.conclusion else "-",
-            effect_text(item.effect) if item.effect else "-",
-            bound_text(item.log10_p) if item.log10_p is not None else "-",
-            "yes" if item.usable else f"**no**: {_text(item.reason or 'no reason given')}",
+    def _evidence_row(self, test: Evidence) -> tuple[str, ...]:
+        return (
+            _text(test.method),
+            _text(self.language.word("component", test.component)),
+            _text(test.role or "-"),
+            runs_text(test.layers) or "-",
+            _value(test.n),
+            _value(test.n_features),
+            z_text(test.z) if test.z is not None else "-",
+            effect_text(test.effect) if test.effect else "-",
+            bound_text(test.log10_p) if test.log10_p is not None else "-",
+            bound_text(test.log10_p_extrapolated) if test.log10_p_extrapolated is not None else "-",
+            _value(test.n_matched),
+            limit_text(test.detection_limit) if test.detection_limit is not None else "-",
+            _text(remarks_text(test, self.language)) or "-",
         )
-        for item in result.controls
-    ]
-    yield _table(("control", "compared with", "verdict", "effect", "p at most", "serves as a negative"), rows)
 
+    def _missing(self) -> Iterator[str]:
+        yield self._title("missing")
+        yield _list(not_examined(self.result, self.language)) or self.say("text.nothing_missing")
+        depth = self.result.environment.depth
+        yield _text(self.say("text.stopped", stage=self.result.verdict.stage, depth=depth))
 
-# -- what it rests on ----------------------------------------------------------------------------------
+    def _reading(self) -> Iterator[str]:
+        yield self._title("reading")
+        rows = [(name, value) for name, value in reading_rows(self.result, self.language)]
+        yield _table((self.say("label.of_both"), ""), [(_text(name), value) for name, value in rows])
+        yield self.say("text.in_json")
 
+    # -- how to repeat it ------------------------------------------------------------------------------
 
-def _models(result: Comparison) -> Iterator[str]:
-    mine, theirs = result.candidate, result.base
-    yield "## The models"
-    pairs = zip(_model_rows(mine), _model_rows(theirs), strict=True)
-    yield _table(("", "candidate", "base"), [(name, left, right) for (name, left), (_, right) in pairs])
-    yield "### Tokenizers"
-    rows = [(_text(name.replace("_", " ")), _value(value)) for name, value in result.tokenizer.items()]
-    yield _table(("what", "value"), rows)
-    yield "### Configurations"
-    if not result.config:
-        yield "No field of the configurations differs."
-        return
-    differing = [(_text(name), _text(left), _text(right)) for name, (left, right) in result.config.items()]
-    yield _table(("field that differs", "candidate", "base"), differing)
+    def _repeat(self) -> Iterator[str]:
+        environment = self.result.environment
+        yield self._title("repeat")
+        yield f"```console\n$ {command_text(self.result)}\n```"
+        methods = ", ".join(f"{name} {version}" for name, version in environment.methods.items())
+        versions = {
+            "version": environment.modelkin,
+            "rule": told_value(environment.rule, self.language),
+            "methods": methods,
+        }
+        yield _text(self.say("text.versions", **versions))
+        yield self.say("text.same_bytes")
 
+    def _glossary(self) -> Iterator[str]:
+        yield self._title("glossary")
+        yield _table(("", ""), [(f"**{word}**", meaning) for word, meaning in glossary(self.language)])
 
-def _model_rows(model: ModelSummary) -> Iterator[tuple[str, str]]:
-    yield "reference", _text(model.ref)
-    yield "found at", _text(f"{model.kind}: {model.origin}")
-    yield "commit", _text(model.revision or "-")
-    yield "architecture", _text(model.family or "unknown")
-    yield "model type", _text(model.model_type or "-")
-    yield "layers", _value(model.layers)
-    yield "hidden size", _value(model.hidden_size)
-    yield "vocabulary", _value(model.vocab_size)
-    yield "parameters", f"{count_text(model.parameters)} ({model.parameters:,})"
-    yield "stored as", ", ".join(f"{_text(name)} {number:,}" for name, number in model.dtypes.items()) or "-"
-
-
-def _evidence(result: Comparison) -> Iterator[str]:
-    yield "## Evidence"
-    titles = (
-        *("method", "component", "role", "layers", "units", "features", "z", "effect", "p at most"),
-        *("extrapolated", "matched", "found from", "remarks"),
-    )
-    if not result.evidence:
-        yield "No test was made: none was needed."
-        return
-    yield _table(titles, [_evidence_row(test) for test in result.evidence])
-    yield (
-        "*units* of the axis whose order was tested, each described by *features*; *matched*: units whose "
-        "best match is the unit of the same number. `tensors.csv` has all numbers unrounded."
-    )
-    used = {(test.method, test.version): test for test in result.evidence}
-    yield "### Methods and their null hypotheses"
-    yield "\n".join(_method_line(test) for test in used.values())
-
-
-def _evidence_row(test: Evidence) -> tuple[str, ...]:
-    remarks = [f"not made: {test.reason or 'no reason given'}"] if not test.ok else []
-    remarks += [details_text(test)] if test.details else []
-    return (
-        _text(test.method),
-        _text(test.component),
-        _text(test.role or "-"),
-        runs_text(test.layers) or "-",
-        _value(test.n),
-        _value(test.n_features),
-        f"{test.z:.1f}" if test.z is not None else "-",
-        effect_text(test.effect) if test.effect else "-",
-        bound_text(test.log10_p) if test.log10_p is not None else "-",
-        bound_text(test.log10_p_extrapolated) if test.log10_p_extrapolated is not None else "-",
-        _value(test.n_matched),
-        limit_text(test.detection_limit) if test.detection_limit is not None else "-",
-        _text("; ".join([*remarks, *test.flags])) or "-",
-    )
-
-
-def _method_line(test: Evidence) -> str:
-    kind = "exact" if test.exact else "not exact"
-    return (
-        f"- {_text(test.method)} (version {_text(test.version)}, {kind}): {_text(test.null) or 'none stated'}"
-    )
-
-
-def _missing(result: Comparison) -> Iterator[str]:
-    yield "## What was not examined"
-    yield _list(not_examined(result)) or "Every method could be applied to every part it looks at."
-    yield f"Reading stopped at stage {result.verdict.stage}; depth {result.environment.depth} was allowed."
-
-
-def _reading(result: Comparison) -> Iterator[str]:
-    ledger = result.ledger
-    yield "## What was read"
-    origins: dict[str, list[int]] = {}
-    for entry in ledger.ranges:
-        origins.setdefault(entry.origin, []).append(entry.n_bytes)
-    rows = [
-        ("bytes fetched", f"{size_text(ledger.bytes_fetched)} ({ledger.bytes_fetched:,})"),
-        ("bytes needed", f"{size_text(ledger.bytes_needed)} ({ledger.bytes_needed:,})"),
-        ("requests", f"{ledger.requests:,}"),
-        ("ranges from the store", f"{ledger.cache_hits:,}"),
-        ("seconds of reading", f"{ledger.seconds:.2f}"),
-    ]
-    rows += [
-        (f"ranges from {_text(origin)}", f"{len(sizes):,} ({size_text(sum(sizes))})")
-        for origin, sizes in origins.items()
-        if origin != "store"
-    ]
-    yield _table(("of both models", ""), rows)
-    yield "Every range with its SHA-256 is in `comparison.json` under `ledger.ranges`."
-
-
-# -- how to repeat it ----------------------------------------------------------------------------------
-
-
-def _repeat(result: Comparison) -> Iterator[str]:
-    environment = result.environment
-    yield "## How to repeat it"
-    words = ["modelkin", "compare", _pinned(result.candidate), _pinned(result.base)]
-    words += ["--depth", environment.depth, "--seed", str(environment.seed)]
-    for control in dict.fromkeys(item.pair[1] for item in result.controls):
-        words += ["--control", control]
-    yield f"```console\n$ {visible(shlex.join(words))}\n```"
-    methods = ", ".join(f"{_text(name)} {_text(version)}" for name, version in environment.methods.items())
-    yield f"modelkin {_text(environment.modelkin)}, {_text(environment.rule)}, methods {methods}."
-    yield "The same seed reads the same bytes and gives the same numbers."
-
-
-def _pinned(model: ModelSummary) -> str:
-    """Name a model so that the same folder or commit is found again."""
-    if model.kind == "local":
-        return model.origin
-    if model.kind != "hub" or model.revision is None:
-        return model.ref
-    return f"{model.ref.partition('@')[0]}@{model.revision}"
+    def _grids(
+        self, value: Mapping[str, object] | list[object], *, first: str = "label.what"
+    ) -> Iterator[str]:
+        for grid in grids(value, self.language, first=first):
+            if grid.title:
+                yield f"**{_text(grid.title)}**"
+            titles = [_text(title) for title in grid.columns]
+            yield _table(titles, [[_text(cell) for cell in row] for row in grid.rows])
 
 
 # -- Markdown ------------------------------------------------------------------------------------------

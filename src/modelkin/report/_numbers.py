@@ -59,6 +59,11 @@ def limit_text(limit: float) -> str:
     return f"{math.ceil(limit * 10**digits - 1e-9) / 10**digits:.2g}"
 
 
+def z_text(z: float) -> str:
+    """Write a distance from chance with one digit."""
+    return f"{round(z, 1) + 0.0:.1f}"
+
+
 def runs_text(numbers: Iterable[int]) -> str:
     """Write sorted numbers in the layer grammar: 0-10,20,30-35."""
     runs: list[list[int]] = []

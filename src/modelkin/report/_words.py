@@ -8,38 +8,18 @@ from modelkin._comparison import Comparison
 from modelkin.evidence import Evidence
 from modelkin.verdict import ComponentVerdict, Conclusion
 
+from ._languages import ENGLISH, Language, known_sentence, limitation_text, sentence_text, summary_text
 from ._numbers import limit_text, runs_text, value_text
 
-HEADLINE: Mapping[Conclusion, str] = {
-    Conclusion.IDENTICAL: "Identical weights",
-    Conclusion.SHARED: "Common origin: shared weights",
-    Conclusion.SHARED_PARTIAL: "Common origin of some parts: partly shared weights",
-    Conclusion.SHARED_REPARAMETRISED: "Common origin: shared weights in a changed form",
-    Conclusion.NO_EVIDENCE: "No evidence of a common origin",
-    Conclusion.NOT_TESTABLE: "Not testable",
-}
 
-SHORT: Mapping[Conclusion, str] = {
-    Conclusion.IDENTICAL: "identical",
-    Conclusion.SHARED: "shared",
-    Conclusion.SHARED_PARTIAL: "in part",
-    Conclusion.SHARED_REPARAMETRISED: "changed form",
-    Conclusion.NO_EVIDENCE: "no evidence",
-    Conclusion.NOT_TESTABLE: "not testable",
-}
+def _by_conclusion(table: str) -> Mapping[Conclusion, str]:
+    return {conclusion: ENGLISH.say(f"{table}.{conclusion.value}") for conclusion in Conclusion}
 
-_CHANCE = "how often unrelated models would agree this well by chance, at most"
 
-STRENGTH: Mapping[Conclusion, str] = {
-    Conclusion.IDENTICAL: _CHANCE,
-    Conclusion.SHARED: _CHANCE,
-    Conclusion.SHARED_PARTIAL: _CHANCE,
-    Conclusion.SHARED_REPARAMETRISED: _CHANCE,
-    Conclusion.NO_EVIDENCE: "not enough for a finding under the decision rule",
-    Conclusion.NOT_TESTABLE: "no test was made",
-}
-
-SCALE = "0 is chance, 1 is identical"
+HEADLINE = _by_conclusion("headline")
+SHORT = _by_conclusion("short")
+STRENGTH = _by_conclusion("strength")
+SCALE = ENGLISH.say("text.scale")
 
 
 def visible(text: str) -> str:
@@ -67,10 +47,28 @@ def tested_components(result: Comparison) -> Iterator[tuple[str, ComponentVerdic
     yield from sorted(made, key=lambda item: (item[1].log10_p or 0.0, item[0]))
 
 
-def layers_text(name: str, item: ComponentVerdict, result: Comparison) -> str:
+def summary_of(result: Comparison, language: Language) -> str:
+    """Say the verdict in one sentence."""
+    return summary_text(
+        result.verdict.summary,
+        result.verdict.conclusion,
+        candidate=result.candidate.ref,
+        base=result.base.ref,
+        language=language,
+    )
+
+
+def limitations_of(result: Comparison, language: Language) -> Iterator[str]:
+    """Yield what the verdict does not say."""
+    for sentence in result.verdict.limitations:
+        yield limitation_text(sentence, language)
+
+
+def layers_text(name: str, item: ComponentVerdict, result: Comparison, language: Language = ENGLISH) -> str:
     """Say which layers were tested, and where a component is shared in only some of them."""
     if item.other_layers:
-        return f"{runs_text(item.layers) or 'none'} shared, {runs_text(item.other_layers)} not"
+        shared = runs_text(item.layers) or language.say("word.none")
+        return language.say("text.shared_layers", shared=shared, other=runs_text(item.other_layers))
     return tested_layers(name, result) or "-"
 
 
@@ -80,10 +78,14 @@ def tested_layers(name: str, result: Comparison) -> str:
     return runs_text(sorted({layer for layers in made for layer in layers}))
 
 
-def limits_text(result: Comparison) -> str:
+def limits_text(result: Comparison, language: Language = ENGLISH) -> str:
     """Say from which effect on each component without evidence would have been found."""
     parts = [
-        f"{name} from {limit_text(item.detection_limit)}"
+        language.say(
+            "text.limit_of",
+            component=language.word("component", name),
+            limit=limit_text(item.detection_limit),
+        )
         for name, item in sorted(
             result.verdict.components.items(), key=lambda found: found[1].detection_limit or 0.0
         )
@@ -92,37 +94,65 @@ def limits_text(result: Comparison) -> str:
     return ", ".join(parts)
 
 
-def not_examined(result: Comparison) -> Iterator[str]:
+def not_examined(result: Comparison, language: Language = ENGLISH) -> Iterator[str]:
     """Yield everything that was left out, with its reason; equal reasons are told once."""
     groups: dict[tuple[str, str], list[Evidence]] = {}
     for test in result.evidence:
         if not test.ok:
-            groups.setdefault((test.component, test.reason or "no reason given"), []).append(test)
+            groups.setdefault((test.component, reason_text(test.reason, language)), []).append(test)
     merged: dict[tuple[str, str], list[str]] = {}
     for (component, reason), tests in groups.items():
         where = runs_text(sorted({layer for test in tests for layer in test.layers}))
-        merged.setdefault((reason, where), []).append(component)
-    for (reason, where), components in merged.items():
-        place = f" (layers {where})" if where else ""
-        yield f"{', '.join(components)}{place}: {reason}"
+        merged.setdefault((reason, where), []).append(language.word("component", component))
+    for (reason, where), names in merged.items():
+        key = "text.layers_of" if where else "text.no_layers_of"
+        yield language.say(key, components=", ".join(names), layers=where, reason=reason)
     for side, model in (("candidate", result.candidate), ("base", result.base)):
-        yield from (f"{side}: {text}" for text in model.skipped)
-    yield from result.alignment.unpaired
+        for text in model.skipped:
+            told = sentence_text(text, language)
+            yield language.say("text.of_side", side=language.say(f"side.{side}"), text=told)
+    yield from (sentence_text(text, language) for text in result.alignment.unpaired)
     used = {test.method for test in result.evidence}
     unused = [name for name in result.environment.methods if name not in used]
     decided = result.verdict.conclusion is Conclusion.IDENTICAL
     if unused and not decided and result.verdict.stage == "quick":
-        yield f"methods not used at stage {result.verdict.stage}: {', '.join(unused)}"
+        yield language.say("text.unused", stage=result.verdict.stage, methods=", ".join(unused))
 
 
-def details_text(test: Evidence) -> str:
+def reason_text(reason: str | None, language: Language = ENGLISH) -> str:
+    """Say why something was not done."""
+    return sentence_text(reason, language) if reason else language.say("word.no_reason")
+
+
+def name_text(name: str, language: Language = ENGLISH) -> str:
+    """Write the name of a field of the record."""
+    known = language.word("detail", name)
+    return name.replace("_", " ") if known == name else known
+
+
+def told_value(value: str | float | bool | None, language: Language = ENGLISH) -> str:
+    """Write a value of any kind, with words in a language."""
+    match value:
+        case bool():
+            return language.say("word.yes" if value else "word.no")
+        case str():
+            return known_sentence(value, language)
+        case _:
+            return value_text(value)
+
+
+def details_text(test: Evidence, language: Language = ENGLISH) -> str:
     """Write what a test says beside its numbers."""
-    return "; ".join(f"{name.replace('_', ' ')} {value_text(value)}" for name, value in test.details.items())
+    return "; ".join(
+        f"{name_text(name, language)} {told_value(value, language)}" for name, value in test.details.items()
+    )
 
 
-def relation_text(result: Comparison) -> str:
+def relation_text(result: Comparison, language: Language = ENGLISH) -> str:
     """Say what kind of relation it is and who came first, as far as known."""
     relation = result.relation
-    kind = "kind not determined" if relation.kind == "unknown" else relation.kind
+    unknown = relation.kind == "unknown"
+    kind = language.say("text.kind_unknown") if unknown else language.word("relation", relation.kind)
     parent = relation.direction.parent
-    return f"{kind}; {f'parent: {parent}' if parent else 'which came first is not determined'}"
+    known = language.say("text.parent", parent=parent) if parent else language.say("text.parent_unknown")
+    return f"{kind}; {known}"

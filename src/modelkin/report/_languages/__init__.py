@@ -1,0 +1,15 @@
+"""The languages of reports: texts as data, and sentences of the record told in them."""
+
+from modelkin.report._languages._language import ENGLISH, LANGUAGES, Language, load_language
+from modelkin.report._languages._sentences import known_sentence, limitation_text, sentence_text, summary_text
+
+__all__ = [
+    "ENGLISH",
+    "LANGUAGES",
+    "Language",
+    "known_sentence",
+    "limitation_text",
+    "load_language",
+    "sentence_text",
+    "summary_text",
+]

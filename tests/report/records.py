@@ -1,0 +1,125 @@
+"""Records that no comparison of tiny models gives: hostile ones, and ones with maps of layers."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from modelkin._comparison import AlignmentSummary, Comparison, ControlResult, Direction
+
+EVIL = (
+    "</script><script>window.ran = 1</script>"
+    "<img src=x onerror='window.ran = 2'>\"'><svg onload=window.ran=3>"
+    " &lt;b&gt; {pair} javascript:window.ran=4 \u202e\u2066\u200f\x1b[0m\x00 <style>*{display:none}</style>"
+)
+
+
+def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
+    """Put a hostile text wherever a stranger can put one."""
+    verdict = result.verdict
+    return replace(
+        result,
+        verdict=replace(
+            verdict,
+            summary=evil,
+            limitations=(evil,),
+            stage=evil,
+            rule=evil,
+            components={
+                **{f"{name} {evil}": item for name, item in verdict.components.items()},
+                evil: replace(next(iter(verdict.components.values())), reason=evil),
+            },
+        ),
+        candidate=replace(
+            result.candidate,
+            **_all("ref", "kind", "origin", "revision", "family", "model_type", text=evil),
+            dtypes={evil: 1},
+            skipped=(evil,),
+        ),
+        evidence=tuple(
+            replace(
+                test,
+                **_all("method", "version", "component", "role", "reason", "null", "axis", text=evil),
+                flags=(evil,),
+                details={evil: evil},
+            )
+            for test in result.evidence
+        ),
+        alignment=replace(result.alignment, residual=evil, units=evil, unpaired=(evil,)),
+        relation=replace(
+            result.relation,
+            kind=evil,
+            details={evil: evil},
+            direction=Direction(parent=evil, reasons=(evil,)),
+        ),
+        controls=(
+            ControlResult(
+                pair=(evil, evil),
+                revision=evil,
+                conclusion=None,
+                effect=None,
+                log10_p=None,
+                usable=False,
+                reason=evil,
+            ),
+        ),
+        tokenizer={evil: evil},
+        config={evil: (evil, evil)},
+        ledger=replace(
+            result.ledger,
+            ranges=tuple(
+                replace(entry, file=evil, origin=evil, sha256=evil) for entry in result.ledger.ranges
+            ),
+        ),
+        environment=replace(
+            result.environment,
+            modelkin=evil,
+            methods={evil: evil},
+            rule=evil,
+            depth=evil,
+            thresholds={evil: 1.0},
+        ),
+    )
+
+
+def _all(*names: str, text: str) -> dict[str, Any]:
+    return dict.fromkeys(names, text)
+
+
+def newer(result: Comparison, **more: object) -> Comparison:
+    """Return a record with fields that this version of records may not have."""
+    held = {item.name: getattr(result, item.name) for item in fields(result)}
+    return cast(Comparison, SimpleNamespace(**{**held, **more}))
+
+
+def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, text: str = "mlp") -> Comparison:
+    """Add a map of layers: the candidate repeats some layers of the base; one corner was not tested."""
+    path = tuple((layer, layer * n_base // n_candidate) for layer in range(n_candidate))
+    scores = tuple(
+        tuple(
+            None if (row, column) == (0, n_base - 1) else (50.25 if column == theirs else (column - row) / 4)
+            for column in range(n_base)
+        )
+        for row, theirs in path
+    )
+    item = SimpleNamespace(
+        component=text,
+        method=text,
+        candidate_layers=tuple(range(n_candidate)),
+        base_layers=tuple(range(n_base)),
+        scores=scores,
+        path=path,
+        threshold=5.5,
+        frame="rotation",
+    )
+    alignment = result.alignment
+    mapped = SimpleNamespace(
+        layers=alignment.layers,
+        residual=alignment.residual,
+        units="permutation",
+        unpaired=alignment.unpaired,
+        maps=(item,),
+        frames=({"kind": text, "learned_from": text, "n_rows": 77, "fit": 0.5, "chance": 0.25},),
+    )
+    return replace(result, alignment=cast(AlignmentSummary, mapped))

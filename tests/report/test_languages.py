@@ -1,0 +1,237 @@
+"""Both languages say the same, and every sentence that modelkin makes has a form in both."""
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import modelkin
+from modelkin._cli.options import LANGUAGES as OFFERED
+from modelkin.errors import UsageError
+from modelkin.evidence import Effect, all_methods
+from modelkin.report import LANGUAGES, load_language, report_markdown
+from modelkin.report._languages import limitation_text, sentence_text, summary_text
+from modelkin.report._words import not_examined
+from modelkin.verdict import ComponentVerdict, Conclusion
+from modelkin.verdict._words import LIMITATIONS, summary
+
+ROOT = Path(modelkin.__file__).parent
+ENGLISH, KOREAN = load_language("en"), load_language("ko")
+QUOTED = "(영어 원문)"
+KNOWN = "nothing to test"
+"""Stands in the places of f-strings: a phrase of its own, so that reasons inside reasons are known too."""
+HANGUL = re.compile("[가-힣]")
+
+
+def places(text):
+    return sorted(set(re.findall(r"\{(\w+)\}", text)))
+
+
+def test_the_languages_have_the_same_keys_and_places():
+    assert LANGUAGES == OFFERED == ("en", "ko")
+    assert ENGLISH.texts.keys() == KOREAN.texts.keys()
+    different = [key for key in ENGLISH.texts if places(ENGLISH.texts[key]) != places(KOREAN.texts[key])]
+    assert different == []
+    assert all(text.strip() for text in KOREAN.texts.values())
+
+
+def test_korean_texts_are_korean():
+    """Words that are the same in both languages are listed; anything else was forgotten."""
+    same = {key for key, text in KOREAN.texts.items() if not HANGUL.search(text)}
+    assert same == {"component.mlp", "glossary.z.word", "label.z", "text.no_layers_of", "text.of_side"}
+
+
+def test_english_texts_hold_no_korean():
+    assert [key for key, text in ENGLISH.texts.items() if HANGUL.search(text)] == []
+
+
+def test_every_text_is_used():
+    """Tables that the record chooses from are used as a whole; of the others, each key stands in the code."""
+    code = "\n".join(path.read_text() for path in (ROOT / "report").rglob("*.py"))
+    written = {"title", "label", "word", "text"}
+    unused = [
+        key
+        for key in ENGLISH.texts
+        if key.split(".")[0] in written
+        and not re.search(rf"['\"]({re.escape(key)}|{re.escape(key.partition('.')[2])})['\"]", code)
+    ]
+    assert unused == []
+
+
+def test_an_unknown_language_is_a_readable_error():
+    with pytest.raises(UsageError, match="expected a language of reports, one of en, ko"):
+        load_language("tlh")
+
+
+def component(conclusion, **rest):
+    effect = Effect(value=0.5, low=0.4, high=0.6)
+    return ComponentVerdict(conclusion=conclusion, log10_p=-9.0, effect=effect, n_tests=1, **rest)
+
+
+SHARED, NOTHING = component(Conclusion.SHARED), component(Conclusion.NO_EVIDENCE)
+SOME = component(Conclusion.SHARED_PARTIAL, layers=(0, 1), other_layers=(2, 3))
+UNTESTED = ComponentVerdict(
+    conclusion=Conclusion.NOT_TESTABLE,
+    log10_p=None,
+    effect=None,
+    n_tests=0,
+    reason="the hidden sizes differ (8 and 16)",
+)
+SUMMARIES = [
+    (Conclusion.IDENTICAL, {}, "every value of every tensor was compared", {}, "모든 텐서의 모든 값"),
+    (Conclusion.SHARED, {"mlp": SHARED, "norms": SHARED}, "", {}, "MLP, 정규화(norm)."),
+    (Conclusion.SHARED, {}, "", {}, "비교한 모든 값"),
+    (
+        Conclusion.SHARED_PARTIAL,
+        {"mlp": SHARED, "head": NOTHING},
+        "",
+        {},
+        "MLP. 증거가 없는 부분: 출력 헤드.",
+    ),
+    (Conclusion.SHARED_PARTIAL, {"norms": SHARED, "mlp": SOME}, "", {}, "MLP(검정한 레이어 중 0, 1)."),
+    (
+        Conclusion.SHARED_PARTIAL,
+        {"attention": SOME, "head": NOTHING},
+        "",
+        {},
+        "어텐션(검정한 레이어 중 0, 1).",
+    ),
+    (Conclusion.SHARED_REPARAMETRISED, {"mlp": SHARED}, "", {}, "바뀐 형태"),
+    (
+        Conclusion.NO_EVIDENCE,
+        {"mlp": NOTHING},
+        "",
+        {"mlp": 0.081, "head": 0.72},
+        "MLP에서 0.081, 출력 헤드에서 0.72",
+    ),
+    (Conclusion.NO_EVIDENCE, {"mlp": NOTHING}, "", {"mlp": 0.081}, "MLP에서 0.081보다"),
+    (Conclusion.NO_EVIDENCE, {"mlp": NOTHING}, "", {}, "증거는 없습니다."),
+    (Conclusion.NOT_TESTABLE, {"mlp": UNTESTED}, "", {}, "은닉 차원이 다름(8, 16)"),
+    (Conclusion.NOT_TESTABLE, {}, "", {}, "적용할 수 있는 방법이 없음"),
+]
+
+
+@pytest.mark.parametrize(("conclusion", "components", "how", "limits", "words"), SUMMARIES)
+@pytest.mark.parametrize(
+    "candidate", ["org/b", "a; no evidence in b. {pair}", "No evidence that x and y share weights"]
+)
+def test_every_summary_has_a_korean_form(conclusion, components, how, limits, words, candidate):
+    english = summary(conclusion, components, how, candidate=candidate, base="org/a", limits=limits)
+    told = summary_text(english, conclusion, candidate=candidate, base="org/a", language=KOREAN)
+    assert told.startswith(f"후보 모델({candidate})과 기준 모델(org/a)")
+    assert QUOTED not in told
+    assert words in told
+    assert summary_text(english, conclusion, candidate=candidate, base="org/a", language=ENGLISH) == english
+
+
+def test_a_summary_of_another_kind_is_quoted_and_not_guessed():
+    told = summary_text("b and a are fine.", Conclusion.SHARED, candidate="b", base="a", language=KOREAN)
+    assert told == f"“b and a are fine.”{QUOTED}"
+
+
+@pytest.mark.parametrize("sentence", sorted({text for texts in LIMITATIONS.values() for text in texts}))
+def test_every_limitation_has_a_korean_form(sentence):
+    told = limitation_text(sentence, KOREAN)
+    assert QUOTED not in told
+    assert HANGUL.search(told)
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.card.name)
+def test_every_null_hypothesis_has_a_korean_form(method):
+    assert QUOTED not in sentence_text(method.card.null, KOREAN)
+
+
+def filled(node):
+    """Return the text of a literal or an f-string, with something in its places; None for anything else."""
+    match node:
+        case ast.Constant(value=str()):
+            return node.value
+        case ast.JoinedStr():
+            return "".join(
+                str(part.value) if isinstance(part, ast.Constant) else KNOWN for part in node.values
+            )
+    return None
+
+
+def reasons():
+    """Find the reasons in the code: arguments of `skip`, `reason=`, and texts returned as problems."""
+    for folder in ("evidence", "stats", "verdict"):
+        for path in sorted((ROOT / folder).glob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                yield from ((path.name, text) for text in reasons_of(node))
+
+
+def reasons_of(node):
+    match node:
+        case ast.Call(func=ast.Attribute(attr="skip"), args=[first, *_]) if filled(first):
+            yield filled(first)
+        case ast.keyword(arg="reason") if filled(node.value):
+            yield filled(node.value)
+        case ast.Assign(targets=[ast.Name(id="reason")]) if filled(node.value):
+            yield filled(node.value)
+        case ast.FunctionDef(returns=ast.BinOp() as kind) if "str" in ast.unparse(kind).split(" | "):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None and filled(inner.value):
+                    yield filled(inner.value)
+
+
+REASONS = sorted(set(reasons()))
+
+
+def test_the_search_for_reasons_finds_them():
+    found = {text for _, text in REASONS}
+    assert len(found) > 25
+    assert "one of the models lacks this tensor" in found
+    assert f"the hidden sizes differ ({KNOWN} and {KNOWN})" in found
+
+
+@pytest.mark.parametrize(("file", "text"), REASONS)
+def test_every_reason_in_the_code_has_a_korean_form(file, text):
+    """For a new reason add a line to [phrase] of en.toml and of ko.toml."""
+    assert QUOTED not in sentence_text(text, KOREAN), f"{file}: {text}"
+
+
+def test_reasons_side_by_side_are_told_one_by_one():
+    told = sentence_text("one of the models lacks this tensor; the hidden sizes differ (8 and 16)", KOREAN)
+    assert told == "이 텐서가 없는 모델이 있음; 은닉 차원이 다름(8, 16)"
+
+
+def test_sentences_side_by_side_are_told_one_by_one():
+    told = sentence_text("This is about tokenizers only. No verdict on weights follows.", KOREAN)
+    assert told == "이는 토크나이저에 관한 내용일 뿐입니다. 가중치에 대한 판정은 여기서 나오지 않습니다."
+
+
+def test_what_nobody_translated_is_quoted():
+    assert sentence_text("the moon was full", KOREAN) == f"“the moon was full”{QUOTED}"
+    assert sentence_text("x" * 5_000, KOREAN).endswith(QUOTED)
+
+
+def test_a_report_in_korean_has_no_english_sentence_left(comparison):
+    text = report_markdown(comparison, KOREAN)
+    assert QUOTED not in text
+    assert KOREAN.say(f"headline.{comparison.verdict.conclusion.value}") in text
+    for key in ("verdict", "limits", "components", "evidence", "missing", "repeat", "glossary"):
+        assert f"\n## {KOREAN.say(f'title.{key}')}\n" in text
+    sentences = re.findall(
+        r"\b(?:[A-Za-z]+ ){4,}[A-Za-z]+\b", re.sub(r"`[^`]*`|```.*?```", "", text, flags=re.DOTALL)
+    )
+    assert sentences == []
+
+
+def test_both_languages_show_the_same_numbers(comparison):
+    def numbers(language):
+        text = report_markdown(comparison, language).split(f"## {language.say('title.glossary')}")[0]
+        return sorted(re.findall(r"(?<![\w.])-?\d(?:[\d.,^-]*\d)?(?!\w)", text, re.ASCII))
+
+    assert numbers(ENGLISH) == numbers(KOREAN)
+
+
+def test_controls_and_what_was_left_out_are_told_in_korean(compared):
+    text = report_markdown(compared("controlled"), KOREAN)
+    assert QUOTED not in text
+    assert "은닉 차원이 다름(32, 16)" in text
+    assert "이 대조 모델 자체가 친족 관계이므로 음성 대조로 쓸 수 없음" in text
+    odd = replace(compared("controlled"), verdict=replace(compared("controlled").verdict, stage="quick"))
+    assert any("쓰지 않은 방법" in line for line in not_examined(odd, KOREAN))
