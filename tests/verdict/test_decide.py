@@ -124,7 +124,7 @@ def test_the_verdict_pays_for_components_and_stages():
     two = judged([found("mlp", log10_p=-10), null("norms")])
     quick = judged([found("mlp", log10_p=-10)], stage="quick")
     assert one.log10_p == pytest.approx(-10 - math.log10(0.5))
-    assert two.log10_p == pytest.approx(-10 + math.log10(2) - math.log10(0.75))
+    assert two.log10_p == pytest.approx(-10 + math.log10(2) - math.log10(0.5))
     assert quick.log10_p == pytest.approx(-10 - math.log10(0.25))
 
 
@@ -160,5 +160,5 @@ def test_evidence_without_an_exact_null_never_accuses():
 
 
 def test_the_rule_is_strict_data():
-    assert RULE.version == "1"
+    assert RULE.version == "2"
     assert math.isclose(sum(RULE.stages.values()), 1.0)
