@@ -34,22 +34,22 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def shuffle_draws(
-    measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, draws: int, seed: int
+    measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, draws: int, seed: int, key: str = ""
 ) -> Draws:
     """Measure again with the places of b reordered at random, in the same way in all its rows.
 
     One order for all layers keeps what connects the layers of a model, so that the mean over layers
-    scatters as it would between unrelated models.
+    scatters as it would between unrelated models. Another `key` draws other orders.
     """
-    order = generator(seed, "shuffle")
+    order = generator(seed, "shuffle", key)
     return _drawn(measures, pairs, draws, lambda: (a, b.shuffled(order.permutation(b.n))))
 
 
 def random_draws(
-    measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, draws: int, seed: int
+    measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, draws: int, seed: int, key: str = ""
 ) -> Draws:
     """Measure normal numbers with the mean and the standard deviation of each row."""
-    random = generator(seed, "random")
+    random = generator(seed, "random", key)
     return _drawn(measures, pairs, draws, lambda: (_normal(a, random), _normal(b, random)))
 
 
