@@ -102,6 +102,9 @@ class Stack:
         for name, value in vars(self).items():
             if name in ("stored", "formats"):
                 continue
+            if isinstance(value, Stack):
+                vars(other)[name] = value.shuffled(order)
+                continue
             # A sorted row stays sorted; everything else with a column for each place follows the places.
             moves = isinstance(value, np.ndarray) and value.ndim == 2 and name != "sorted"
             vars(other)[name] = value[:, order] if moves else value
