@@ -50,7 +50,7 @@ def oracle(name, a, b):
             return oracle("cosine", a, b) - rho[0] * rho[1]
         case "spearman":
             ranks = [[sum(y < x for y in v) + (sum(y == x for y in v) + 1) / 2 for x in v] for v in (a, b)]
-            return np.corrcoef(*ranks)[0, 1]
+            return np.corrcoef(np.array(ranks))[0, 1]
         case "cosine-about-1":
             return oracle("cosine", a - 1, b - 1)
         case "l2":

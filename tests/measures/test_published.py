@@ -52,7 +52,7 @@ def column(name):
 
 
 def of(name, gains, *, expect=False):
-    return measured(MEASURES[name], *gains, Pairs.diagonal(92), expect=expect)
+    return measured(MEASURES[name], gains[0], gains[1], Pairs.diagonal(92), expect=expect)
 
 
 def test_there_are_two_norms_of_46_layers():
@@ -124,7 +124,7 @@ def test_published_lengths_and_distances(gains):
 def test_a_second_team_measured_the_same(gains, layer, role, theirs, ours):
     row = next(i for i, item in enumerate(NORMS) if (int(item["layer"]), item["role"]) == (layer, role))
     published = THREE[theirs][str(layer)][role][0][1]
-    found = measured(MEASURES[ours], *gains, Pairs.of([row], [row])).values[0]
+    found = measured(MEASURES[ours], gains[0], gains[1], Pairs.of([row], [row])).values[0]
     assert found == pytest.approx(published, abs=SINGLE)
 
 
@@ -152,7 +152,8 @@ def test_the_digitised_matrix_has_no_peak_on_its_diagonal():
 def test_embedding_rows_scatter_as_unrelated_ones_do():
     found = distribution(np.loadtxt(DATA / "solar_glm_embedding_cosines.txt"))
     assert found is not None
-    assert (found.n, found.sd) == (300, pytest.approx(0.015330, abs=3e-5))
+    assert found.n == 300
+    assert found.sd == pytest.approx(0.015330, abs=3e-5)
     assert found.mean == pytest.approx(-0.000984, abs=1e-6)
     assert found.sd == pytest.approx(1 / 64, rel=0.05)
 

@@ -158,11 +158,13 @@ def test_profiles_of_a_matrix_of_layers():
     assert profile[1].mean == pytest.approx(0.4)
     others = off_diagonal(matrix)
     assert others is not None
-    assert (others.n, others.mean) == (6, pytest.approx(2.2 / 6))
+    assert others.n == 6
+    assert others.mean == pytest.approx(2.2 / 6)
     zero = layer_zero(matrix)
     assert zero.first is not None
     assert zero.others is not None
-    assert (zero.first.n, zero.first.mean, zero.others.n, zero.others.mean) == (2, pytest.approx(0.3), 1, 0.6)
+    assert (zero.first.n, zero.others.n, zero.others.mean) == (2, 1, 0.6)
+    assert zero.first.mean == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View |
     if DTYPES[info.dtype].kind != "float":
         return f"stored as {info.dtype}, which holds no measurable numbers"
     note = "a table that is computed, not trained: equal values prove nothing" if entry.fixed else ""
-    if "experts" not in entry.axes[0] or expert is None or len(info.shape) < 3:
+    stacked = bool(entry.axes) and "experts" in entry.axes[0]
+    if not stacked or expert is None or len(info.shape) < 3:
         return View(
             info=info,
             full=info.shape,

@@ -5,10 +5,10 @@ A row that a measure cannot use is a `Fault`, not a number. All sums are in doub
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntFlag
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,35 @@ _WORDS = {
 }
 
 
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+
+def _by_row(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
+    """Make a feature that no reordering of places changes: a reordered stack takes that of its origin."""
+
+    @wraps(function)
+    def feature(stack: Stack) -> _Array:
+        if stack.origin is None:
+            return function(stack)
+        found: _Array = getattr(stack.origin[0], function.__name__)
+        return found
+
+    return cached_property(feature)
+
+
+def _by_place(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
+    """Make a feature with a column for each place: a reordered stack reorders that of its origin."""
+
+    @wraps(function)
+    def feature(stack: Stack) -> _Array:
+        if stack.origin is None:
+            return function(stack)
+        found: _Array = getattr(stack.origin[0], function.__name__)[:, stack.origin[1]]
+        return found
+
+    return cached_property(feature)
+
+
 class Stack:
     """Vectors as rows, with their features. Treat it as read-only.
 
@@ -79,54 +108,52 @@ class Stack:
             raise ValueError(f"rows: expected vectors in rows, got shape {stored.shape}")
         if not np.issubdtype(stored.dtype, np.floating):
             stored = stored.astype(np.float64)
-        self.stored: Stored = stored
+        self._rows: Stored = stored
+        self.origin: tuple[Stack, npt.NDArray[np.intp]] | None = None
         many = [formats] * len(stored) if formats is None or isinstance(formats, str) else list(formats)
         if len(many) != len(stored):
             raise ValueError(f"formats: expected {len(stored)}, got {len(many)}")
         self.formats: tuple[str | None, ...] = tuple(many)
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self._rows)
 
     @property
     def n(self) -> int:
         """Length of the vectors."""
-        return int(self.stored.shape[1])
+        return int(self._rows.shape[1])
 
     def shuffled(self, order: npt.NDArray[np.intp]) -> Stack:
         """Return the stack with the places of all rows reordered in the same way.
 
-        Features that exist are reordered, not computed again: this is what makes many draws cheap.
+        Features are reordered when they are asked for, not computed again: this makes many draws cheap.
         """
-        other = Stack(self.stored[:, order], self.formats)
-        for name, value in vars(self).items():
-            if name in ("stored", "formats"):
-                continue
-            if isinstance(value, Stack):
-                vars(other)[name] = value.shuffled(order)
-                continue
-            # A sorted row stays sorted; everything else with a column for each place follows the places.
-            moves = isinstance(value, np.ndarray) and value.ndim == 2 and name != "sorted"
-            vars(other)[name] = value[:, order] if moves else value
+        other = Stack(self._rows, self.formats)
+        other.origin = (self, order)
         return other
 
     # -- the values ------------------------------------------------------------------------------------
 
-    @cached_property
+    @_by_place
+    def stored(self) -> Stored:
+        """Return the rows as they were given."""
+        return self._rows
+
+    @_by_row
     def finite(self) -> npt.NDArray[np.bool_]:
-        """Of each row, whether all its values are finite."""
+        """Say of each row whether all its values are finite."""
         return np.asarray(np.isfinite(self.stored).all(axis=1), dtype=np.bool_)
 
-    @cached_property
+    @_by_place
     def wide(self) -> Floats:
-        """The rows in double precision; rows that are not finite are zeros, and a `Fault`."""
+        """Return the rows in double precision; rows that are not finite are zeros, and a `Fault`."""
         wide = self.stored.astype(np.float64)
         wide[~self.finite] = 0.0
         return wide
 
-    @cached_property
+    @_by_row
     def faults(self) -> npt.NDArray[np.int64]:
-        """All that is wrong with each row, as bits of `Fault`."""
+        """Return all that is wrong with each row, as bits of `Fault`."""
         faults = np.zeros(len(self), dtype=np.int64)
         if self.n == 0:
             faults |= Fault.EMPTY
@@ -145,106 +172,108 @@ class Stack:
 
     # -- one number for each row -----------------------------------------------------------------------
 
-    @cached_property
+    @_by_row
     def scale(self) -> Floats:
-        """The largest absolute value of each row, or 1 for rows of zeros: what keeps squares in range."""
+        """Return the largest absolute value of each row, or 1: dividing by it keeps squares in range."""
         largest = np.abs(self.wide).max(axis=1, initial=0.0)
         return np.asarray(np.where(largest > 0.0, largest, 1.0), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def norm(self) -> Floats:
-        """Euclidean length."""
+        """Return the Euclidean length."""
         return np.asarray(self.scale * _lengths(self.wide / self.scale[:, None]), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def mean(self) -> Floats:
-        """Mean."""
+        """Return the mean."""
         return _row_means(self.wide)
 
-    @cached_property
+    @_by_row
     def std(self) -> Floats:
-        """Standard deviation over the values there are (not an estimate for more)."""
+        """Return the standard deviation over the values there are (not an estimate for more)."""
         return np.asarray(self.scale * self._size / np.sqrt(max(self.n, 1)), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def varies(self) -> npt.NDArray[np.bool_]:
-        """Whether a row has different values."""
+        """Say whether a row has different values."""
         if self.n == 0:
             return np.zeros(len(self), dtype=np.bool_)
         different = ~(self.wide == self.wide[:, :1]).all(axis=1)
         return np.asarray(different & (self._size > 0.0), dtype=np.bool_)
 
-    @cached_property
+    @_by_row
     def rho(self) -> Floats:
-        """Cosine with the vector of ones: the mean over the root mean square."""
+        """Return the cosine with the vector of ones: the mean over the root mean square."""
         length = np.where(self.norm > 0.0, self.norm / self.scale, 1.0)
         share = _row_means(self.wide / self.scale[:, None]) * np.sqrt(self.n) / length
         return np.asarray(np.where(self.varies, share, np.sign(self.mean)), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def spread(self) -> Floats:
-        """What `rho` leaves: sqrt(1 - rho^2), from the deviations, so that no digits are lost near 1."""
+        """Return sqrt(1 - rho^2), from the deviations, so that no digits are lost where rho is near 1."""
         length = np.where(self.norm > 0.0, self.norm / self.scale, 1.0)
         return np.asarray(np.where(self.varies, self._size / length, 0.0), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def p99(self) -> Floats:
-        """99th percentile of the absolute values."""
+        """Return the 99th percentile of the absolute values."""
         if self.n == 0:
             return np.zeros(len(self))
         return np.asarray(np.quantile(np.abs(self.wide), 0.99, axis=1), dtype=np.float64)
 
-    @cached_property
+    @_by_row
     def cv(self) -> Floats:
-        """Coefficient of variation; only where the mean is not near zero."""
+        """Return the coefficient of variation; only where the mean is not near zero."""
         usable = np.abs(self.mean) > 0.0
         return np.asarray(self.std / np.where(usable, np.abs(self.mean), 1.0), dtype=np.float64)
 
     # -- one number for each place ---------------------------------------------------------------------
 
-    @cached_property
+    @_by_place
     def _centred(self) -> Floats:
         scaled = self.wide / self.scale[:, None]
         return scaled - _row_means(scaled)[:, None]
 
-    @cached_property
+    @_by_row
     def _size(self) -> Floats:
         return _lengths(self._centred)
 
-    @cached_property
+    @_by_place
     def units(self) -> Floats:
-        """Each row divided by its length."""
+        """Return each row divided by its length."""
         return _directions(self.wide / self.scale[:, None])
 
-    @cached_property
+    @_by_place
     def directions(self) -> Floats:
-        """Each row without its mean, divided by the length of what is left."""
+        """Return each row without its mean, divided by the length of what is left."""
         return _directions(self._centred)
 
-    @cached_property
+    @_by_place
     def rank_directions(self) -> Floats:
-        """The same of the ranks; equal values share their mean rank."""
+        """Return the same of the ranks; equal values share their mean rank."""
         ranked = row_ranks(self.wide)
         return _directions(ranked - _row_means(ranked)[:, None])
 
     @cached_property
     def about_one(self) -> Stack:
         """The rows minus one."""
+        if self.origin is not None:
+            return self.origin[0].about_one.shuffled(self.origin[1])
         return Stack(self.wide - 1.0)
 
-    @cached_property
+    @_by_row
     def sorted(self) -> Floats:
-        """Each row in ascending order."""
+        """Return each row in ascending order."""
         return np.sort(self.wide, axis=1)
 
-    @cached_property
+    @_by_place
     def bits(self) -> Stored:
-        """The values as unsigned integers, bit by bit: what byte identity compares."""
+        """Return the values as unsigned integers, bit by bit: what byte identity compares."""
         return np.ascontiguousarray(self.stored).view(f"u{self.stored.dtype.itemsize}")
 
-    @cached_property
+    @_by_place
     def steps(self) -> npt.NDArray[np.int64]:
-        """The place of each value among all numbers of its stored format, counted from zero."""
+        """Return the place of each value among all numbers of its stored format, counted from zero."""
         steps = np.zeros(self.stored.shape, dtype=np.int64)
         for name, (kind, unsigned, shift) in _BITS.items():
             rows = [i for i, own in enumerate(self.formats) if own == name]
@@ -262,16 +291,19 @@ def row_ranks(rows: Floats) -> Floats:
     n_rows, n = rows.shape
     if n == 0:
         return np.zeros(rows.shape)
-    order = np.argsort(rows, axis=1, kind="stable")
+    order = np.argsort(rows, axis=1)
     ordered = np.take_along_axis(rows, order, axis=1)
     place = np.arange(n)
+    ranks = np.empty(rows.shape)
     new = np.ones((n_rows, n), dtype=np.bool_)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    if new.all():  # no ties: most tensors in single precision, and all drawn numbers
+        np.put_along_axis(ranks, order, np.broadcast_to(place + 1.0, rows.shape), axis=1)
+        return ranks
     first = np.maximum.accumulate(np.where(new, place, 0), axis=1)
     ends = np.ones((n_rows, n), dtype=np.bool_)
     ends[:, :-1] = new[:, 1:]
     last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(rows.shape)
     np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
     return ranks
 
