@@ -127,6 +127,12 @@ def test_a_layer_that_one_model_does_not_have_is_a_row_with_a_reason():
     assert (row.value, row.reason, row.n) == (None, "a has no layer 2", 0)
 
 
+def test_a_layer_that_was_not_chosen_is_not_said_to_be_absent():
+    models = {"a": llama(), "b": llama(seed=1)}
+    result = run(models, measures=("pearson",), roles=("input-norm",), layers_of={"a": "0"})
+    assert {row.layer_a: row.reason for row in result.table} == {0: None, 1: "layer 1 of a was not chosen"}
+
+
 def test_roles_outside_the_layers_are_one_row():
     result = run({"a": llama(), "b": llama(seed=1)}, measures=("pearson",), roles=("final-norm", "embedding"))
     assert [(row.role, row.layer_a, row.layer_b) for row in result.table] == [
@@ -137,8 +143,18 @@ def test_roles_outside_the_layers_are_one_row():
 
 def test_shapes_that_differ_are_told():
     models = {"a": llama(), "b": llama(LlamaShape(hidden=16, mlp=32), seed=1)}
-    result = run(models, measures=("cosine",), roles=("input-norm",))
-    assert result.table.distinct("reason") == ("shapes differ: 32 and 16",)
+    result = run(models, measures=("cosine",), roles=("input-norm", "final-norm", "up-proj"))
+    assert result.table.distinct("reason") == (
+        "shapes differ: 32 and 16",
+        "shapes differ: 64x32 and 32x16",
+    )
+    assert {row.layer_a for row in result.table.where(role="final_norm")} == {None}
+
+
+def test_one_model_without_a_tensor_outside_the_layers_is_named():
+    models = {"a": llama(LlamaShape(tied=True)), "b": llama(seed=1)}
+    result = run(models, measures=("pearson",), roles=("lm-head",))
+    assert result.table.distinct("reason") == ("a: there is no output_head",)
 
 
 def test_constant_gains_have_a_reason_and_never_a_number():

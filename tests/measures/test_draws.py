@@ -108,7 +108,8 @@ def test_fewer_draws_are_made_of_large_data():
     large = Stack(np.broadcast_to(np.zeros(65_536), (96, 65_536)))
     small = Stack(np.zeros((2, 3)))
     assert draws_for(small, 100) == 100
-    assert draws_for(large, 100) == 31
+    assert draws_for(large, 100) == 10
+    assert draws_for(Stack(large.stored[:2]), 1000) == 381
     assert draws_for(large, 5) == 5
 
 

@@ -209,7 +209,7 @@ class _Run:
         pair: tuple[Layer, Layer],
         view: str,
     ) -> Table:
-        reason = _why(names, shelves, pair)
+        reason = self._why(names, shelves, pair)
         return Table.of_rows(
             Row(
                 measure=measure.name,
@@ -228,6 +228,28 @@ class _Run:
             )
             for measure in self.measures
         )
+
+    def _why(self, names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]) -> str:
+        """Say why a pair of layers was not measured."""
+        parts = []
+        for name, shelf, layer in zip(names, shelves, pair, strict=True):
+            if layer in shelf.places:
+                continue
+            if layer in shelf.missing:
+                parts.append(f"{name}: {shelf.missing[layer]}")
+            elif layer is None:
+                parts.append(f"{name} has no such tensor")
+            else:
+                chosen = layer in self.chosen.models[name].architecture.layers
+                parts.append(
+                    f"layer {layer} of {name} was not chosen" if chosen else f"{name} has no layer {layer}"
+                )
+        if parts:
+            return "; ".join(parts)
+        shapes = [shelf.places[layer][0][0] for shelf, layer in zip(shelves, pair, strict=True)]
+        if shapes[0] == shapes[1]:
+            return "stored in different layouts: only whole tensors can be compared, raise the sample"
+        return "shapes differ: " + " and ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
     def _describe(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[TensorRecord]:
         for name, shelf in shelves.items():
@@ -250,24 +272,6 @@ class _Run:
 def _token_stacks(names: tuple[str, str], rows: TokenRows, reading: Reading) -> tuple[Stack, Stack, str]:
     mine, theirs = reading.arrays(names[0], [rows.first])[0], reading.arrays(names[1], [rows.second])[0]
     return Stack(mine), Stack(theirs), f"{len(mine):,} of {rows.n_shared:,} shared tokens ({rows.how})"
-
-
-def _why(names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]) -> str:
-    """Say why a pair of layers was not measured."""
-    parts = []
-    for name, shelf, layer in zip(names, shelves, pair, strict=True):
-        if layer in shelf.missing:
-            parts.append(f"{name}: {shelf.missing[layer]}")
-        elif layer not in shelf.places:
-            parts.append(
-                f"{name} has no layer {layer}" if layer is not None else f"{name} has no such tensor"
-            )
-    if parts:
-        return "; ".join(parts)
-    shapes = [shelf.places[layer][0][0] for shelf, layer in zip(shelves, pair, strict=True)]
-    if shapes[0] == shapes[1]:
-        return "stored in different layouts: only whole tensors can be compared, raise the sample"
-    return "shapes differ: " + " and ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
 
 def _record(name: str, model: Model) -> MatrixModel:

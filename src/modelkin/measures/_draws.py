@@ -16,7 +16,7 @@ from ._stack import Floats, Stack
 Draws = Mapping[str, np.ma.MaskedArray[Any, Any]]
 """Name of a measure -> one row for each draw, one column for each pair."""
 
-MOST_VALUES = 200_000_000
+MOST_VALUES = 50_000_000
 """Values of one side that all draws together may take; fewer draws are made of larger data."""
 FEWEST_DRAWS = 10
 
