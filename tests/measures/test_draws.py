@@ -34,15 +34,15 @@ def stacks():
 
 def test_shuffles_scatter_about_the_exact_expectation(stacks):
     pairs = Pairs.diagonal(4)
-    drawn = shuffle_draws(CHOSEN, stacks[0], stacks[1], pairs, draws=2000, seed=0)
+    drawn = shuffle_draws(CHOSEN, stacks[0], stacks[1], pairs, draws=600, seed=0)
     for measure in CHOSEN:
         found = measured(measure, stacks[0], stacks[1], pairs, expect=True)
         values = drawn[measure.name]
-        assert values.shape == (2000, 4)
-        errors = (values.mean(axis=0) - found.expected) / (values.std(axis=0) / np.sqrt(2000) + 1e-15)
+        assert values.shape == (600, 4)
+        errors = (values.mean(axis=0) - found.expected) / (values.std(axis=0) / np.sqrt(600) + 1e-15)
         assert np.abs(errors).max() < 4.5
         if found.expected_sd.count():
-            np.testing.assert_allclose(values.std(axis=0), found.expected_sd, rtol=0.08)
+            np.testing.assert_allclose(values.std(axis=0), found.expected_sd, rtol=0.15)
 
 
 def test_layers_are_shuffled_together_so_that_their_mean_scatters_more(stacks):

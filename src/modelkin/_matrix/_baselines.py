@@ -8,6 +8,7 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from modelkin.measures import (
+    MEASURES,
     Baseline,
     Draws,
     Measure,
@@ -23,10 +24,12 @@ from modelkin.measures import (
     shuffle_draws,
 )
 
-from ._ground import Ground, TokenStacks, mean_of
+from ._ground import Ground, Joint, TokenStacks, mean_of
 from ._options import BASELINES
 
 _TOKEN_DRAWS = 20
+_RELATED = 0.3
+"""Mean correlation over layers far above what independent models were ever seen to have (below 0.1)."""
 _TOKEN_PAIRS = 2000
 _DEPENDENT = "pairs share models and layers, so the standard deviation is no error of the mean"
 
@@ -169,11 +172,21 @@ def _known(relation: str, ground: Ground) -> Iterator[Baseline]:
         yield ground.row(relation, measure, "none", None, reason=f"no pair of models was declared {relation}")
     for a, b in pairs:
         joint = ground.joint(a, b)
+        if relation == "independent" and not isinstance(joint, str):
+            joint = _no_control(joint) or joint
         for measure in ground.measures:
             values = None if isinstance(joint, str) else joint.values(measure)
             why = joint if isinstance(joint, str) else "nothing could be measured"
             note = f"declared {relation} by the caller; values of single layers"
             yield ground.row(relation, measure, f"{a} x {b}", values, reason=why, note=note)
+
+
+def _no_control(joint: Joint) -> str | None:
+    """Say why a pair that was declared independent cannot serve as a negative control, if so."""
+    r = mean_of(joint.values(MEASURES["pearson"]))
+    if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
+        return None
+    return f"declared independent, but the values agree (mean r {r:.2f}): a relative is no negative control"
 
 
 def _independent(ground: Ground) -> Iterator[Baseline]:
