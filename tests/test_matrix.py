@@ -189,6 +189,29 @@ def test_byte_identity_and_steps_of_a_copy_with_one_changed_value():
     assert [value(result, "mean-ulps", layer_a=layer) for layer in (0, 1)] == [None, 1.0]
 
 
+def test_a_model_of_mixed_precision_is_still_identical_where_it_is():
+    def widen(tensors):
+        name = "model.layers.0.input_layernorm.weight"
+        tensors[name] = tensors[name].astype(np.float64)
+
+    models = {"a": llama(change=widen), "b": llama()}
+    result = run(models, roles=("input-norm",), measures=("byte-identity", "changed-share"))
+    rows = {row.layer_a: (row.value, row.reason) for row in result.table.where(measure="byte-identity")}
+    assert rows == {0: (None, "stored as F64 and F32"), 1: (1.0, None)}
+    assert [value(result, "changed-share", layer_a=layer) for layer in (0, 1)] == [0.0, 0.0]
+
+
+def test_whole_numbers_are_not_measured():
+    def count(tensors):
+        tensors["model.layers.0.input_layernorm.weight"] = np.arange(32, dtype=np.int8)
+
+    result = run({"a": llama(change=count), "b": llama()}, roles=("input-norm",), pairs=("same", "within"))
+    assert set(result.table.where(layer_a=0).distinct("reason")) == {
+        "a: stored as I8, which holds no measurable numbers",
+        None,  # the layers of b
+    }
+
+
 # -- layouts -------------------------------------------------------------------------------------------
 
 

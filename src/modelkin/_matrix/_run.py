@@ -245,7 +245,7 @@ class _Run:
                     f"layer {layer} of {name} was not chosen" if chosen else f"{name} has no layer {layer}"
                 )
         if parts:
-            return "; ".join(parts)
+            return "; ".join(dict.fromkeys(parts))
         shapes = [shelf.places[layer][0][0] for shelf, layer in zip(shelves, pair, strict=True)]
         if shapes[0] == shapes[1]:
             return "stored in different layouts: only whole tensors can be compared, raise the sample"

@@ -269,7 +269,9 @@ class Stack:
     @_by_place
     def bits(self) -> Stored:
         """Return the values as unsigned integers, bit by bit: what byte identity compares."""
-        return np.ascontiguousarray(self.stored).view(f"u{self.stored.dtype.itemsize}")
+        with np.errstate(invalid="ignore"):
+            # One width for all: a stack may hold single precision in double. Widening keeps bits apart.
+            return np.ascontiguousarray(self.stored.astype(np.float64)).view(np.uint64)
 
     @_by_place
     def steps(self) -> npt.NDArray[np.int64]:
