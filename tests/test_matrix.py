@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded
 
 import modelkin as mk
-from modelkin._matrix import BASELINES, Known, parse_layer_list, parse_layers, parse_role
+from modelkin._matrix import BASELINES, KnownRelation, parse_layer_list, parse_layers, parse_role
 from modelkin._matrix._views import View
 from modelkin.architecture import Segment
 from modelkin.errors import BadSelection, FormatError, UsageError
@@ -409,8 +409,8 @@ def trained():
             baselines=tuple(BASELINES),
             groups={"twins": ("twin-1", "twin-2"), "line": ("base", "finetune-light")},
             known=(
-                Known(relation="independent", model_a="base", model_b="twin-1"),
-                Known(relation="derived", model_a="base", model_b="finetune-light"),
+                KnownRelation(relation="independent", model_a="base", model_b="twin-1"),
+                KnownRelation(relation="derived", model_a="base", model_b="finetune-light"),
             ),
         ),
     )
@@ -489,7 +489,7 @@ def test_rows_of_tokens_are_paired_by_text_and_then_not(trained):
 
 def test_a_relative_that_was_declared_independent_is_refused_as_a_control():
     models = {name: str(ZOO / name) for name in ("base", "finetune-light")}
-    known = (Known(relation="independent", model_a="base", model_b="finetune-light"),)
+    known = (KnownRelation(relation="independent", model_a="base", model_b="finetune-light"),)
     result = run(models, roles=("input-norm",), baselines=("independent",), known=known)
     assert {item.null for item in result.baselines} == {None}
     assert all("a relative is no negative control" in item.reason for item in result.baselines)
@@ -616,7 +616,7 @@ def test_names_of_strangers_cannot_break_a_document():
         ({"layers": ""}, BadSelection, "such as 0-10,20"),
         ({"baselines": ("luck",)}, UsageError, "none called 'luck'"),
         (
-            {"known": (Known(relation="cousins", model_a="a", model_b="b"),)},
+            {"known": (KnownRelation(relation="cousins", model_a="a", model_b="b"),)},
             UsageError,
             "none called 'cousins'",
         ),
@@ -634,7 +634,7 @@ def test_options_that_make_no_sense_are_refused_before_anything_is_read(options,
     [
         ({"groups": {"g": ("a", "c")}}, "no model called 'c'"),
         ({"layers_of": {"c": "0"}}, "no model called 'c'"),
-        ({"known": (Known(relation="derived", model_a="a", model_b="c"),)}, "no model called 'c'"),
+        ({"known": (KnownRelation(relation="derived", model_a="a", model_b="c"),)}, "no model called 'c'"),
         ({"layers": "50"}, "no model has a layer in '50'"),
     ],
 )

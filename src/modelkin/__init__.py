@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modelkin._comparison import Comparison
     from modelkin._config import CompareOptions, FetchOptions
     from modelkin._inspection import Inspection, inspect_model, plan_components
-    from modelkin._matrix import MatrixOptions, MatrixResult, matrix
+    from modelkin._matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
     from modelkin._model import Model, open_model
     from modelkin.architecture import Architecture
     from modelkin.source import BytePlan, MemorySource, ModelRef
@@ -29,6 +29,7 @@ _HOME = {
     "Comparison": "modelkin._comparison",
     "FetchOptions": "modelkin._config",
     "Inspection": "modelkin._inspection",
+    "KnownRelation": "modelkin._matrix",
     "MatrixOptions": "modelkin._matrix",
     "MatrixResult": "modelkin._matrix",
     "MemorySource": "modelkin.source",
@@ -51,6 +52,7 @@ __all__ = [
     "Comparison",
     "FetchOptions",
     "Inspection",
+    "KnownRelation",
     "MatrixOptions",
     "MatrixResult",
     "MemorySource",

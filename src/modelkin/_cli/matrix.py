@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from modelkin._cli.output import Output
     from modelkin._config import FetchOptions
-    from modelkin._matrix import Known
+    from modelkin._matrix import KnownRelation
     from modelkin._model import Model
 
 PAIRS = ("same", "all", "within", "relative", "mixed")
@@ -215,15 +215,15 @@ def _layers(texts: tuple[str, ...]) -> tuple[dict[str, str], str | None]:
     return own, common or None
 
 
-def _known(texts: tuple[str, ...]) -> tuple[Known, ...]:
-    from modelkin._matrix import Known
+def _known(texts: tuple[str, ...]) -> tuple[KnownRelation, ...]:
+    from modelkin._matrix import KnownRelation
 
     found = []
     for relation, members in _pairs("--known", texts):
         both = members.split(",")
         if len(both) != 2:
             raise click.BadParameter(f"expected two models, got {members!r}", param_hint="--known")
-        found.append(Known(relation=relation, model_a=both[0], model_b=both[1]))
+        found.append(KnownRelation(relation=relation, model_a=both[0], model_b=both[1]))
     return tuple(found)
 
 

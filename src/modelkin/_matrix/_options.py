@@ -29,7 +29,7 @@ RELATIONS = ("independent", "derived")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownRelation:
     """A relation of two models that the caller knows from elsewhere."""
 
     relation: str
@@ -54,7 +54,7 @@ class MatrixOptions:
     baselines: tuple[str, ...] = ("expectation", "shuffle")
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a group -> names of models."""
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownRelation, ...] = ()
     truncation: bool = False
     """Whether tensors of different sizes are compared with the larger one cut to the smaller."""
     mtp: bool = False

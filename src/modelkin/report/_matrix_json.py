@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from modelkin._matrix import (
     SCHEMA,
-    Known,
+    KnownRelation,
     MatrixModel,
     MatrixOptions,
     MatrixResult,
@@ -113,7 +113,7 @@ def _options(value: object) -> MatrixOptions:
     found: dict[str, Any] = {
         key: tuple(item) if isinstance(item, list) else item for key, item in value.items()
     }
-    found["known"] = tuple(_record(Known, item, "options.known") for item in _listed(value, "known"))
+    found["known"] = tuple(_record(KnownRelation, item, "options.known") for item in _listed(value, "known"))
     found["groups"] = {str(name): tuple(map(str, members)) for name, members in dict(value["groups"]).items()}
     try:
         return MatrixOptions(**found)
