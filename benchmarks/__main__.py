@@ -16,6 +16,7 @@ BENCHMARKS = {
     "gap": "Joining ranges",
     "connections": "Connections and pieces",
     "memory": "Memory",
+    "matrix": "Measures over all pairs of layers",
 }
 """Name of a module here, and what its part of the report is called."""
 USUAL = ("startup", "decode", "reading", "memory")

@@ -24,6 +24,7 @@ from modelkin.architecture import SPACES, Positions, families, space_under
 from modelkin.demo import demo_zoo
 from modelkin.evidence import all_methods
 from modelkin.lab import ancestry_table, load_zoo
+from modelkin.measures import MEASURES
 from modelkin.report import comparison_view, inspection_view
 
 DOCS = Path(__file__).parent
@@ -59,6 +60,19 @@ def method_table() -> str:
         rows.append(
             f"| [{card.name}](methods/{card.name}.md) | {card.component} | {card.axis} | "
             f"{'yes' if card.exact else 'no'} | {card.claim} | {card.defeated_by} |"
+        )
+    return "\n".join(rows)
+
+
+def measure_table() -> str:
+    """All measures with what they are and what they cannot say."""
+    rows = ["| measure | symmetric | range | expectation | what it is | what it cannot say |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    for item in MEASURES.values():
+        low, high = ("-" if end is None else f"{end:g}" for end in (item.low, item.high))
+        rows.append(
+            f"| `{item.name}` | {'yes' if item.symmetric else 'no'} | {low} to {high} | "
+            f"{'exact' if item.expectation else '-'} | {item.meaning} | {item.cannot_say} |"
         )
     return "\n".join(rows)
 
@@ -129,6 +143,7 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "inspection": (("tutorial.md",), inspection),
     "comparison": (("../README.md",), comparison),
     "methods": (("verdicts.md",), method_table),
+    "measures": (("measures.md",), measure_table),
     "zoo": (("zoo.md",), ancestry),
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),

@@ -14,6 +14,7 @@ ORDER = [
     {"errors", "_version"},
     {"_config", "_progress"},
     {"stats"},
+    {"measures"},
     {"source"},
     {"tensors", "tokenizer"},
     {"architecture"},
@@ -22,6 +23,7 @@ ORDER = [
     {"verdict"},
     {"_model"},
     {"_inspection"},
+    {"_matrix"},
     {"_comparison"},
     {"_records", "_sameness", "_deep", "_calibration"},
     {"_kinship"},
@@ -39,6 +41,7 @@ MAY_IMPORT = {
     "tokenizer": {"errors"},
     "architecture": {"errors"},
     "stats": set(),
+    "measures": {"errors", "stats"},
     "alignment": {"errors", "architecture", "tensors", "stats"},
     "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
     "verdict": {"errors", "evidence", "stats"},
@@ -48,8 +51,8 @@ MAY_IMPORT = {
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 
 
-UPWARDS = {("_comparison", "report")}
-"""A comparison can write itself (`to_json`, `write`), as users expect; it imports the writer when asked."""
+UPWARDS = {("_comparison", "report"), ("_matrix", "report")}
+"""Results can write themselves (`to_json`, `write`), as users expect; they import the writer when asked."""
 
 
 def imported_layers(path: Path) -> set[str]:

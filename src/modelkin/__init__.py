@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from modelkin._comparison import Comparison
     from modelkin._config import CompareOptions, FetchOptions
     from modelkin._inspection import Inspection, inspect_model, plan_components
+    from modelkin._matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
     from modelkin._model import Model, open_model
     from modelkin.architecture import Architecture
     from modelkin.source import BytePlan, MemorySource, ModelRef
@@ -28,12 +29,16 @@ _HOME = {
     "Comparison": "modelkin._comparison",
     "FetchOptions": "modelkin._config",
     "Inspection": "modelkin._inspection",
+    "KnownRelation": "modelkin._matrix",
+    "MatrixOptions": "modelkin._matrix",
+    "MatrixResult": "modelkin._matrix",
     "MemorySource": "modelkin.source",
     "Model": "modelkin._model",
     "ModelRef": "modelkin.source",
     "TensorSlice": "modelkin.tensors",
     "compare": "modelkin._compare",
     "inspect_model": "modelkin._inspection",
+    "matrix": "modelkin._matrix",
     "open_model": "modelkin._model",
     "plan_components": "modelkin._inspection",
     "sample_blocks": "modelkin.tensors",
@@ -47,6 +52,9 @@ __all__ = [
     "Comparison",
     "FetchOptions",
     "Inspection",
+    "KnownRelation",
+    "MatrixOptions",
+    "MatrixResult",
     "MemorySource",
     "Model",
     "ModelRef",
@@ -55,6 +63,7 @@ __all__ = [
     "compare",
     "errors",
     "inspect_model",
+    "matrix",
     "open_model",
     "plan_components",
     "sample_blocks",

@@ -11,6 +11,7 @@ from modelkin._cli.compare import compare
 from modelkin._cli.demo import demo
 from modelkin._cli.failures import run
 from modelkin._cli.inspect import inspect
+from modelkin._cli.matrix import matrix
 from modelkin._cli.methods import methods
 from modelkin._version import __version__
 
@@ -41,7 +42,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, inspect, demo, methods, cache):
+for command in (compare, matrix, inspect, demo, methods, cache):
     app.add_command(command)
 
 

@@ -7,6 +7,9 @@ from modelkin.report._inspection_view import inspection_view
 from modelkin.report._json import plain, schema, to_json
 from modelkin.report._languages import LANGUAGES, load_language
 from modelkin.report._markdown import report_markdown
+from modelkin.report._matrix_json import matrix_document, matrix_from_json, matrix_json
+from modelkin.report._matrix_markdown import matrix_markdown, write_matrix
+from modelkin.report._matrix_view import matrix_view
 from modelkin.report._methods_view import methods_view
 from modelkin.report._numbers import bound_text, count_text, effect_text, p_text, size_text
 from modelkin.report._read_json import comparison_from_json
@@ -23,6 +26,11 @@ __all__ = [
     "effect_text",
     "inspection_view",
     "load_language",
+    "matrix_document",
+    "matrix_from_json",
+    "matrix_json",
+    "matrix_markdown",
+    "matrix_view",
     "methods_view",
     "p_text",
     "plain",
@@ -38,4 +46,5 @@ __all__ = [
     "verdict_panel",
     "visible",
     "write_folder",
+    "write_matrix",
 ]

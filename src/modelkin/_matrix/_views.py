@@ -1,0 +1,148 @@
+"""One tensor, or a part of one, as a flat list of values: which bytes to read and in what order they are.
+
+The same values of two models end up in the same places, whatever the layout: parts of fused tensors, experts
+in one tensor, tensors stored input-first.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from modelkin.architecture import RoleEntry, Segment
+from modelkin.tensors import DTYPES, Array, Blocks, TensorInfo, TensorSlice, sample_blocks
+
+BLOCK = 16_384
+"""Values in a block of a sample: one request of 32 kB in BF16, which a usual line moves as fast as less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A tensor or a part of it, in stored order.
+
+    Parameters
+    ----------
+    info
+        Where it lies.
+    full
+        Shape of the stored tensor, or of the one expert that is meant.
+    base
+        Number of stored values before it.
+    segment
+        Which indices of one axis belong to it; None is all.
+    transposed
+        Stored input-first.
+    note
+        What part of the tensor it is, in words.
+    """
+
+    info: TensorInfo
+    full: tuple[int, ...]
+    base: int = 0
+    segment: Segment | None = None
+    transposed: bool = False
+    note: str = ""
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape of the part, axes in the order of the file."""
+        if self.segment is None:
+            return self.full
+        axis = self.segment.axis
+        return (*self.full[:axis], len(self.segment), *self.full[axis + 1 :])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the part, output first."""
+        return self.stored_shape[::-1] if self.transposed else self.stored_shape
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return math.prod(self.stored_shape)
+
+    def cut(self, segment: Segment, note: str) -> View:
+        """Return the part with these indices of one axis."""
+        return replace(self, segment=segment, note=note)
+
+    def chosen(self, *, limit: int, seed: int, key: str) -> TensorSlice:
+        """Choose what to read: all of it, or blocks at places that depend on seed, key and shape alone."""
+        blocks = [(0, self.size)]
+        if self.size > limit:
+            block = min(BLOCK, limit)
+            like = replace(self.info, name=key, shape=self.stored_shape)
+            sample = sample_blocks(like, n_blocks=limit // block, block_elements=block, seed=seed, key=key)
+            assert isinstance(sample.selection, Blocks)
+            blocks = [*sample.selection.blocks]
+        runs = [run for start, stop in blocks for run in self._stored(start, stop)]
+        return TensorSlice.blocks(self.info.name, _joined(runs))
+
+    def ordered(self, values: Array, *, whole: bool) -> Array:
+        """Return what was read with outputs first; a sample stays in stored order."""
+        if whole and self.transposed:
+            return values.reshape(self.stored_shape).T.reshape(-1)
+        return values.reshape(-1)
+
+    def _stored(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield stretches of the stored tensor that hold the values from `start` up to `stop`."""
+        if self.segment is None:
+            yield self.base + start, self.base + stop
+            return
+        inner = math.prod(self.full[self.segment.axis + 1 :])
+        along, ranges = self.full[self.segment.axis], self.segment.ranges()
+        begins = np.cumsum([0, *(last - first for first, last in ranges)]).tolist()
+        row_size = begins[-1] * inner
+        while start < stop:
+            row, rest = divmod(start, row_size)
+            at = bisect_right(begins, rest // inner) - 1
+            inside = rest - begins[at] * inner
+            count = min(stop - start, (begins[at + 1] - begins[at]) * inner - inside)
+            first = self.base + (row * along + ranges[at][0]) * inner + inside
+            yield first, first + count
+            start += count
+
+
+def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View | str:
+    """Make the view of an entry, or say why there is none."""
+    if DTYPES[info.dtype].kind != "float":
+        return f"stored as {info.dtype}, which holds no measurable numbers"
+    note = "a table that is computed, not trained: equal values prove nothing" if entry.fixed else ""
+    stacked = bool(entry.axes) and "experts" in entry.axes[0]
+    if not stacked or expert is None or len(info.shape) < 3:
+        return View(
+            info=info,
+            full=info.shape,
+            segment=entry.segment,
+            transposed=_turned(entry, info.shape),
+            note=note,
+        )
+    rest = info.shape[1:]
+    if expert >= info.shape[0]:
+        return f"there is no expert {expert}: there are {info.shape[0]}"
+    segment = entry.segment
+    return View(
+        info=info,
+        full=rest,
+        base=expert * math.prod(rest),
+        segment=None if segment is None else replace(segment, axis=segment.axis - 1),
+        transposed=_turned(entry, rest),
+        note=note,
+    )
+
+
+def _turned(entry: RoleEntry, shape: tuple[int, ...]) -> bool:
+    return entry.transposed and len(shape) == 2
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, stop in runs:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((start, stop))
+    return joined

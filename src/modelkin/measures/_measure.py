@@ -1,0 +1,157 @@
+"""What a measure is: a name, a meaning, limits, a function over stacked vectors. And how it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._pairs import Pairs
+from ._stack import Fault, Floats, Stack
+
+Function = Callable[[Stack, Stack, Pairs], Floats]
+Expectation = Callable[[Stack, Stack, Pairs], tuple[Floats, Floats | None]]
+_USELESS = Fault.EMPTY | Fault.NOT_FINITE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A measure of two vectors.
+
+    Parameters
+    ----------
+    name, title
+        In options and tables; in headings.
+    meaning, cannot_say
+        One sentence each: what the number is, and what does not follow from it.
+    symmetric
+        Whether exchanging the vectors leaves it as it is.
+    low, high
+        What it can be; None is no bound.
+    refuses
+        Rows for which it has no meaning: the result is then a reason.
+    same_format
+        Whether it is about stored numbers, so that both rows must be stored alike.
+    undefined
+        The reason where the function returns no number.
+    function
+        From two stacks and pairs of rows to one number a pair.
+    expectation
+        Its mean over all reorderings of one vector's values, and its standard deviation where that is known
+        exactly; None where neither is known.
+    aliases
+        Other names that are understood.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    cannot_say: str
+    symmetric: bool = True
+    low: float | None = None
+    high: float | None = None
+    refuses: Fault = _USELESS
+    same_format: bool = False
+    undefined: str = "the result is no number"
+    function: Function = field(repr=False)
+    expectation: Expectation | None = field(default=None, repr=False)
+    aliases: tuple[str, ...] = ()
+
+    def __call__(self, a: Stack, b: Stack, pairs: Pairs | None = None) -> Measured:
+        """Measure pairs of rows, by default all of them (row by row of the first stack)."""
+        return measured(self, a, b, Pairs.grid(len(a), len(b)) if pairs is None else pairs)
+
+    def grid(self, a: Stack, b: Stack) -> np.ma.MaskedArray[Any, Any]:
+        """Measure all pairs; rows of `a` are rows of the matrix. What was not measured is masked."""
+        return self(a, b).values.reshape(len(a), len(b))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """Numbers for pairs of rows; what was not measured is masked and has a reason."""
+
+    values: np.ma.MaskedArray[Any, Any] = field(repr=False)
+    reasons: npt.NDArray[np.object_] = field(repr=False)
+    """A sentence where the value is masked, None elsewhere."""
+    expected: np.ma.MaskedArray[Any, Any] = field(repr=False)
+    """Mean over all reorderings of one vector's values; masked where it is not known."""
+    expected_sd: np.ma.MaskedArray[Any, Any] = field(repr=False)
+    """Standard deviation over them; masked where it is not known exactly."""
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+
+def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False) -> Measured:
+    """Apply a measure to pairs of rows.
+
+    Parameters
+    ----------
+    measure
+        What to measure.
+    a, b
+        Vectors in rows. Vectors of different lengths are not an error; they are not measured.
+    pairs
+        Which row of `a` with which row of `b`.
+    expect
+        Whether to compute the expectation under reordering too; for some measures it costs more than they do.
+    """
+    if a.n != b.n:
+        return _none(len(pairs), f"{a.n} values against {b.n}")
+    reasons = _reasons(a.faults & measure.refuses, b.faults & measure.refuses, pairs)
+    if measure.same_format:
+        _add_formats(reasons, a, b, pairs)
+    usable = _free(reasons)
+    chosen = Pairs.of(pairs.first[usable], pairs.second[usable])
+    values, spread = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    expected = np.full(len(pairs), np.nan)
+    if len(chosen):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            values[usable] = measure.function(a, b, chosen)
+            if expect and measure.expectation is not None:
+                mean, sd = measure.expectation(a, b, chosen)
+                expected[usable] = mean
+                if sd is not None:
+                    spread[usable] = sd
+    reasons[usable & np.isnan(values)] = measure.undefined
+    reasons[usable & np.isinf(values)] = "the result is too large for a number"
+    return Measured(
+        values=np.ma.masked_invalid(values),
+        reasons=reasons,
+        expected=np.ma.masked_invalid(expected),
+        expected_sd=np.ma.masked_invalid(spread),
+    )
+
+
+def _none(n: int, reason: str) -> Measured:
+    nothing = np.ma.masked_invalid(np.full(n, np.nan))
+    reasons = np.full(n, reason, dtype=np.object_)
+    return Measured(values=nothing, reasons=reasons, expected=nothing, expected_sd=nothing)
+
+
+def _reasons(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], pairs: Pairs) -> npt.NDArray[np.object_]:
+    """Say why each pair cannot be measured; None where it can."""
+    reasons = np.full(len(pairs), None, dtype=np.object_)
+    first, second = pairs.pick(a, b)
+    for at in np.flatnonzero(first | second):
+        mine, theirs = Fault(int(first[at])), Fault(int(second[at]))
+        if mine and theirs:
+            same = mine.words == theirs.words
+            reasons[at] = f"both: {mine.words}" if same else f"a: {mine.words}; b: {theirs.words}"
+        else:
+            reasons[at] = f"a: {mine.words}" if mine else f"b: {theirs.words}"
+    return reasons
+
+
+def _free(reasons: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
+    return np.fromiter((reason is None for reason in reasons), dtype=np.bool_, count=len(reasons))
+
+
+def _add_formats(reasons: npt.NDArray[np.object_], a: Stack, b: Stack, pairs: Pairs) -> None:
+    mine = np.array([name or "" for name in a.formats], dtype=np.object_)[pairs.first]
+    theirs = np.array([name or "" for name in b.formats], dtype=np.object_)[pairs.second]
+    for at in np.flatnonzero((mine != theirs) & _free(reasons)):
+        reasons[at] = f"stored as {mine[at] or 'unknown'} and {theirs[at] or 'unknown'}"

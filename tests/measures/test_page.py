@@ -1,0 +1,33 @@
+"""The page about measures runs, and names all of them."""
+
+import doctest
+from pathlib import Path
+
+import modelkin._matrix._run as run
+import modelkin._matrix._selection as selection
+import modelkin.measures._layer_pairs as layer_pairs
+import modelkin.measures._stack as stack
+import modelkin.measures._table as table
+from modelkin._matrix import BASELINES
+from modelkin.measures import MEASURES, PAIRINGS
+
+PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
+
+
+def test_the_page_runs():
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 15
+    assert result.failed == 0
+
+
+def test_the_page_names_every_measure_baseline_and_pairing():
+    text = PAGE.read_text()
+    for name in (*MEASURES, *BASELINES, *PAIRINGS):
+        assert f"`{name}`" in text, name
+
+
+def test_examples_in_docstrings_run():
+    for module in (run, selection, layer_pairs, stack, table):
+        result = doctest.testmod(module)
+        assert result.attempted > 0
+        assert result.failed == 0
