@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from modelkin._claims import read_claims
 from modelkin._comparison import (
     AlignmentSummary,
     Comparison,
@@ -15,10 +16,12 @@ from modelkin._comparison import (
     Relation,
 )
 from modelkin._config import READING, CompareOptions
-from modelkin._model import Model, open_model
+from modelkin._configs import config_difference
+from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
 from modelkin._progress import Progress
-from modelkin._records import config_difference, ledger_record, model_summary
+from modelkin._records import ledger_record, model_summary
 from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin._tokenizers import Cell, tokenizer_record
 from modelkin._version import __version__
 from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 from modelkin.evidence import (
@@ -116,6 +119,7 @@ class _Run:
 
     def result(self, controls: Sequence[Model]) -> Comparison:
         verdict = self.verdict()
+        tokenizer, claims = self._tokenizer(), self._claims()
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
@@ -127,8 +131,9 @@ class _Run:
             alignment=self._alignment(),
             relation=self._relation(verdict),
             controls=checked,
-            tokenizer=self._tokenizer(),
+            tokenizer=tokenizer,
             config=config_difference(self.candidate, self.base),
+            claims=claims,
             ledger=ledger,
             environment=Environment(
                 modelkin=__version__,
@@ -332,7 +337,7 @@ class _Run:
         reasons = ("equal and similar weights look the same from both sides",)
         return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=reasons))
 
-    def _tokenizer(self) -> Mapping[str, int | str | bool | None]:
+    def _tokenizer(self) -> Mapping[str, Cell]:
         infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
         return {
             "candidate_has_tokenizer_json": infos[0] is not None,
@@ -340,7 +345,23 @@ class _Run:
             "same_file": same_file(self.candidate, self.base, "tokenizer.json"),
             "shared_tokens": len(self.tokens) if self.tokens is not None else None,
             "paired": self.tokens.how if self.tokens is not None else self.no_tokens,
+            **self._whole_tokenizers(),
         }
+
+    def _whole_tokenizers(self) -> Mapping[str, Cell]:
+        """Compare whole vocabularies where that costs next to nothing, or much may be read."""
+        if self.options.depth == "quick":
+            return {"compared": "no: not at this depth"}
+        far = self.candidate.fetcher.source.remote or self.base.fetcher.source.remote
+        cheap = far and self.options.depth == "standard"
+        limit = VOCABULARY_BYTES if cheap else MAX_TOKENIZER_BYTES
+        return tokenizer_record(self.candidate, self.base, limit=limit)
+
+    def _claims(self) -> dict[str, tuple[str, ...]]:
+        if self.options.depth == "quick":
+            return {}
+        sides = {"candidate": self.candidate, "base": self.base}
+        return {name: said for name, model in sides.items() if (said := read_claims(model).sentences())}
 
     # -- controls --------------------------------------------------------------------------------------
 
