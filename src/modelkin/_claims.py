@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from modelkin._model import Model
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_CARD_BYTES = 256 * 1024
 """Of the card only the beginning is read; its front matter is mostly a few hundred bytes."""
@@ -14,6 +18,7 @@ _CARD = "README.md"
 _MERGE = "mergekit_config.yml"
 _FRONT_MATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _MOST = 40
+_MAX_DEPTH = 32
 _LONGEST = 200
 
 
@@ -119,15 +124,29 @@ def _strict_yaml(data: bytes) -> object:
             return found
 
     try:
-        # References come first: a few lines of them can stand for more data than any memory holds.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=loader)):
-            raise _Refused("it uses references, which are not followed")
+        _check_events(yaml.parse(data, Loader=loader))
         return yaml.load(data, Loader=Strict)  # noqa: S506  a subclass of the safe loader
     except _Refused:
         raise
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
         line = str(error).split("\n", 1)[0]
         raise _Refused(f"it is no valid YAML ({line[:80]})") from error
+
+
+def _check_events(events: Iterator[yaml.Event]) -> None:
+    """Refuse references, a few lines of which can stand for endless data, and nesting, which takes hours."""
+    import yaml
+
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise _Refused("it uses references, which are not followed")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            raise _Refused(f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _merged(merge: Mapping[str, object]) -> tuple[str, ...]:

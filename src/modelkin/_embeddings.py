@@ -32,7 +32,7 @@ _LISTED = 10
 _LIMITS = (
     "A cosine near 1 for every token is a shared or barely changed table.",
     "A mean near 0 says that the rows share no coordinates. Coordinates are a free choice of each training: "
-    "separately trained models show it, and so does a copy whose residual dimensions were turned or reordered.",
+    "separately trained models show it, and so does a copy whose residual dimensions were turned.",
     "z over token pairings says whether a row is nearer to its own token than to others. It is no p-value of "
     "a common origin: frequent tokens differ from rare ones in every model, and such a direction can agree a "
     "little by chance. The test that decides is embedding-rows, over the order of dimensions.",

@@ -21,7 +21,7 @@ from modelkin.tokenizer._overlap import overlap
 TARGET = Path(__file__).parents[2] / "src" / "modelkin" / "tokenizer" / "data" / "background.json"
 
 
-def measure() -> dict[str, object]:
+def measure() -> tuple[dict[str, object], list[dict[str, object]]]:
     """Read all tokenizers, and compare each with those of other makers and with its namesakes."""
     read: dict[str, Tokenizer] = {}
     facts: dict[str, object] = {}
@@ -46,7 +46,7 @@ def measure() -> dict[str, object]:
         for left, right in combinations(read, 2)
         if (first_name(left) == left and first_name(right) == right) or first_name(right) == left
     ]
-    return {"tokenizers": facts, "pairs": pairs}
+    return facts, pairs
 
 
 def _pair(left: str, right: str, read: dict[str, Tokenizer]) -> dict[str, object]:
@@ -75,19 +75,11 @@ def _pair(left: str, right: str, read: dict[str, Tokenizer]) -> dict[str, object
 
 def main() -> None:
     """Write the table, one line for each tokenizer and pair."""
-    found = measure()
-    parts = []
-    for name, open_, close, rows in (
-        (
-            "tokenizers",
-            "{",
-            "}",
-            [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found["tokenizers"].items()],
-        ),  # type: ignore[attr-defined]
-        ("pairs", "[", "]", [json.dumps(row) for row in found["pairs"]]),  # type: ignore[attr-defined]
-    ):
-        parts.append(f'"{name}": {open_}\n' + ",\n".join(f"  {row}" for row in rows) + f"\n{close}")
-    TARGET.write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")
+    facts, pairs = measure()
+    named = ",\n".join(f"  {json.dumps(name)}: {json.dumps(fact)}" for name, fact in facts.items())
+    listed = ",\n".join(f"  {json.dumps(pair)}" for pair in pairs)
+    text = f'{{"tokenizers": {{\n{named}\n}},\n"pairs": [\n{listed}\n]}}\n'
+    TARGET.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

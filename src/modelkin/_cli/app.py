@@ -12,6 +12,7 @@ from modelkin._cli.demo import demo
 from modelkin._cli.failures import run
 from modelkin._cli.inspect import inspect
 from modelkin._cli.methods import methods
+from modelkin._cli.tokenizers import tokenizers
 from modelkin._version import __version__
 
 HELP = """Was language model B derived from model A? An honest answer, from the weights.
@@ -41,7 +42,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, inspect, demo, methods, cache):
+for command in (compare, inspect, tokenizers, demo, methods, cache):
     app.add_command(command)
 
 

@@ -8,7 +8,7 @@ from modelkin.tokenizer._merges import merges_digest
 from modelkin.tokenizer._overlap import Overlap, overlap
 from modelkin.tokenizer._read import MAX_BYTES, read_tokenizer, tokenizer_files
 from modelkin.tokenizer._reading import Relation
-from modelkin.tokenizer._settings import MAX_SETTINGS_BYTES, read_settings
+from modelkin.tokenizer._settings import MAX_SETTINGS_BYTES, Setting, read_settings
 from modelkin.tokenizer._shown import shown
 from modelkin.tokenizer._summary import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
 from modelkin.tokenizer._value import Tokenizer
@@ -23,6 +23,7 @@ __all__ = [
     "KnownPair",
     "Overlap",
     "Relation",
+    "Setting",
     "Spread",
     "Tokenizer",
     "TokenizerComparison",

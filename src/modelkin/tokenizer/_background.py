@@ -43,8 +43,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What separately trained tokenizers show. The pairs share members, so this is no distribution to test
-    against: it says what is ordinary.
+    """What separately trained tokenizers show.
+
+    The pairs share members, so this is no distribution to test against: it says what is ordinary.
     """
 
     n_tokenizers: int

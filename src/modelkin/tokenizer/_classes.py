@@ -26,7 +26,7 @@ CLASSES = (
     "whitespace",
     "bytes",
 )
-"""All classes. ``mixed letters`` is of several writings, ``bytes`` is no valid UTF-8 (part of a character)."""
+"""All classes. ``mixed letters`` has several writings, ``bytes`` is part of a character: no valid UTF-8."""
 _SCRIPTS = {
     "LATIN": "Latin",
     "CYRILLIC": "Cyrillic",
@@ -46,11 +46,11 @@ _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ", "MODIFIER LETTER ")
 
 
 def token_class(token: bytes) -> str:
-    """Return the class of a token, one of `CLASSES`.
+    r"""Return the class of a token, one of `CLASSES`.
 
     Examples
     --------
-    >>> token_class(" the".encode()), token_class("안녕".encode()), token_class(b"\\xec\\x95")
+    >>> token_class(" the".encode()), token_class("안녕".encode()), token_class(b"\xec\x95")
     ('ASCII letters', 'Hangul', 'bytes')
     """
     if token.isascii():

@@ -93,5 +93,5 @@ _RELATIONS = {
 }
 _LIMIT = (
     "This is about tokenizers only. They are published files that anybody may use: models with the same one "
-    "are mostly trained separately, and a model can be given another one. No verdict on weights follows."
+    "are often trained separately, and a model can be given another one. No verdict on weights follows."
 )
