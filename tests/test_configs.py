@@ -154,7 +154,8 @@ def test_a_config_that_does_not_fit_is_found():
 
 
 def test_layers_beyond_the_config_and_telling_names_are_found():
-    tensors = {f"model.layers.{n}.input_layernorm.weight": (4,) for n in (0, 1, 3, 4)}
+    names = [f"model.layers.{n}.input_layernorm.weight" for n in (0, 1, 3, 4)]
+    tensors: dict[str, tuple[int, ...]] = dict.fromkeys(names, (4,))
     tensors |= {"model.layers.4.eh_proj.weight": (4, 8), "model.layers.4.enorm.weight": (4,)}
     found = mk.compare_configs(model({"num_hidden_layers": 4}, tensors), model({}, tensors))
     assert found.keys is not None
