@@ -119,7 +119,9 @@ class _Run:
 
     def result(self, controls: Sequence[Model]) -> Comparison:
         verdict = self.verdict()
-        tokenizer, claims = self._tokenizer(), self._claims()
+        decided_early = verdict.stage == "quick"  # then nothing more is read
+        tokenizer = self._tokenizer(whole=not decided_early)
+        claims = {} if decided_early else self._claims()
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
@@ -337,7 +339,7 @@ class _Run:
         reasons = ("equal and similar weights look the same from both sides",)
         return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=reasons))
 
-    def _tokenizer(self) -> Mapping[str, Cell]:
+    def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
         infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
         return {
             "candidate_has_tokenizer_json": infos[0] is not None,
@@ -345,21 +347,18 @@ class _Run:
             "same_file": same_file(self.candidate, self.base, "tokenizer.json"),
             "shared_tokens": len(self.tokens) if self.tokens is not None else None,
             "paired": self.tokens.how if self.tokens is not None else self.no_tokens,
-            **self._whole_tokenizers(),
+            **(self._whole_tokenizers() if whole else {"compared": "no: not at this stage"}),
         }
 
     def _whole_tokenizers(self) -> Mapping[str, Cell]:
         """Compare whole vocabularies where that costs next to nothing, or much may be read."""
-        if self.options.depth == "quick":
-            return {"compared": "no: not at this depth"}
         far = self.candidate.fetcher.source.remote or self.base.fetcher.source.remote
         cheap = far and self.options.depth == "standard"
-        limit = VOCABULARY_BYTES if cheap else MAX_TOKENIZER_BYTES
+        # Half, because the beginning may have been read before, for the rows of tokens.
+        limit = VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
         return tokenizer_record(self.candidate, self.base, limit=limit)
 
     def _claims(self) -> dict[str, tuple[str, ...]]:
-        if self.options.depth == "quick":
-            return {}
         sides = {"candidate": self.candidate, "base": self.base}
         return {name: said for name, model in sides.items() if (said := read_claims(model).sentences())}
 

@@ -61,8 +61,9 @@ def compare_tokenizers(
 
     Examples
     --------
-    >>> from modelkin.demo import demo_model
-    >>> found = compare_tokenizers(demo_model("twin-1"), demo_model("base"))
+    >>> from modelkin.demo import demo_zoo
+    >>> with demo_zoo() as zoo:
+    ...     found = compare_tokenizers(zoo / "twin-1", zoo / "base")
     >>> found.relation.value, found.tokens.jaccard
     ('same', 1.0)
     """
