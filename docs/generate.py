@@ -65,7 +65,7 @@ def method_table() -> str:
 
 
 def tokenizer_background() -> str:
-    """What pairs of published tokenizers show, by how they are related."""
+    """Sum up what pairs of published tokenizers show, by how they are related."""
     rows = [
         "| known relation | pairs | of the smaller | Jaccard | correlation of ids | merges of the fewer "
         "| longest run without single bytes |",
