@@ -26,7 +26,8 @@ def read_tokenizer_json(file: str, data: bytes) -> Tokenizer:
     model = document.get("model")
     if not isinstance(model, dict):
         raise TokenizerError(file, "expected an object 'model', got none")
-    kind = algorithm(model)
+    stated = model.get("type")
+    kind = guessed_kind(model) if stated is None else stated if stated in _KINDS else None
     byte_level = any(_names_byte_level(document.get(part)) for part in ("pre_tokenizer", "decoder"))
     table = TokenTable(file, byte_level)
     _fill(table, model, prefix=_word_prefix(model) if kind == "WordPiece" else None)
@@ -47,11 +48,8 @@ def read_tokenizer_json(file: str, data: bytes) -> Tokenizer:
     )
 
 
-def algorithm(model: Mapping[str, object]) -> str | None:
-    """Name the algorithm; old files leave the type out, but each kind has a field of its own."""
-    stated = model.get("type")
-    if isinstance(stated, str):
-        return stated if stated in _KINDS else None
+def guessed_kind(model: Mapping[str, object]) -> str | None:
+    """Name the algorithm of old files, which leave the type out: each has a field of its own."""
     if "merges" in model:
         return "BPE"
     if "continuing_subword_prefix" in model:
