@@ -11,7 +11,7 @@ import modelkin as mk
 from modelkin.architecture import looks_fixed
 from modelkin.verdict import Conclusion
 
-MINILM, FINE_TUNE, ENSEMBLE = list(PINS)[:3]
+MINILM, FINE_TUNE, ENSEMBLE = PINS
 N_MEMBERS = 4
 MEMBER_PAIRS = list(combinations(range(N_MEMBERS), 2))
 

@@ -1,6 +1,6 @@
 """Published tokenizers on this machine, and what is known of how they came about.
 
-From PyPI: the packages of ``tests/real/requirements.txt``, of which only files are read. From npm: folders
+From PyPI: the packages of ``tests/tokenizer/requirements.txt`` and of ``tests/real``, of which only files are read. From npm: folders
 ``NAME/models/tokenizer.json`` below ``.venv/tokenizers`` (``make test`` puts them there where npm is
 installed) or below the folder that NPM_TOKENIZERS names.
 """
@@ -15,7 +15,7 @@ import pytest
 
 NPM_VERSION = "3.7.2"
 NPM_FOLDER = Path(os.environ.get("NPM_TOKENIZERS", Path(__file__).parents[2] / ".venv" / "tokenizers"))
-_INSTALL = "pip install --no-deps -r tests/real/requirements.txt"
+_INSTALL = "pip install --no-deps -r tests/tokenizer/requirements.txt"
 
 PYPI: dict[str, tuple[str, str]] = {
     "mistral-v1": ("mistral-common", "mistral_common/data/tokenizer.model.v1"),
