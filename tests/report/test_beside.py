@@ -1,14 +1,22 @@
 """Tokenizers, configs and claims, as reports tell them."""
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 import modelkin as mk
-from modelkin.report import report_markdown
+from modelkin.report import comparison_view
 from modelkin.report._beside import config_lines, config_rows, tokenizer_lines
 from modelkin.source import MemorySource
 from modelkin.testing import llama_files
+
+
+def drawn(result):
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison_view(result))
+    return console.export_text()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,7 @@ def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(pla
         ("hidden_size", "8", "16", "width of the residual stream"),
         ("odd", "1", "absent", ""),
     ]
-    assert "width of the residual stream" in report_markdown(result)
+    assert "width of the residual stream" in drawn(result)
 
 
 def test_equal_configs_are_told(plain):
@@ -59,8 +67,8 @@ def test_equal_configs_are_told(plain):
     assert config_rows(replace(plain, config={})) == []
 
 
-def test_claims_stand_in_the_report_as_claims(plain):
-    text = report_markdown(replace(plain, claims={"candidate": ("the card says: base model <b>x</b>",)}))
-    assert "Nobody has checked them" in text
-    assert "<b>" not in text
-    assert "Declared by the makers" not in report_markdown(plain)
+def test_claims_are_drawn_as_claims(plain):
+    claimed = replace(plain, claims={"candidate": ("the card says: base model [red]x\x1b[2J",)})
+    assert "(claims, not checked)" in drawn(claimed)
+    assert "candidate: the card says: base model [red]x\\x1b[2J" in drawn(claimed)
+    assert "Declared by the makers" not in drawn(plain)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelkin._comparison import Comparison, ModelSummary
-from modelkin._config_fields import known_fields
 from modelkin.evidence import Evidence
 from modelkin.verdict import Conclusion
 
@@ -152,20 +151,11 @@ def _models(result: Comparison) -> Iterator[str]:
     rows = [(_text(name.replace("_", " ")), _value(value)) for name, value in result.tokenizer.items()]
     yield _table(("what", "value"), rows)
     yield "### Configurations"
-    if result.config:
-        known = known_fields()
-        differing = [
-            (_text(name), _text(left), _text(right), known[name].meaning if name in known else "-")
-            for name, (left, right) in result.config.items()
-        ]
-        yield _table(("field that differs", "candidate", "base", "what it is"), differing)
-    else:
+    if not result.config:
         yield "No field of the configurations differs."
-    said = [(side, _text(text)) for side, texts in result.claims.items() for text in texts]
-    if said:
-        yield "### Declared by the makers"
-        yield "Claims of model cards and files. Nobody has checked them, and the verdict uses none of them."
-        yield _table(("model", "claim"), said)
+        return
+    differing = [(_text(name), _text(left), _text(right)) for name, (left, right) in result.config.items()]
+    yield _table(("field that differs", "candidate", "base"), differing)
 
 
 def _model_rows(model: ModelSummary) -> Iterator[tuple[str, str]]:
