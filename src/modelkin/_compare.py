@@ -14,14 +14,17 @@ from modelkin._calibration import (
     reference_folders,
     worth_calibrating,
 )
+from modelkin._claims import read_claims
 from modelkin._comparison import Comparison, ControlResult, Environment
 from modelkin._config import READING, CompareOptions
+from modelkin._configs import config_difference
 from modelkin._deep import DeepResult, DeepStage, agreements
 from modelkin._kinship import alignment_summary, relation_of
-from modelkin._model import Model, open_model
+from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
 from modelkin._progress import Progress
-from modelkin._records import config_difference, ledger_record, model_summary
+from modelkin._records import ledger_record, model_summary
 from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin._tokenizers import Cell, tokenizer_record
 from modelkin._version import __version__
 from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 from modelkin.evidence import (
@@ -121,6 +124,9 @@ class _Run:
 
     def result(self, controls: Sequence[Model]) -> Comparison:
         verdict = self.verdict(controls)
+        decided_early = verdict.stage == "quick"  # then nothing more is read
+        tokenizer = self._tokenizer(whole=not decided_early)
+        claims = {} if decided_early else self._claims()
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
@@ -140,8 +146,9 @@ class _Run:
                 precision_copy=bool(verdict.related) and self._precision_copy(),
             ),
             controls=checked,
-            tokenizer=self._tokenizer(),
+            tokenizer=tokenizer,
             config=config_difference(self.candidate, self.base),
+            claims=claims,
             ledger=ledger,
             environment=Environment(
                 modelkin=__version__,
@@ -370,7 +377,7 @@ class _Run:
             and same_after_rounding(self.candidate, self.base)
         )
 
-    def _tokenizer(self) -> Mapping[str, int | str | bool | None]:
+    def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
         infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
         return {
             "candidate_has_tokenizer_json": infos[0] is not None,
@@ -378,7 +385,20 @@ class _Run:
             "same_file": same_file(self.candidate, self.base, "tokenizer.json"),
             "shared_tokens": len(self.tokens) if self.tokens is not None else None,
             "paired": self.tokens.how if self.tokens is not None else self.no_tokens,
+            **(self._whole_tokenizers() if whole else {"compared": "no: not at this stage"}),
         }
+
+    def _whole_tokenizers(self) -> Mapping[str, Cell]:
+        """Compare whole vocabularies where that costs next to nothing, or much may be read."""
+        far = self.candidate.fetcher.source.remote or self.base.fetcher.source.remote
+        cheap = far and self.options.depth == "standard"
+        # Half, because the beginning may have been read before, for the rows of tokens.
+        limit = VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
+        return tokenizer_record(self.candidate, self.base, limit=limit)
+
+    def _claims(self) -> dict[str, tuple[str, ...]]:
+        sides = {"candidate": self.candidate, "base": self.base}
+        return {name: said for name, model in sides.items() if (said := read_claims(model).sentences())}
 
     # -- controls --------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelkin.alignment import LayerMap
 from modelkin.evidence import Effect, Evidence
@@ -151,9 +151,12 @@ class Comparison:
     alignment: AlignmentSummary
     relation: Relation
     controls: tuple[ControlResult, ...]
-    tokenizer: Mapping[str, int | str | bool | None]
+    tokenizer: Mapping[str, int | float | str | bool | None]
+    """What both tokenizers have in common; says nothing about weights."""
     config: Mapping[str, tuple[str, str]]
-    """Fields of the configs that differ: candidate's value, base's value, as JSON."""
+    """Fields of the configs that differ, by common name: candidate's value, base's value, as JSON."""
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the models declare about themselves, by side (candidate, base). Nobody has checked it."""
     ledger: LedgerRecord
     environment: Environment
     flags: tuple[str, ...] = ()

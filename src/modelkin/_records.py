@@ -1,8 +1,7 @@
-"""What a comparison records about its models: summary, config, ledger."""
+"""What a comparison records about its models: summary, ledger."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from modelkin._comparison import LedgerRecord, ModelSummary, RangeRecord
@@ -30,20 +29,6 @@ def model_summary(model: Model) -> ModelSummary:
         dtypes=dict(index.dtypes),
         skipped=tuple(skipped),
     )
-
-
-def config_difference(candidate: Model, base: Model) -> dict[str, tuple[str, str]]:
-    """Return the fields of both configs that differ, as JSON."""
-    mine, theirs = candidate.config or {}, base.config or {}
-    return {
-        key: (_shown(mine, key), _shown(theirs, key))
-        for key in sorted(mine.keys() | theirs.keys())
-        if mine.get(key) != theirs.get(key)
-    }
-
-
-def _shown(config: Mapping[str, object], key: str) -> str:
-    return json.dumps(config[key])[:200] if key in config else "absent"
 
 
 def ledger_record(models: Mapping[str, Model]) -> LedgerRecord:

@@ -23,6 +23,7 @@
         ├── IndexFileError        a shard index breaks its rules
         ├── UnsupportedFormat     weights in a format that modelkin does not read
         ├── ConfigError           a config file that is not what it claims to be
+        ├── TokenizerError        a tokenizer's file breaks the rules of its format
         ├── ListingError          a server's answer about a repository makes no sense
         └── SpecError             an architecture file of ours is wrong
 
@@ -53,6 +54,7 @@ __all__ = [
     "SourceError",
     "SourceTimeout",
     "SpecError",
+    "TokenizerError",
     "UnsupportedFormat",
     "UsageError",
     "WrongBytes",
@@ -173,6 +175,10 @@ class UnsupportedFormat(FormatError):
 
 class ConfigError(FormatError):
     """A config file that is not what it claims to be."""
+
+
+class TokenizerError(FormatError):
+    """A tokenizer's file breaks the rules of its format."""
 
 
 class ListingError(FormatError):

@@ -2,14 +2,9 @@
 
 from modelkin.alignment._layers import LayerMap, layer_map, layer_path, likely_pairs
 from modelkin.alignment._residual import Frame, find_frame, polar_factor
+from modelkin.alignment._tokens import TokenPairs, equal_rows, shared_tokens
 from modelkin.alignment._units import UnitMatch, agreement, match_units
-from modelkin.alignment._vocabulary import (
-    TokenPairs,
-    Vocabulary,
-    equal_rows,
-    read_vocabulary,
-    shared_tokens,
-)
+from modelkin.tokenizer import Vocabulary, read_vocabulary
 
 __all__ = [
     "Frame",

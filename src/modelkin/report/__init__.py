@@ -15,6 +15,7 @@ from modelkin.report._numbers import bound_text, count_text, effect_text, p_text
 from modelkin.report._read_json import comparison_from_json
 from modelkin.report._reading_view import plan_view, plans_view, store_view
 from modelkin.report._tables import tensors_csv
+from modelkin.report._tokenizers_view import tokenizers_view
 from modelkin.report._words import visible
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "store_view",
     "tensors_csv",
     "to_json",
+    "tokenizers_view",
     "verdict_panel",
     "visible",
     "write_folder",

@@ -16,6 +16,7 @@ from modelkin._comparison import Comparison, ModelSummary
 from modelkin.evidence import Effect
 from modelkin.verdict import Conclusion
 
+from ._beside import config_lines, config_rows, tokenizer_lines
 from ._numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 from ._words import (
     HEADLINE,
@@ -62,6 +63,7 @@ def comparison_view(result: Comparison, *, verbose: bool = False) -> RenderableT
         parts += [_title("Evidence"), *_evidence(result)]
     if result.controls:
         parts += [_title("Controls"), *_controls(result)]
+    parts += _beside(result)
     parts += [_title("What this does not say"), _list(result.verdict.limitations)]
     left_out = list(not_examined(result))
     if left_out:
@@ -172,6 +174,22 @@ def _controls(result: Comparison) -> Iterable[RenderableType]:
     ]
     if reasons:
         yield _list(reasons)
+
+
+def _beside(result: Comparison) -> Iterable[RenderableType]:
+    """Draw tokenizers, configs and claims: facts beside the verdict, of which it uses none."""
+    yield _title("Beside the weights (no part of the verdict)")
+    yield _list([*tokenizer_lines(result), *config_lines(result)])
+    differing = config_rows(result)
+    if differing:
+        table = _table("config field", "candidate", "base", "what it is")
+        for row in differing:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        yield _Fitting(table)
+    said = [f"{side}: {text}" for side, texts in result.claims.items() for text in texts]
+    if said:
+        yield _title("Declared by the makers (claims, not checked)")
+        yield _list(said)
 
 
 def _reading(result: Comparison) -> Iterable[str]:

@@ -12,13 +12,22 @@ from pathlib import PurePath
 
 from modelkin._comparison import SCHEMA as COMPARISON_SCHEMA
 from modelkin._comparison import Comparison
+from modelkin._configs import SCHEMA as CONFIGS_SCHEMA
+from modelkin._configs import ConfigComparison
+from modelkin._embeddings import SCHEMA as EMBEDDINGS_SCHEMA
+from modelkin._embeddings import EmbeddingComparison
 from modelkin._inspection import SCHEMA as INSPECTION_SCHEMA
 from modelkin._inspection import Inspection
 from modelkin.source import BytePlan, StoreInfo
+from modelkin.tokenizer import SCHEMA as TOKENIZERS_SCHEMA
+from modelkin.tokenizer import TokenizerComparison
 
 _SCHEMAS: dict[type, str] = {
     Comparison: COMPARISON_SCHEMA,
+    ConfigComparison: CONFIGS_SCHEMA,
+    EmbeddingComparison: EMBEDDINGS_SCHEMA,
     Inspection: INSPECTION_SCHEMA,
+    TokenizerComparison: TOKENIZERS_SCHEMA,
     BytePlan: "modelkin.plan/1",
     StoreInfo: "modelkin.store/1",
 }

@@ -4,6 +4,7 @@ from modelkin.source._budget import ByteBudget
 from modelkin.source._fetcher import Fetched, Fetcher
 from modelkin.source._interface import FileInfo, Location, Source, SourceKind
 from modelkin.source._ledger import Ledger, LedgerEntry, LedgerTotals
+from modelkin.source._local import LocalSource
 from modelkin.source._memory import MemorySource
 from modelkin.source._names import name_problem, shown
 from modelkin.source._open import open_source, open_store
@@ -22,6 +23,7 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "LedgerTotals",
+    "LocalSource",
     "Location",
     "MemorySource",
     "ModelRef",

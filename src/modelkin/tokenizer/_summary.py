@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ._hf import guessed_kind
+
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -72,7 +74,7 @@ def summarise_tokenizer(
         added = settings.get("added_tokens_decoder")
     return TokenizerSummary(
         files=files,
-        kind=_text(algorithm.get("type")) or _guessed_kind(algorithm, vocab),
+        kind=_text(algorithm.get("type")) or guessed_kind(algorithm),
         class_name=_text(settings.get("tokenizer_class")),
         vocab_size=vocab_size,
         added_tokens=len(added) if isinstance(added, dict | list) else None,
@@ -93,15 +95,6 @@ def _object(name: str, contents: Mapping[str, bytes], notes: list[str]) -> dict[
         notes.append(f"{name}: not a JSON object")
         return {}
     return document
-
-
-def _guessed_kind(algorithm: Mapping[str, object], vocab: object) -> str | None:
-    """Name the algorithm of old files, which leave the type out: each has a field of its own."""
-    if "merges" in algorithm:
-        return "BPE"
-    if "continuing_subword_prefix" in algorithm:
-        return "WordPiece"
-    return "Unigram" if isinstance(vocab, list) else None
 
 
 def _text(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Which row of one embedding faces which row of the other: tokens matched by their text."""
+"""The beginning of a long ``tokenizer.json``: enough to match some hundred tokens without the whole file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+
+from ._text import token_bytes
 
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBER = re.compile(rb"\s*+:\s*+(\d{1,9})(?!\d)")
 _QUOTE_OR_END = re.compile(rb'["}]')
 _VOCAB_BEGINS = re.compile(rb'"vocab"\s*:\s*\{')
-_SPACE = "▁"  # the sign with which SentencePiece writes a space
-_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +25,6 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenPairs:
-    """Rows that stand for the same token in two models."""
-
-    candidate: tuple[int, ...] = field(repr=False)
-    base: tuple[int, ...] = field(repr=False)
-    how: str
-    """In words: by text, or by number because both tokenizers are the same file."""
-
-    def __len__(self) -> int:
-        return len(self.candidate)
 
 
 def read_vocabulary(data: bytes) -> Vocabulary | None:
@@ -68,7 +54,7 @@ def read_vocabulary(data: bytes) -> Vocabulary | None:
         if number is None:
             continue
         position = number.end()
-        text = _token_bytes(_unescaped(string[1]), byte_level=byte_level)
+        text = token_bytes(_unescaped(string[1]), byte_level=byte_level)
         if text is not None:
             if text in rows:
                 ambiguous.add(text)
@@ -78,49 +64,9 @@ def read_vocabulary(data: bytes) -> Vocabulary | None:
     return Vocabulary(rows, complete=complete) if rows else None
 
 
-def shared_tokens(candidate: Vocabulary, base: Vocabulary) -> TokenPairs:
-    """Pair the tokens whose text both vocabularies have, in the order of the base's rows."""
-    both = sorted(candidate.rows.keys() & base.rows.keys(), key=lambda text: base.rows[text])
-    return TokenPairs(
-        candidate=tuple(candidate.rows[text] for text in both),
-        base=tuple(base.rows[text] for text in both),
-        how="tokens of equal text",
-    )
-
-
-def equal_rows(n_rows: int, *, how: str) -> TokenPairs:
-    """Pair rows of equal number."""
-    numbers = tuple(range(n_rows))
-    return TokenPairs(candidate=numbers, base=numbers, how=how)
-
-
 def _unescaped(raw: bytes) -> str:
     try:
         text = json.loads(b'"' + raw + b'"')
     except ValueError:
         return ""
     return text if isinstance(text, str) else ""
-
-
-def _token_bytes(token: str, *, byte_level: bool) -> bytes | None:
-    """Return the bytes a token stands for, so that tokenizers of different kinds can be compared."""
-    if not token:
-        return None
-    if byte_level:
-        alphabet = _byte_alphabet()
-        if all(character in alphabet for character in token):
-            return bytes(alphabet[character] for character in token)
-    if match := _BYTE_TOKEN.fullmatch(token):
-        return bytes([int(match[1], 16)])
-    return token.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
-
-
-@cache
-def _byte_alphabet() -> dict[str, int]:
-    """Return the printable stand-ins that byte-level BPE uses for the 256 bytes."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {
-        **{chr(byte): byte for byte in plain},
-        **{chr(256 + number): byte for number, byte in enumerate(others)},
-    }

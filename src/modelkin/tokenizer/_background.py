@@ -1,0 +1,115 @@
+"""What tokenizers with a known relation show: measured once on published ones, shipped as facts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+SEPARATE = "separate"
+"""Trained by different makers on their own, by their own account."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPair:
+    """Two published tokenizers."""
+
+    names: tuple[str, str]
+    relation: str
+    """same, extended, common stock, same maker, or separate."""
+    of_smaller: float
+    jaccard: float
+    same_id: float
+    """Share of the shared tokens that have one id."""
+    spearman: float
+    run_words: int
+    """Tokens of more than one byte in the longest run of equal order."""
+    merges_of_smaller: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A measure over pairs that have nothing to do with each other."""
+
+    low: float
+    median: float
+    high: float
+    n_pairs: int
+    at_least: int | None
+    """Pairs with at least the value at hand; None when it was not measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What separately trained tokenizers show.
+
+    The pairs share members, so this is no distribution to test against: it says what is ordinary.
+    """
+
+    n_tokenizers: int
+    of_smaller: Spread
+    jaccard: Spread
+    spearman: Spread
+    run_words: Spread
+    merges_of_smaller: Spread
+
+
+@cache
+def known_pairs() -> tuple[KnownPair, ...]:
+    """Return the shipped table."""
+    return tuple(
+        KnownPair(
+            names=(row["names"][0], row["names"][1]),
+            relation=row["relation"],
+            of_smaller=row["of_smaller"],
+            jaccard=row["jaccard"],
+            same_id=row["same_id"],
+            spearman=row["spearman"],
+            run_words=row["run_words"],
+            merges_of_smaller=row["merges_of_smaller"],
+        )
+        for row in _document()["pairs"]
+    )
+
+
+def background(
+    *,
+    of_smaller: float | None,
+    jaccard: float | None,
+    spearman: float | None,
+    run_words: int,
+    merges_of_smaller: float | None,
+) -> Background:
+    """Place the values of one pair among those of separately trained tokenizers."""
+    pairs = [pair for pair in known_pairs() if pair.relation == SEPARATE]
+    return Background(
+        n_tokenizers=len({name for pair in pairs for name in pair.names}),
+        of_smaller=_spread([pair.of_smaller for pair in pairs], of_smaller),
+        jaccard=_spread([pair.jaccard for pair in pairs], jaccard),
+        spearman=_spread([pair.spearman for pair in pairs], spearman),
+        run_words=_spread([float(pair.run_words) for pair in pairs], float(run_words)),
+        merges_of_smaller=_spread(
+            [pair.merges_of_smaller for pair in pairs if pair.merges_of_smaller is not None],
+            merges_of_smaller,
+        ),
+    )
+
+
+def _spread(values: list[float], here: float | None) -> Spread:
+    ordered = sorted(values)
+    return Spread(
+        low=ordered[0],
+        median=ordered[len(ordered) // 2],
+        high=ordered[-1],
+        n_pairs=len(ordered),
+        at_least=None if here is None else sum(value >= here for value in ordered),
+    )
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = resources.files("modelkin.tokenizer").joinpath("data", "background.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded

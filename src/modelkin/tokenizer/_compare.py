@@ -1,0 +1,221 @@
+"""Compare two tokenizers: what they have in common, beside what strangers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._background import Background, background
+from ._classes import CLASSES, census
+from ._ids import IdComparison, compare_ids
+from ._merges import FIRST, MergeComparison, compare_merges, lists_every_split, merges_digest
+from ._overlap import Overlap, overlap
+from ._reading import Relation, read_relation, sentences
+from ._settings import Setting, compare_settings
+from ._value import Tokenizer
+
+SCHEMA = "modelkin.tokenizers/1"
+_LISTED = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerFacts:
+    """One side."""
+
+    name: str
+    file: str
+    form: str
+    kind: str | None
+    byte_level: bool
+    tokens: int
+    """Entries of the base vocabulary."""
+    texts: int
+    """Different texts that they stand for."""
+    added: int
+    merges: int | None
+    merges_sha256: str | None
+    """Of all merges, joined by line ends."""
+    merges_sha256_first_1000: str | None
+    every_split: bool
+    """There are more merges than tokens: the file was converted, and lists every way to split a token."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedComparison:
+    """Added and control tokens, by how they are written."""
+
+    overlap: Overlap
+    same_id: int
+    only_candidate: tuple[str, ...]
+    """The first of them, by id."""
+    only_base: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassCount:
+    """Tokens of one class."""
+
+    name: str
+    candidate: int
+    base: int
+    shared: int
+    only_candidate: int
+    only_base: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighIds:
+    """Tokens of the larger vocabulary beyond the ids of the smaller: what a longer table was filled with."""
+
+    side: str
+    first_id: int
+    tokens: int
+    classes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerComparison:
+    """Two tokenizers side by side. It says nothing about weights."""
+
+    candidate: TokenizerFacts
+    base: TokenizerFacts
+    relation: Relation
+    reading: tuple[str, ...]
+    """What the numbers mean, and what they do not."""
+    tokens: Overlap
+    ids: IdComparison
+    merges: MergeComparison | None
+    no_merges: str | None
+    """Why merges were not compared."""
+    added: AddedComparison
+    classes: tuple[ClassCount, ...]
+    high_ids: HighIds | None
+    settings: tuple[Setting, ...]
+    """Fields of both ``tokenizer_config.json``."""
+    background: Background
+
+
+def compare_two(
+    candidate: Tokenizer,
+    base: Tokenizer,
+    *,
+    names: tuple[str, str] = ("candidate", "base"),
+    settings: tuple[Mapping[str, object] | None, Mapping[str, object] | None] = (None, None),
+    high_from: int | None = None,
+) -> TokenizerComparison:
+    """Compare two tokenizers that were read.
+
+    Parameters
+    ----------
+    candidate, base
+        From `read_tokenizer`.
+    names
+        What they are called in the result.
+    settings
+        Contents of ``tokenizer_config.json`` of both, if there.
+    high_from
+        Where the census of high ids begins; None is the end of the smaller vocabulary.
+    """
+    ids = compare_ids(candidate.tokens, base.tokens)
+    tokens = overlap(candidate=len(candidate.tokens), base=len(base.tokens), shared=ids.shared)
+    merges, no_merges = compare_merges(candidate, base)
+    relation = read_relation(tokens, ids)
+    run = ids.longest_run
+    mine, theirs = _facts(candidate, names[0]), _facts(base, names[1])
+    level = background(
+        of_smaller=tokens.of_smaller,
+        jaccard=tokens.jaccard,
+        spearman=ids.spearman,
+        run_words=run.words if run is not None else 0,
+        merges_of_smaller=merges.overlap.of_smaller if merges is not None else None,
+    )
+    return TokenizerComparison(
+        candidate=mine,
+        base=theirs,
+        relation=relation,
+        reading=sentences(
+            relation,
+            tokens,
+            ids,
+            merges,
+            level,
+            every_split=mine.every_split != theirs.every_split and merges is not None,
+        ),
+        tokens=tokens,
+        ids=ids,
+        merges=merges,
+        no_merges=no_merges,
+        added=_added(candidate.added, base.added),
+        classes=_classes(candidate.tokens, base.tokens),
+        high_ids=_high_ids(candidate.tokens, base.tokens, high_from),
+        settings=compare_settings(*settings),
+        background=level,
+    )
+
+
+def _facts(tokenizer: Tokenizer, name: str) -> TokenizerFacts:
+    merges = tokenizer.merges
+    return TokenizerFacts(
+        name=name,
+        file=tokenizer.file,
+        form=tokenizer.form,
+        kind=tokenizer.kind,
+        byte_level=tokenizer.byte_level,
+        tokens=tokenizer.n_tokens,
+        texts=len(tokenizer.tokens),
+        added=len(tokenizer.added),
+        merges=None if merges is None else len(merges),
+        merges_sha256=None if merges is None else merges_digest(merges),
+        merges_sha256_first_1000=None if merges is None else merges_digest(merges, FIRST),
+        every_split=lists_every_split(tokenizer),
+        notes=tokenizer.notes,
+    )
+
+
+def _added(candidate: Mapping[str, int], base: Mapping[str, int]) -> AddedComparison:
+    both = candidate.keys() & base.keys()
+    return AddedComparison(
+        overlap=overlap(candidate=len(candidate), base=len(base), shared=len(both)),
+        same_id=sum(candidate[token] == base[token] for token in both),
+        only_candidate=_listed(candidate, both),
+        only_base=_listed(base, both),
+    )
+
+
+def _listed(added: Mapping[str, int], both: set[str]) -> tuple[str, ...]:
+    alone = sorted((number, token) for token, number in added.items() if token not in both)
+    return tuple(token[:_LISTED] for _, token in alone[:_LISTED])
+
+
+def _classes(candidate: Mapping[bytes, int], base: Mapping[bytes, int]) -> tuple[ClassCount, ...]:
+    both = candidate.keys() & base.keys()
+    shared = census(both)
+    mine, theirs = census(candidate.keys() - both), census(base.keys() - both)
+    counts = []
+    for name in CLASSES:
+        common, left, right = (found.get(name, 0) for found in (shared, mine, theirs))
+        if common or left or right:
+            counts.append(
+                ClassCount(
+                    name=name,
+                    candidate=common + left,
+                    base=common + right,
+                    shared=common,
+                    only_candidate=left,
+                    only_base=right,
+                )
+            )
+    return tuple(counts)
+
+
+def _high_ids(
+    candidate: Mapping[bytes, int], base: Mapping[bytes, int], first_id: int | None
+) -> HighIds | None:
+    ends = max(candidate.values()) + 1, max(base.values()) + 1
+    side, larger = ("candidate", candidate) if ends[0] >= ends[1] else ("base", base)
+    begin = min(ends) if first_id is None else first_id
+    found = [token for token, number in larger.items() if number >= begin]
+    if not found:
+        return None
+    return HighIds(side=side, first_id=begin, tokens=len(found), classes=census(found))

@@ -1,0 +1,22 @@
+"""How tokens are shown: strangers chose them, and many are no text at all."""
+
+from __future__ import annotations
+
+_LONGEST = 40
+
+
+def shown(token: bytes) -> str:
+    r"""Return a token as short printable text: ``' the'`` stays, a broken character becomes ``\xec\x95``.
+
+    Examples
+    --------
+    >>> shown(b" the"), shown(b"\n"), shown(b"\xec\x95")
+    (' the', '\\n', '\\xec\\x95')
+    """
+    text = token[: 4 * _LONGEST].decode("utf-8", "backslashreplace")
+    if not text.isprintable():
+        text = "".join(
+            letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+            for letter in text
+        )
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,74 @@
+"""Tokenizers, configs and claims, as reports tell them."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+import modelkin as mk
+from modelkin.report import comparison_view
+from modelkin.report._beside import config_lines, config_rows, tokenizer_lines
+from modelkin.source import MemorySource
+from modelkin.testing import llama_files
+
+
+def drawn(result):
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison_view(result))
+    return console.export_text()
+
+
+@pytest.fixture(scope="module")
+def plain():
+    options = mk.CompareOptions(depth="quick")
+    return mk.compare(
+        candidate=MemorySource(llama_files()), base=MemorySource(llama_files(seed=1)), options=options
+    )
+
+
+def test_the_same_file_is_told_in_one_line(plain):
+    result = replace(plain, tokenizer={"same_file": True})
+    assert list(tokenizer_lines(result)) == ["tokenizers: both are the same file"]
+
+
+def test_overlap_is_never_told_without_what_strangers_show(plain):
+    facts = {
+        "same_file": False,
+        "relation": "separate",
+        "candidate_tokens": 10,
+        "base_tokens": 20,
+        "share_of_smaller": 0.7,
+        "share_of_smaller_in_strangers": "0.31 to 0.98",
+    }
+    lines = list(tokenizer_lines(replace(plain, tokenizer=facts)))
+    assert lines[0] == "tokenizers: no more in common than separately trained ones have (10 and 20 tokens)"
+    assert lines[1].endswith("separately trained ones show 0.31 to 0.98")
+
+
+def test_what_was_not_compared_has_its_reason(plain):
+    result = replace(plain, tokenizer={"compared": "no: tokenizer.json is too long"})
+    assert list(tokenizer_lines(result)) == ["tokenizers: not compared (tokenizer.json is too long)"]
+
+
+def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(plain):
+    config = {"hidden_size": ("8", "16"), "odd": ("1", "absent"), "transformers_version": ("1", "2")}
+    result = replace(plain, config=config)
+    assert list(config_lines(result)) == ["configs: 2 fields differ, and 1 that only keep books"]
+    assert config_rows(result) == [
+        ("hidden_size", "8", "16", "width of the residual stream"),
+        ("odd", "1", "absent", ""),
+    ]
+    assert "width of the residual stream" in drawn(result)
+
+
+def test_equal_configs_are_told(plain):
+    assert list(config_lines(replace(plain, config={}))) == ["configs: no field differs"]
+    assert config_rows(replace(plain, config={})) == []
+
+
+def test_claims_are_drawn_as_claims(plain):
+    claimed = replace(plain, claims={"candidate": ("the card says: base model [red]x\x1b[2J",)})
+    assert "(claims, not checked)" in drawn(claimed)
+    assert "candidate: the card says: base model [red]x\\x1b[2J" in drawn(claimed)
+    assert "Declared by the makers" not in drawn(plain)

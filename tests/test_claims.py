@@ -1,0 +1,124 @@
+"""What cards say is shown as a claim; what they try is refused."""
+
+import json
+
+import pytest
+
+import modelkin as mk
+from modelkin._claims import MAX_CARD_BYTES, Claims, read_claims
+from modelkin.source import MemorySource
+from modelkin.testing import llama_files
+
+CARD = """---
+license: apache-2.0
+base_model:
+  - org/parent
+  - org/other
+base_model_relation: merge
+datasets: [org/data]
+tags:
+- chat
+---
+# Title
+
+base_model: somebody/else
+"""
+MERGE = """
+merge_method: slerp
+base_model: org/parent
+slices:
+  - sources:
+      - model: org/parent
+        layer_range: [0, 32]
+      - model: org/donor
+"""
+
+
+def claims(**files):
+    contents = {name.replace("_md", ".md").replace("_yml", ".yml"): text for name, text in files.items()}
+    source = MemorySource({name: text.encode() for name, text in contents.items()})
+    return read_claims(mk.open_model(source))
+
+
+def test_the_front_matter_of_a_card_is_read_and_its_text_is_not():
+    found = claims(README_md=CARD)
+    assert found.base_models == ("org/parent", "org/other")
+    assert (found.relation, found.license) == ("merge", "apache-2.0")
+    assert (found.datasets, found.tags) == (("org/data",), ("chat",))
+    assert found.sentences() == (
+        "the card says: base model org/parent, org/other (merge)",
+        "the card says: licence apache-2.0",
+        "the card says: trained on org/data",
+    )
+
+
+def test_a_merge_names_its_models_once():
+    found = claims(mergekit_config_yml=MERGE)
+    assert (found.merge_method, found.merged_models) == ("slerp", ("org/parent", "org/donor"))
+    assert found.sentences() == ("the merge file says: made by slerp from org/parent, org/donor",)
+
+
+def test_the_config_says_where_it_was_saved_from():
+    source = MemorySource({"config.json": json.dumps({"_name_or_path": "org/before"}).encode()})
+    found = read_claims(mk.open_model(source))
+    assert found.sentences() == ("the config says: saved from org/before",)
+
+
+def test_a_model_that_says_nothing_claims_nothing():
+    assert claims(README_md="# only a title") == Claims()
+    assert claims(x="") == Claims()
+    assert claims(README_md="---\n---\n") == Claims()
+
+
+@pytest.mark.parametrize(
+    ("front", "problem"),
+    [
+        ("a: &x [1]\nb: *x", "it uses references"),
+        ("a: &x {b: *x}", "it uses references"),
+        ("a: 1\na: 2", "a key stands twice"),
+        ("base_model: !!python/object/apply:os.system [id]", "it is no valid YAML"),
+        ("a: [1", "it is no valid YAML"),
+        ("a: 2024-99-99", "it is no valid YAML"),
+        ("? [a]\n: 1", "a key stands twice or is no plain text"),
+        ("- a", "expected fields, got list"),
+        ("[" * 200_000, "it is nested more than 32 levels deep"),
+        ("- " * 100_000, "it is nested more than 32 levels deep"),
+        ("{a: " * 50_000, "it is nested more than 32 levels deep"),
+    ],
+)
+def test_a_hostile_card_is_a_note_and_no_claim(front, problem):
+    found = claims(README_md=f"---\n{front}\n---\n")
+    assert found.base_models == ()
+    assert problem in found.notes[0]
+    assert found.notes[0].startswith("README.md: not read, ")
+
+
+def test_a_front_matter_without_end_is_a_note():
+    found = claims(README_md="---\n" + "a: 1\n" * MAX_CARD_BYTES)
+    assert found.notes == (
+        f"README.md: not read, its front matter does not end in the first {MAX_CARD_BYTES:,} bytes",
+    )
+
+
+def test_values_of_other_types_are_no_claims_and_odd_letters_are_escaped():
+    found = claims(README_md='---\nbase_model: [1, null, {a: b}, "x\\u202ey"]\nlicense: {a: 1}\n---\n')
+    assert found.base_models == ("x\\u202ey",)
+    assert found.license is None
+
+
+def test_long_claims_are_cut():
+    found = claims(README_md=f"---\nbase_model: {'x' * 5000}\ntags: {list(range(1000))}\n---\n")
+    assert len(found.base_models[0]) == 200
+    assert found.tags == ()
+
+
+def test_a_comparison_shows_claims_and_decides_without_them():
+    files = llama_files()
+    plain = mk.compare(candidate=MemorySource(files), base=MemorySource(llama_files(seed=1)))
+    claimed = mk.compare(
+        candidate=MemorySource(files | {"README.md": CARD.encode()}), base=MemorySource(llama_files(seed=1))
+    )
+    assert claimed.claims["candidate"][0] == "the card says: base model org/parent, org/other (merge)"
+    assert plain.claims == {}
+    assert claimed.verdict == plain.verdict
+    assert mk.Comparison.from_json(claimed.to_json()) == claimed
