@@ -14,6 +14,7 @@ ORDER = [
     {"errors", "_version"},
     {"_config", "_progress"},
     {"stats"},
+    {"figures"},
     {"source"},
     {"tensors", "tokenizer"},
     {"architecture"},
@@ -38,6 +39,7 @@ MAY_IMPORT = {
     "tokenizer": {"errors"},
     "architecture": {"errors"},
     "stats": set(),
+    "figures": {"errors", "stats"},
     "alignment": {"errors", "architecture", "tensors", "stats"},
     "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
     "verdict": {"errors", "evidence", "stats"},
@@ -123,7 +125,7 @@ def test_an_unknown_name_of_the_facade_is_an_attribute_error():
         _ = modelkin.nonsense
 
 
-HEAVY = ("numpy", "huggingface_hub", "urllib3", "rich", "torch", "transformers", "ml_dtypes", "fsspec")
+HEAVY = ("numpy", "matplotlib", "huggingface_hub", "urllib3", "rich", "torch", "transformers", "ml_dtypes", "fsspec")
 
 
 @pytest.mark.parametrize("statement", ["import modelkin", "import modelkin._cli.app"])

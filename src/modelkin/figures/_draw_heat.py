@@ -1,0 +1,147 @@
+"""Matrices in colours and tables of text."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+
+from ._marks import HeatMap, Table
+from ._pen import Pen, rgb
+from ._text import shortened
+from ._theme import readable_on
+from ._values import MINUS, array, brief
+
+
+def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
+    """Draw a matrix with its colour bar: arrows where colours end, a line where chance is."""
+    colours = pen.colours(mark.scale)
+    values = np.ma.masked_invalid(array(mark.values))
+    rows, columns = values.shape
+    axes.grid(visible=False)
+    if np.ma.is_masked(values):
+        under = Rectangle(
+            (-0.5, -0.5), columns, rows, facecolor=pen.theme.missing, edgecolor=pen.theme.ink, hatch="///"
+        )
+        axes.add_patch(under)
+        under.set_zorder(0.5)
+    image = axes.imshow(
+        values, cmap=colours, vmin=mark.scale.low, vmax=mark.scale.high, interpolation="nearest", zorder=1,
+        aspect="equal" if 0.6 < rows / columns < 1.7 else "auto",
+    )  # fmt: skip
+    _labels(axes, mark, pen)
+    for place in mark.separators:
+        axes.axhline(place - 0.5, color=pen.theme.background, linewidth=2.5)
+        axes.axvline(place - 0.5, color=pen.theme.background, linewidth=2.5)
+    if mark.digits is not None:
+        _write_cells(axes, mark, pen, image)
+    _mark_path(axes, mark, pen, image)
+    below, above = mark.clipped()
+    extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    # An inset keeps its distance from a matrix of square cells, wherever the layout puts that.
+    beside = axes.inset_axes((1.03, 0.0, 0.045, 1.0))
+    bar = canvas.colorbar(image, cax=beside, extend=extend[below > 0, above > 0])
+    bar.outline.set_visible(False)
+    bar.set_label(pen.text(_bar_words(mark)), fontsize=8)
+    if mark.scale.chance is not None and mark.scale.low <= mark.scale.chance <= mark.scale.high:
+        beside.axhline(mark.scale.chance, color=pen.theme.ink, linewidth=1.6)
+
+
+def _bar_words(mark: HeatMap) -> str:
+    scale = mark.scale
+    return (
+        scale.label
+        if scale.chance is None
+        else f"{scale.label} (line: {scale.chance_label} {brief(scale.chance)})"
+    )
+
+
+def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:
+    across = max(1, int(np.ceil(len(mark.columns) / max(4, pen.panel_width * 3))))
+    down = max(1, int(np.ceil(len(mark.rows) / 16)))
+    columns = range(0, len(mark.columns), _round_step(across))
+    rows = range(0, len(mark.rows), _round_step(down))
+    names = [pen.text(mark.columns[i], 16) for i in columns]
+    long = max(map(len, names), default=0) * len(names) * 0.085 > pen.panel_width * 0.7
+    if long:
+        axes.set_xticks(list(columns), names, rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xticks(list(columns), names)
+    axes.set_yticks(list(rows), [pen.text(mark.rows[i], 16) for i in rows])
+    axes.tick_params(length=2)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _round_step(step: int) -> int:
+    return next(nice for nice in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if nice >= step)
+
+
+def _write_cells(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
+    texts = {
+        (i, j): f"{value:.{mark.digits}f}".replace("-", MINUS)
+        for i, row in enumerate(mark.values)
+        for j, value in enumerate(row)
+        if value is not None
+    }
+    widest = max(map(len, texts.values()), default=1)
+    size = min(8.5, pen.panel_width * 0.62 / len(mark.columns) * 72 / (0.62 * widest))
+    if size < 4.5:
+        return
+    shades = _shades(mark, image)
+    for (i, j), text in texts.items():
+        colour = readable_on(rgb(shades[i, j]))
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
+
+
+def _mark_path(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
+    if not mark.path:
+        return
+    few = max(len(mark.rows), len(mark.columns)) <= 12
+    if few:
+        for row, column in mark.path:
+            box = Rectangle(
+                (column - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=pen.theme.ink, linewidth=1.4
+            )
+            axes.add_patch(box)
+        return
+    shades = _shades(mark, image)
+    shade = [readable_on(rgb(shades[row, column])) for row, column in mark.path]
+    rows, columns = zip(*mark.path, strict=True)
+    axes.scatter(columns, rows, s=5, c=shade, linewidths=0, zorder=4)
+
+
+def _shades(mark: HeatMap, image: AxesImage) -> npt.NDArray[np.float64]:
+    """Colour of each cell, to choose letters that can be read on it."""
+    return np.asarray(image.cmap(image.norm(np.nan_to_num(array(mark.values), nan=mark.scale.low))))[..., :3]
+
+
+def draw_table(axes: Axes, mark: Table, pen: Pen) -> None:
+    """Write a table, its columns as wide as their words and cut where they do not fit."""
+    axes.set_axis_off()
+    align = mark.align or ("left",) * len(mark.columns)
+    rows = [tuple(pen.text(cell.replace("\n", " ")) for cell in row) for row in (mark.columns, *mark.rows)]
+    size = 8.0
+    widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(mark.columns))]
+    # Letters differ in width: room is counted in wide ones.
+    room = pen.letters_across(pen.panel_width - 0.2, size * 1.12) - 3 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > 5:
+        widths[int(np.argmax(widths))] -= 1
+    total = sum(widths) + 3 * (len(widths) - 1)
+    axes.set_xlim(0, max(total, room))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    left = 0
+    for i, width in enumerate(widths):
+        at = left if align[i] == "left" else left + width
+        for j, row in enumerate(rows):
+            axes.text(
+                at, j, shortened(row[i], width), ha=align[i], va="center", fontsize=size,
+                fontweight="bold" if j == 0 else "normal",
+            )  # fmt: skip
+        left += width + 3
+    for j in range(len(rows)):
+        colour = pen.theme.tones["muted"] if j == 0 else pen.theme.grid
+        axes.plot([0, total], [j + 0.5] * 2, color=colour, linewidth=0.8, clip_on=False)
