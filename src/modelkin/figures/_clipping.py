@@ -38,9 +38,11 @@ def _heat(mark: HeatMap) -> Iterator[str]:
     if below or above:
         limits = f"{brief(mark.scale.low)} to {brief(mark.scale.high)}"
         yield f"Colours end at {limits}: {below} cells below, {above} above, of {cells}."
+    if mark.digits is not None and mark.expected:
+        yield "In brackets: expected by chance."
     missing = sum(value is None for row in mark.values for value in row)
     if missing:
-        yield f"Hatched: {missing} of {cells} cells not measured."
+        yield f"Hatched: {missing} of {cells} cells without a value."
 
 
 def _drawn(panel: Panel) -> Iterator[tuple[Axis, Numbers]]:

@@ -13,7 +13,7 @@ from ._marks import HeatMap, Table
 from ._pen import Pen, rgb
 from ._text import shortened
 from ._theme import readable_on
-from ._values import MINUS, array, brief
+from ._values import array, brief, fixed
 
 
 def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
@@ -81,20 +81,28 @@ def _round_step(step: int) -> int:
 
 
 def _write_cells(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
+    assert mark.digits is not None
     texts = {
-        (i, j): f"{value:.{mark.digits}f}".replace("-", MINUS)
+        (i, j): _cell_words(mark, i, j, value)
         for i, row in enumerate(mark.values)
         for j, value in enumerate(row)
         if value is not None
     }
-    widest = max(map(len, texts.values()), default=1)
-    size = min(8.5, pen.panel_width * 0.62 / len(mark.columns) * 72 / (0.62 * widest))
+    widest = max((len(line) for text in texts.values() for line in text.split("\n")), default=1)
+    size = min(8.5, pen.panel_width * 0.62 / len(mark.columns) * 72 / (0.66 * widest))
     if size < 4.5:
         return
     shades = _shades(mark, image)
     for (i, j), text in texts.items():
-        colour = readable_on(rgb(shades[i, j]))
-        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=readable_on(rgb(shades[i, j])))
+
+
+def _cell_words(mark: HeatMap, row: int, column: int, value: float) -> str:
+    digits = mark.digits or 0
+    expected = mark.expected[row][column] if mark.expected else None
+    return (
+        fixed(value, digits) if expected is None else f"{fixed(value, digits)}\n({fixed(expected, digits)})"
+    )
 
 
 def _mark_path(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:

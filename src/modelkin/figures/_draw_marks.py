@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from ._marks import Bars, BarSeries, Histogram, Intervals, Lines, ReferenceLine, Ridges, Scatter, Text
 from ._pen import DASHES, Pen
 from ._text import wrapped
-from ._values import MINUS, array
+from ._values import array, fixed
 
 _RASTER = 2000
 """From so many points on they are one image in an SVG."""
@@ -36,7 +36,8 @@ def draw_lines(axes: Axes, mark: Lines, pen: Pen) -> None:
         markersize=3.4 if len(x) <= 60 else 2.2,
         markevery=max(1, len(x) // 60),
         markeredgewidth=0,
-        zorder=3 if data else 2.5,
+        # Above the data: a curve that runs along its expectation must not hide it.
+        zorder=3 if data else 3.6,
     )
 
 
@@ -85,7 +86,7 @@ def draw_ridges(axes: Axes, marks: list[Ridges], pen: Pen) -> None:
             )
             axes.plot(
                 middle,
-                base + height,
+                np.where(height > 0, base + height, np.nan),
                 color=colour,
                 linewidth=0.9,
                 linestyle=DASHES[mark.style.dash],
@@ -125,21 +126,30 @@ def draw_text(axes: Axes, mark: Text, pen: Pen, *, alone: bool) -> None:
     )
 
 
+def _side_letters(pen: Pen) -> int:
+    """Room for names at the side of a panel."""
+    return pen.letters_across(pen.panel_width * 0.38, 8)
+
+
 def draw_bars(axes: Axes, mark: Bars, pen: Pen) -> None:
     """Draw bars from zero, with their values and the ends of their errors."""
     places = np.arange(len(mark.labels), dtype=float)
-    breadth = (0.96 if mark.slim else 0.78) / max(1, len(mark.series))
+    beside = 1 if mark.overlaid else max(1, len(mark.series))
+    breadth = (0.96 if mark.slim else 0.78 if beside > 1 else 0.6) / beside
     for i, series in enumerate(mark.series):
-        at = places + (i - (len(mark.series) - 1) / 2) * breadth
+        at = places + (0 if mark.overlaid else (i - (beside - 1) / 2) * breadth)
         _draw_series(axes, mark, series, at, breadth, pen)
     if mark.slim:
         return
     if mark.horizontal:
-        axes.set_yticks(places, [pen.text(label, 30) for label in mark.labels])
-        axes.invert_yaxis()
+        axes.set_yticks(places, [pen.text(label, _side_letters(pen)) for label in mark.labels])
+        axes.set_ylim(len(places) - 0.5, -0.5)
+        axes.margins(x=0.14)
         axes.grid(axis="y", visible=False)
     else:
         axes.grid(axis="x", visible=False)
+        axes.set_xlim(-0.6, len(places) - 0.4)
+        axes.margins(y=0.12)
         _bar_labels(axes, mark, places, pen)
 
 
@@ -180,6 +190,8 @@ def _draw_series(axes: Axes, mark: Bars, series: BarSeries, at: np.ndarray, brea
         axes.errorbar(x, y, **bar, fmt="none", ecolor=pen.theme.ink, elinewidth=1.0, capsize=2.5, zorder=4)
     for i, value in enumerate(series.values):
         if value is None:
+            if not series.missing:
+                continue
             _missing_bar(axes, mark, series.missing, float(at[i]), pen)
         elif mark.digits is not None:
             far = ends[1, i] if value >= 0 else ends[0, i]
@@ -187,9 +199,10 @@ def _draw_series(axes: Axes, mark: Bars, series: BarSeries, at: np.ndarray, brea
 
 
 def _bar_value(axes: Axes, mark: Bars, value: float, end: float, at: float, pen: Pen) -> None:
-    text = f"{value:.{mark.digits}f}".replace("-", MINUS)
+    text = fixed(value, mark.digits or 0)
     up = 1 if value >= 0 else -1
-    crowded = len(mark.labels) * len(mark.series) * 0.3 > pen.panel_width
+    bars = len(mark.labels) * (1 if mark.overlaid else len(mark.series))
+    crowded = len(text) * 7 * 0.62 > (pen.panel_width - 0.7) * 72 * 0.72 / bars
     where = (end, at) if mark.horizontal else (at, end)
     axes.annotate(
         text,
@@ -255,7 +268,7 @@ def draw_intervals(axes: Axes, mark: Intervals, pen: Pen) -> None:
         if limit is not None:
             grey = pen.theme.tones["muted"]
             axes.plot([limit], [i], marker="|", markersize=11, markeredgewidth=1.6, color=grey, zorder=3.5)
-    axes.set_yticks(list(places), [pen.text(label, 30) for label in mark.labels])
+    axes.set_yticks(list(places), [pen.text(label, _side_letters(pen)) for label in mark.labels])
     axes.set_ylim(len(mark.labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     if any(right):

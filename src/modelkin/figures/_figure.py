@@ -57,7 +57,7 @@ class Panel:
             raise UsageError(
                 self.title,
                 "expected a null or expectation among the marks",
-                hint="Add a mark with the role null or expectation, or say in without_null why there is none.",
+                hint="Add a mark with the role null or expectation, or say in without_null why not.",
             )
 
     @property

@@ -59,7 +59,7 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         for note in _notes(figure)
         for line in wrapped(pen.text(note), pen.letters_across(width - 0.3, _NOTE))
     ]
-    entries = legend_entries(figure, pen)
+    entries = legend_entries(figure, pen, width)
     per_row = _legend_columns([name for _, name in entries], width, pen)
     head = 0.14 + len(title) * _TITLE * _LINE / 72
     legend = math.ceil(len(entries) / per_row) * 8.5 * 1.5 / 72 + 0.12 if entries else 0.06

@@ -27,7 +27,7 @@ from ._pen import DASHES, Pen
 from ._style import Style
 
 
-def legend_entries(figure: Figure, pen: Pen) -> list[tuple[Any, str]]:
+def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, str]]:
     """List handles and names; entries that would look the same are told once."""
     found: dict[tuple[str, str], Any] = {}
     for panel in figure.panels:
@@ -35,34 +35,35 @@ def legend_entries(figure: Figure, pen: Pen) -> list[tuple[Any, str]]:
             for name, kind, handle in _entries(mark, pen):
                 if name:
                     found.setdefault((name, kind), handle)
+    room = max(24, pen.letters_across(width - 0.7))
     # A leading underscore hides an entry in matplotlib: a hair space before it does not.
-    return [(handle, f"\u200a{pen.text(name, 52)}") for (name, _), handle in found.items()]
+    return [(handle, f"\u200a{pen.text(name, room)}") for (name, _), handle in found.items()]
 
 
 def _entries(mark: Mark, pen: Pen) -> Iterator[tuple[str, str, Any]]:  # noqa: C901  one case for each mark
     match mark:
         case Lines() if not mark.thin:
-            yield mark.name, f"line {mark.style}", _line(mark.style, pen, band=bool(mark.low))
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=bool(mark.low))
         case ReferenceLine():
-            yield mark.label, f"line {mark.style}", _line(mark.style, pen, band=mark.low is not None)
+            yield mark.label, mark.style.tone, _line(mark.style, pen, band=mark.low is not None)
         case Scatter():
             handle = Line2D(
                 [], [], color=pen.colour(mark.style), marker=mark.style.marker or "o", linestyle=""
             )
-            yield mark.name, f"points {mark.style}", handle
+            yield mark.name, mark.style.tone, handle
         case Bars():
             for bars in mark.series:
-                yield bars.name, f"bars {bars.style}", _patch(bars.style, pen, chance=bars.role != "data")
+                yield bars.name, bars.style.tone, _patch(bars.style, pen, chance=bars.role != "data")
         case Histogram():
-            yield mark.name, f"bars {mark.style}", _patch(mark.style, pen, chance=mark.role != "data")
+            yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=mark.role != "data")
         case Ridges():
-            yield mark.name, f"bars {mark.style}", _patch(mark.style, pen, chance=False)
+            yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=False)
         case Trajectory3D():
-            yield mark.name, f"line {mark.style}", _line(mark.style, pen, band=False)
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
         case Arrow3D():
-            yield mark.name, f"arrow {mark.style}", _line(mark.style, pen, band=False)
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
         case Plane3D():
-            yield mark.name, f"plane {mark.style}", Patch(facecolor=pen.colour(mark.style), alpha=0.3)
+            yield mark.name, mark.style.tone, Patch(facecolor=pen.colour(mark.style), alpha=0.3)
         case Intervals():
             yield from _forest(mark, pen)
         case HeatMap() if mark.path and mark.path_name:

@@ -68,6 +68,8 @@ class Bars:
     """Decimals of the value written at each bar; None writes none."""
     slim: bool = False
     """Without gaps and labels: for many bars."""
+    overlaid: bool = False
+    """Series in one place, for those that never meet: one colour for some bars, one for others."""
 
     def __post_init__(self) -> None:
         _same_length("Bars", self.labels, *(series.values for series in self.series))
@@ -83,6 +85,8 @@ class HeatMap:
     scale: Scale
     digits: int | None = None
     """Decimals written into the cells; None writes none."""
+    expected: Grid = ()
+    """Expectation of each cell, written below its value in brackets."""
     path: tuple[tuple[int, int], ...] = ()
     """Cells (row, column) that are marked: a diagonal, or layers that face each other."""
     path_name: str = ""
@@ -91,7 +95,8 @@ class HeatMap:
 
     def __post_init__(self) -> None:
         _same_length("HeatMap", self.rows, self.values)
-        for row in self.values:
+        _same_length("HeatMap", self.rows, self.expected)
+        for row in (*self.values, *self.expected):
             _same_length("HeatMap", self.columns, row)
 
     def clipped(self) -> tuple[int, int]:
@@ -264,7 +269,9 @@ WORDS = (Text, Table)
 
 def shows_chance(mark: Mark) -> bool:
     """Whether a mark shows what chance, or the expectation, looks like."""
-    if isinstance(mark, HeatMap | Surface3D):
+    if isinstance(mark, HeatMap):
+        return mark.scale.chance is not None or (mark.digits is not None and bool(mark.expected))
+    if isinstance(mark, Surface3D):
         return mark.scale.chance is not None
     if isinstance(mark, Bars):
         return any(series.role in SHOWS_CHANCE for series in mark.series)

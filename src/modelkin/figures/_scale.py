@@ -9,7 +9,7 @@ from typing import Literal
 
 from modelkin.errors import UsageError
 
-from ._values import known
+from ._values import known, numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def signed_scale(
     chance_label: str = "chance",
 ) -> Scale:
     """Make a scale centred on what chance gives; without `limit` it reaches the farthest value."""
-    reach = limit or max((abs(value - centre) for value in known(values)), default=0.0) or 1.0
+    reach = limit or max((abs(value - centre) for value in known(numbers(values))), default=0.0) or 1.0
     return Scale(
         kind="signed",
         low=centre - reach,
@@ -63,7 +63,7 @@ def sequential_scale(
     chance_label: str = "chance",
 ) -> Scale:
     """Make a scale from the smallest to the largest value unless told otherwise."""
-    cells = known(values) or [0.0, 1.0]
+    cells = known(numbers(values)) or [0.0, 1.0]
     first = min(cells) if low is None else low
     last = max(cells) if high is None else high
     if first == last:

@@ -69,6 +69,18 @@ def spread(values: Iterable[float | None]) -> float | None:
     return math.sqrt(math.fsum((value - centre) ** 2 for value in measured) / (len(measured) - 1))
 
 
+def fixed(value: float, digits: int) -> str:
+    """Write a number with so many decimals; what rounds to zero has no sign."""
+    text = f"{value:.{digits}f}"
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", MINUS)
+
+
+def digits_for(values: Iterable[float | None]) -> int:
+    """Decimals with which the largest of some small values has two digits; at least 2, at most 6."""
+    largest = max((abs(value) for value in known(values)), default=0.0)
+    return 2 if largest == 0 else min(6, max(2, 1 - math.floor(math.log10(largest))))
+
+
 def brief(value: float | None) -> str:
     """Write a number in few characters, for labels and alt text."""
     if value is None:
