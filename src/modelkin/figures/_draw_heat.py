@@ -1,4 +1,4 @@
-"""Matrices in colours and tables of text."""
+"""Matrices in colours."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from ._marks import HeatMap, Table
+from ._marks import HeatMap
 from ._pen import Pen, rgb
-from ._text import shortened
 from ._theme import readable_on
 from ._values import array, brief, fixed
 
@@ -125,31 +124,3 @@ def _mark_path(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
 def _shades(mark: HeatMap, image: AxesImage) -> npt.NDArray[np.float64]:
     """Colour of each cell, to choose letters that can be read on it."""
     return np.asarray(image.cmap(image.norm(np.nan_to_num(array(mark.values), nan=mark.scale.low))))[..., :3]
-
-
-def draw_table(axes: Axes, mark: Table, pen: Pen) -> None:
-    """Write a table, its columns as wide as their words and cut where they do not fit."""
-    axes.set_axis_off()
-    align = mark.align or ("left",) * len(mark.columns)
-    rows = [tuple(pen.text(cell.replace("\n", " ")) for cell in row) for row in (mark.columns, *mark.rows)]
-    size = 8.0
-    widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(mark.columns))]
-    # Letters differ in width: room is counted in wide ones.
-    room = pen.letters_across(pen.panel_width - 0.2, size * 1.12) - 3 * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > 5:
-        widths[int(np.argmax(widths))] -= 1
-    total = sum(widths) + 3 * (len(widths) - 1)
-    axes.set_xlim(0, max(total, room))
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    left = 0
-    for i, width in enumerate(widths):
-        at = left if align[i] == "left" else left + width
-        for j, row in enumerate(rows):
-            axes.text(
-                at, j, shortened(row[i], width), ha=align[i], va="center", fontsize=size,
-                fontweight="bold" if j == 0 else "normal",
-            )  # fmt: skip
-        left += width + 3
-    for j in range(len(rows)):
-        colour = pen.theme.tones["muted"] if j == 0 else pen.theme.grid
-        axes.plot([0, total], [j + 0.5] * 2, color=colour, linewidth=0.8, clip_on=False)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ._clipping import remarks
-from ._draw_heat import draw_heat_map, draw_table
+from ._draw_heat import draw_heat_map
 from ._draw_marks import (
     draw_bars,
     draw_histogram,
@@ -25,6 +25,7 @@ from ._draw_marks import (
     draw_text,
 )
 from ._draw_solid import draw_solid
+from ._draw_table import LINE, draw_table, table_lines
 from ._figure import Axis, Figure, Panel
 from ._legend import legend_entries
 from ._marks import (
@@ -135,7 +136,7 @@ def _height(panel: Panel, pen: Pen) -> float:
         if isinstance(mark, HeatMap) and 0.6 < len(mark.rows) / max(1, len(mark.columns)) < 1.7:
             return min(max(panel.height, 0.82 * pen.panel_width * len(mark.rows) / len(mark.columns)), 6.0)
         if isinstance(mark, Table):
-            return 0.24 * (len(mark.rows) + 1) + (0.4 if panel.title else 0.15)
+            return LINE * table_lines(mark, pen) + (0.4 if panel.title else 0.15)
         if isinstance(mark, Intervals):
             return max(1.6, 0.26 * len(mark.labels) + 0.85)
         if isinstance(mark, Bars) and mark.horizontal:

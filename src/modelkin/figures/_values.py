@@ -81,13 +81,14 @@ def digits_for(values: Iterable[float | None]) -> int:
     return 2 if largest == 0 else min(6, max(2, 1 - math.floor(math.log10(largest))))
 
 
-def brief(value: float | None) -> str:
-    """Write a number in few characters, for labels and alt text."""
+def brief(value: float | None, digits: int = 3) -> str:
+    """Write a number in few characters, for labels and alt text: about so many digits."""
     if value is None:
         return "not measured"
     if value == 0:
         return "0"
     size = abs(value)
-    if size >= 1e5 or size < 1e-4:
+    if size >= 1e5 or size < 10.0 ** (-digits - 1):
         return f"{value:.2g}".replace("-", MINUS)
-    return f"{value:.{max(0, 3 - max(0, math.floor(math.log10(size)) + 1))}f}".replace("-", MINUS)
+    whole = max(0, math.floor(math.log10(size)) + 1)
+    return fixed(value, max(0, digits - whole))

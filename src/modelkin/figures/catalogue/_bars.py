@@ -136,7 +136,7 @@ def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None 
         y=Axis(label="excess", low=-1.0, high=1.0),
     )
     return Figure(
-        title="High cosines are explained by the means of the vectors",
+        title="A claim from cosines, and what each cosine is by chance",
         panels=(claim, answer, rest),
         columns=3,
         note=(
@@ -246,7 +246,7 @@ class Measured:
 def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> Figure:
     """Draw cosine, its expectation and correlation side by side, for any groups of comparisons."""
     return Figure(
-        title="Cosine follows its expectation; the correlation tells",
+        title="Cosine, its expectation, and correlation",
         panels=tuple(
             Panel(
                 title=title,

@@ -50,11 +50,11 @@ def centring_animation(
     """Show how the means are taken off step by step, then look along the direction of equal values."""
     pair = _pair(a, b, names)
     eased = [(1 - math.cos(math.pi * i / max(1, steps - 1))) / 2 for i in range(steps)]
-    frames = [_still(pair, share, _SIDE) for share in eased]
+    frames = [_still(pair, share, _SIDE, moving=True) for share in eased]
     for i in range(1, turn + 1):
         share = (1 - math.cos(math.pi * i / turn)) / 2
         camera = tuple(s + (d - s) * share for s, d in zip(_SIDE, _DOWN, strict=True))
-        frames.append(_still(pair, 1.0, (camera[0], camera[1]), near=share))
+        frames.append(_still(pair, 1.0, (camera[0], camera[1]), near=share, moving=True))
     seconds = [0.05] * len(frames)
     seconds[0], seconds[steps - 1], seconds[-1] = 0.9, 0.6, 1.8
     return Animation(
@@ -93,8 +93,13 @@ def _in_three(
     return turned[0], turned[1]
 
 
-def _still(pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0) -> Figure:
-    """Draw one state: `share` of the means taken off, seen from afar (0) or near (1)."""
+def _still(
+    pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
+) -> Figure:
+    """Draw one state: `share` of the means taken off, seen from afar (0) or near (1).
+
+    Frames that follow each other (`moving`) all have the same axes and marks.
+    """
     vectors = [v - share * (v @ _DIAGONAL) * _DIAGONAL for v in (pair.first, pair.second)]
     lengths = [float(np.linalg.norm(vector)) for vector in vectors]
     far = 1.1 * float(np.abs([pair.first, pair.second]).max())
@@ -113,7 +118,7 @@ def _still(pair: _Pair, share: float, camera: tuple[float, float], *, near: floa
             for name, vector, style in zip(pair.names, vectors, styles, strict=True)
         ),
     ]
-    if share > 0:
+    if share > 0 or moving:
         corners = [(1, -1, 0), (1, 0, -1), (0, 1, -1), (-1, 1, 0), (-1, 0, 1), (0, -1, 1)]
         size = reach * 0.9
         marks.append(
@@ -133,7 +138,7 @@ def _still(pair: _Pair, share: float, camera: tuple[float, float], *, near: floa
     else:
         told = "a vector without variation: no angle"
     marks.append(Text(text=told))
-    axis = Axis(low=0.0 if share == 0 and _all_positive(pair) else -reach, high=reach)
+    axis = Axis(low=0.0 if share == 0 and not moving and _all_positive(pair) else -reach, high=reach)
     title = (
         "as stored"
         if share == 0

@@ -11,7 +11,7 @@ from modelkin.errors import UsageError
 from modelkin.figures._figure import Axis, Figure, Panel
 from modelkin.figures._marks import Lines, ReferenceLine
 from modelkin.figures._style import EXPECTATION, Style, Styles, complete
-from modelkin.figures._values import Numbers, Series, array, mean, numbers
+from modelkin.figures._values import Numbers, Series, array, brief, mean, numbers
 
 from ._inputs import LAYER, WITHIN, Chance, at_zero, drawn_curves, pearson_chance
 
@@ -87,7 +87,7 @@ def norm_cosines(
         ),
     )
     return Figure(
-        title=f"Norm gains of {names[0]} and {names[1]}: the cosine is explained by their means",
+        title=f"Norm gains of {names[0]} and {names[1]}: cosine and its expectation",
         panels=panels,
         columns=2,
         note="Dashed: product of both mean directions, exactly the mean of the cosine over all shuffles.",
@@ -137,12 +137,12 @@ def shuffle_summary(kinds: Mapping[str, ShuffleCurves], *, names: tuple[str, str
         for kind, item in kinds.items()
     )
     differences = [
-        f"{kind}: mean cosine {mean(item.cosine):.4f}, shuffled {mean(item.shuffled):.4f}, "
-        f"centred {mean(item.pearson):+.4f}"
+        f"{kind}: mean cosine {brief(mean(item.cosine), 4)}, shuffled {brief(mean(item.shuffled), 4)}, "
+        f"centred {brief(mean(item.pearson), 4)}"
         for kind, item in kinds.items()
     ]
     return Figure(
-        title=f"{names[0]} and {names[1]}: shuffled vectors look just as similar",
+        title=f"{names[0]} and {names[1]}: before and after shuffling",
         panels=panels,
         columns=2,
         note=f"{'; '.join(differences)}. {_DEPENDENT}",

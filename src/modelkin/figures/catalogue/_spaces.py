@@ -139,7 +139,7 @@ def trajectories(models: Mapping[str, Matrix], *, what: str, styles: Styles | No
                 x=axes[0],
                 y=axes[1],
                 z=axes[2],
-                without_null="a projection; separate paths come of separate scales and are no test",
+                without_null="a projection, not a test; paths may be apart by scale alone",
                 height=3.9,
             )
         )
