@@ -518,6 +518,25 @@ def group_means() -> Figure:
     return c.group_means(*groups(), measure="cosine")
 
 
+def arm_comparison() -> Figure:
+    rng = np.random.default_rng(9)
+    arms = {"ones": (0.999, 0.01), "random": (0.02, 0.01), "fine-tuned": (0.999, 0.97)}
+
+    def runs(level: float, width: float) -> dict[str, float | None]:
+        return {str(i): float(value) for i, value in enumerate(rng.normal(level, width, 6))}
+
+    cosine = {arm: runs(level, 0.0005 if level > 0.5 else 0.01) for arm, (level, _) in arms.items()}
+    pearson = {arm: runs(r, 0.01) for arm, (_, r) in arms.items()}
+    means = {arm: {"all": 0.999 if arm != "random" else 0.0} for arm in arms}
+    zero = {arm: {"all": 0.0} for arm in arms}
+    return c.arm_comparison(
+        {"cosine": cosine, "Pearson r": pearson},
+        {"cosine": means, "Pearson r": zero},
+        title="Norm gains of tiny models, by initialisation",
+        note="Made-up values, to show the figure.",
+    )
+
+
 def measure_comparison() -> Figure:
     return c.measure_comparison(
         {
@@ -641,6 +660,7 @@ EXAMPLES: dict[str, Callable[[], Figure]] = {
         model_matrix_groups,
         layer_range,
         group_means,
+        arm_comparison,
         measure_comparison,
         experiments_summary,
         shuffle_summary,

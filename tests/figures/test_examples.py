@@ -1,6 +1,8 @@
 """What holds for every figure: chance is shown, the words are there, JSON keeps it, it can be drawn."""
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -49,3 +51,14 @@ def test_every_figure_has_an_example():
     functions = {name for name in catalogue.__all__ if name[0].islower()} - values - made_elsewhere
     used = " ".join(code for make in EXAMPLES.values() for code in make.__code__.co_names)
     assert {name for name in functions if name not in used} == set()
+
+
+def test_the_gallery_shows_every_example_and_names_every_function():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "figures.md").read_text()
+    assert [name for name in EXAMPLES if f"](figures/{name}.png)" not in page] == []
+    values = {"expected_cosine", "expected_cosine_of_normals", "shuffle_spread", "principal_components"}
+    functions = {name for name in catalogue.__all__ if name[0].islower()} - values
+    assert {name for name in functions if name not in page} == set()
+    drawn = {file.stem for file in (docs / "figures").iterdir()}
+    assert drawn == set(re.findall(r"\]\(figures/([a-z_]+)\.(?:png|gif)\)", page))

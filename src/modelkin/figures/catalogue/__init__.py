@@ -3,6 +3,7 @@
 from ._bars import (
     Claim,
     Measured,
+    arm_comparison,
     claimed_evidence,
     group_means,
     layer_pairs,
@@ -43,6 +44,7 @@ __all__ = [
     "Projection",
     "ShuffleCurves",
     "VectorStatistics",
+    "arm_comparison",
     "centring_after",
     "centring_animation",
     "centring_before",

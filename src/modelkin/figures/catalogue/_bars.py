@@ -212,13 +212,46 @@ def group_means(
     measure: str,
 ) -> Figure:
     """Draw every pair of each group as a point, the mean of the group, and the mean of what is expected."""
+    return Figure(
+        title=f"{measure} by group of models",
+        panels=(_group_panel("", groups, expected, measure),),
+        note="Pairs share models: their spread is no standard error. Known relatives belong to no group.",
+    )
+
+
+def arm_comparison(
+    measures: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    expected: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    *,
+    title: str,
+    note: str = "",
+) -> Figure:
+    """Draw an experiment with several arms: a panel for each measure, every run of each arm as a point.
+
+    Parameters
+    ----------
+    measures, expected
+        Measure, arm, run: what was measured, and what is expected of unrelated models.
+    """
+    panels = tuple(
+        _group_panel(measure, arms, expected[measure], measure) for measure, arms in measures.items()
+    )
+    return Figure(title=title, panels=panels, columns=min(3, len(panels)), note=note)
+
+
+def _group_panel(
+    title: str,
+    groups: Mapping[str, Mapping[str, float | None]],
+    expected: Mapping[str, Mapping[str, float | None]],
+    measure: str,
+) -> Panel:
     marks: list[Mark] = []
     ticks = []
     for place, (group, pairs) in enumerate(groups.items()):
         values = numbers(pairs.values())
-        ticks.append((float(place), f"{group}\n{len(known(values))} pairs, mean {brief(mean(values))}"))
+        ticks.append((float(place), f"{group}\nn = {len(known(values))}, mean {brief(mean(values))}"))
         x = numbers(place + 0.24 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(values)))
-        marks.append(Scatter(name="pair", x=x, y=values, style=Style(tone="blue", marker="o")))
+        marks.append(Scatter(name="one value", x=x, y=values, style=Style(tone="blue", marker="o")))
         middle = (float(place),)
         marks.append(
             Scatter(name="mean", x=middle, y=(mean(values),), style=Style(tone="orange", marker="D"))
@@ -227,11 +260,7 @@ def group_means(
         cross = Style(tone="ink", marker="X")
         marks.append(Scatter(name=f"mean {EXPECTED}", x=middle, y=chance, style=cross, role="expectation"))
     axis = Axis(ticks=tuple(ticks), low=-0.5, high=len(groups) - 0.5)
-    return Figure(
-        title=f"{measure} by group of models",
-        panels=(Panel(title="", marks=tuple(marks), x=axis, y=Axis(label=measure), height=3.0),),
-        note="Pairs share models: their spread is no standard error. Known relatives belong to no group.",
-    )
+    return Panel(title=title, marks=tuple(marks), x=axis, y=Axis(label=measure), height=3.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
