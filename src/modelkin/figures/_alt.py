@@ -1,0 +1,106 @@
+"""Words for who cannot see a figure, made from its data: what is drawn, its range, and what chance gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ._clipping import remarks
+from ._figure import Figure, Panel
+from ._marks import (
+    Arrow3D,
+    Bars,
+    HeatMap,
+    Histogram,
+    Intervals,
+    Lines,
+    Mark,
+    Plane3D,
+    ReferenceLine,
+    Ridges,
+    Scatter,
+    Surface3D,
+    Table,
+    Text,
+    Trajectory3D,
+)
+from ._text import visible
+from ._values import Numbers, brief, known, mean
+
+
+def alt_text(figure: Figure) -> str:
+    """Describe a figure in sentences."""
+    return visible(" ".join([f"{figure.title.rstrip('.')}.", *(_panel(panel) for panel in figure.panels)]))
+
+
+def _panel(panel: Panel) -> str:
+    parts = [part for mark in panel.marks for part in _mark(mark)]
+    head = f"{panel.title}: " if panel.title else ""
+    body = "; ".join(parts)
+    return " ".join([f"{head}{body.rstrip('.')}.", *remarks(panel)])
+
+
+def _range(values: Numbers) -> str:
+    found = known(values)
+    if not found:
+        return "nothing measured"
+    return f"{brief(min(found))} to {brief(max(found))}, mean {brief(mean(found))}"
+
+
+def _mark(mark: Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
+    match mark:
+        case Lines():
+            yield f"{mark.name} ({_role(mark.role)}line) {_range(mark.y)}"
+        case Bars():
+            for bars in mark.series:
+                if len(mark.labels) > 12:
+                    yield f"{bars.name} (bars) {_range(bars.values)}"
+                else:
+                    pairs = zip(mark.labels, bars.values, strict=True)
+                    each = (f"{label} {brief(v) if v is not None else bars.missing}" for label, v in pairs)
+                    yield f"{bars.name}: {', '.join(each)}"
+        case HeatMap():
+            cells = tuple(value for row in mark.values for value in row)
+            yield (
+                f"matrix of {len(mark.values)} by {len(mark.columns)}, {mark.scale.label} {_range(cells)}"
+                f"{_on_path(mark)}{_chance(mark.scale.chance, mark.scale.chance_label)}"
+            )
+        case Histogram():
+            yield f"{mark.name} ({_role(mark.role)}histogram of {sum(known(mark.counts)):.0f} values)"
+        case Scatter():
+            yield f"{mark.name}: {len(mark.x)} points, {_range(mark.y)}"
+        case Ridges():
+            yield f"{mark.name}: densities of {len(mark.rows)} rows"
+        case Intervals():
+            for label, value, low, high in zip(mark.labels, mark.values, mark.low, mark.high, strict=True):
+                told = brief(value) if low is None else f"{brief(value)} ({brief(low)} to {brief(high)})"
+                yield f"{label} {told}"
+        case ReferenceLine():
+            yield f"{_role(mark.role)}line: {mark.label} at {brief(mark.value)}"
+        case Surface3D():
+            cells = tuple(value for row in mark.z for value in row)
+            yield f"surface, {_range(cells)}"
+        case Trajectory3D():
+            yield f"{mark.name}: path of {len(mark.points)} points"
+        case Arrow3D():
+            yield f"arrow {mark.name} to ({', '.join(brief(value) for value in mark.tip)})"
+        case Plane3D():
+            yield mark.name
+        case Text():
+            yield mark.text.replace("\n", " ")
+        case Table():
+            yield f"table of {len(mark.rows)} rows: {', '.join(mark.columns)}"
+
+
+def _role(role: str) -> str:
+    return "" if role == "data" else f"{role} "
+
+
+def _on_path(mark: HeatMap) -> str:
+    if not mark.path:
+        return ""
+    cells = tuple(mark.values[row][column] for row, column in mark.path)
+    return f", on the {mark.path_name or 'marked cells'} mean {brief(mean(cells))}"
+
+
+def _chance(value: float | None, label: str) -> str:
+    return "" if value is None else f", {label} {brief(value)}"

@@ -1,0 +1,161 @@
+"""Drawings as files: PNG, SVG, and GIF for animations. Equal descriptions give equal SVG files."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from xml.sax.saxutils import escape
+
+from modelkin.errors import UsageError
+
+from ._figure import Figure
+from ._text import visible
+from ._theme import THEMES, Theme, ThemeName
+
+Format = Literal["png", "svg"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Animation:
+    """Figures of one shape, shown one after the other."""
+
+    frames: tuple[Figure, ...]
+    seconds: tuple[float, ...]
+    """How long each frame is shown."""
+    alt: str
+
+    def __post_init__(self) -> None:
+        if not self.frames or len(self.frames) != len(self.seconds):
+            raise UsageError("Animation", "expected at least one frame, and a time for each frame")
+
+
+def draw(
+    figure: Figure,
+    folder: str | os.PathLike[str],
+    name: str,
+    *,
+    theme: ThemeName = "light",
+    narrow: bool = False,
+    dpi: int = 150,
+    formats: Sequence[Format] = ("png", "svg"),
+) -> tuple[Path, ...]:
+    """Draw a description into files ``name.png`` and ``name.svg`` of a folder; return their paths.
+
+    Parameters
+    ----------
+    narrow
+        Stack the panels in one column as wide as a phone.
+
+    Raises
+    ------
+    UsageError
+        The name is no plain file name, or the folder cannot be written.
+    """
+    place = _place(folder, name)
+    return tuple(
+        _write(place / f"{name}.{kind}", rendered(figure, kind, theme=theme, narrow=narrow, dpi=dpi))
+        for kind in formats
+    )
+
+
+def rendered(
+    figure: Figure, kind: Format, *, theme: ThemeName = "light", narrow: bool = False, dpi: int = 150
+) -> bytes:
+    """Draw a description into the bytes of a PNG or SVG file, its alt text included."""
+    from ._layout import lay_out
+    from ._pen import settings
+
+    with settings(THEMES[theme]):
+        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
+        stream = io.BytesIO()
+        if kind == "png":
+            about = {"Title": _latin(figure.title), "Description": _latin(figure.alt), "Software": "modelkin"}
+            canvas.savefig(stream, format="png", dpi=dpi, metadata=about)
+            return stream.getvalue()
+        canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
+    return _with_words(stream.getvalue(), figure)
+
+
+def animate(
+    animation: Animation,
+    folder: str | os.PathLike[str],
+    name: str,
+    *,
+    theme: ThemeName = "light",
+    dpi: int = 80,
+) -> Path:
+    """Draw an animation into the file ``name.gif`` of a folder; return its path."""
+    from PIL import Image
+
+    from ._pen import settings
+
+    place = _place(folder, name)
+    with settings(THEMES[theme]):
+        pictures = [_picture(frame, THEMES[theme], dpi) for frame in animation.frames]
+    size = max(picture.width for picture in pictures), max(picture.height for picture in pictures)
+    palette = pictures[-1].quantize(colors=128)
+    frames = []
+    for picture in pictures:
+        sheet = Image.new("RGB", size, THEMES[theme].background)
+        sheet.paste(picture, (0, 0))
+        frames.append(sheet.quantize(palette=palette, dither=Image.Dither.NONE))
+    stream = io.BytesIO()
+    frames[0].save(
+        stream,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[max(20, round(1000 * seconds)) for seconds in animation.seconds],
+        loop=0,
+        comment=_latin(animation.alt)[:250].encode("ascii", "replace"),
+    )
+    return _write(place / f"{name}.gif", stream.getvalue())
+
+
+def _picture(figure: Figure, theme: Theme, dpi: int):  # type: ignore[no-untyped-def]  # noqa: ANN202  PIL is imported late
+    from PIL import Image
+
+    from ._layout import lay_out
+
+    canvas = lay_out(figure, theme)
+    stream = io.BytesIO()
+    canvas.savefig(stream, format="png", dpi=dpi)
+    return Image.open(io.BytesIO(stream.getvalue())).convert("RGB")
+
+
+def _with_words(svg: bytes, figure: Figure) -> bytes:
+    """Add title and description, which screen readers read out."""
+    head, tag, tail = svg.decode("utf-8").partition("<svg ")
+    opening, end, body = tail.partition(">")
+    words = f"\n <title>{escape(visible(figure.title))}</title>\n <desc>{escape(visible(figure.alt))}</desc>"
+    return f'{head}{tag}role="img" {opening}{end}{words}{body}'.encode()
+
+
+def _latin(text: str) -> str:
+    """Keep what the text chunks of a PNG can hold."""
+    return visible(text).encode("latin-1", "replace").decode("latin-1")
+
+
+def _place(folder: str | os.PathLike[str], name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise UsageError(visible(name), "expected a plain file name: letters, digits, dot, dash, underscore")
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(str(place), f"the folder cannot be made: {error.strerror or error}") from error
+    return place
+
+
+def _write(path: Path, content: bytes) -> Path:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(str(path), f"the figure cannot be written: {error.strerror or error}") from error
+    return path

@@ -1,0 +1,111 @@
+"""A figure as data: what is drawn, before anyone draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from modelkin.errors import UsageError
+
+from ._marks import SOLID, WORDS, Bars, Mark, shows_chance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One axis: its words, and its limits if they are not to follow the data."""
+
+    label: str = ""
+    low: float | None = None
+    high: float | None = None
+    kind: Literal["linear", "log"] = "linear"
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Places and words; empty leaves them to the drawing."""
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One pair of axes. It shows what chance looks like, or says why there is nothing to show."""
+
+    title: str
+    marks: tuple[Mark, ...]
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    z: Axis = field(default_factory=Axis)
+    without_null: str = ""
+    """Why no null or expectation is drawn; written below the panel."""
+    note: str = ""
+    camera: tuple[float, float] = (22.0, -60.0)
+    """Elevation and azimuth in degrees, for marks in space."""
+    height: float = 2.7
+    """Inches."""
+
+    def __post_init__(self) -> None:
+        if not self.marks:
+            raise UsageError(self.title, "expected at least one mark")
+        kinds = {isinstance(mark, SOLID) for mark in self.marks if not isinstance(mark, WORDS)}
+        if len(kinds) > 1:
+            raise UsageError(self.title, "expected marks in space or in the plane, not both")
+        bars = [mark for mark in self.marks if isinstance(mark, Bars)]
+        if any(((self.x if mark.horizontal else self.y).low or 0) > 0 for mark in bars):
+            raise UsageError(
+                self.title,
+                "expected bars to start at zero, got an axis that cuts their feet",
+                hint="Draw points instead of bars to show a small range.",
+            )
+        if not (self.only_words or self.shows_chance or self.without_null):
+            raise UsageError(
+                self.title,
+                "expected a null or expectation among the marks",
+                hint="Add a mark with the role null or expectation, or say in without_null why not.",
+            )
+
+    @property
+    def only_words(self) -> bool:
+        """Whether the panel holds text alone."""
+        return all(isinstance(mark, WORDS) for mark in self.marks)
+
+    @property
+    def shows_chance(self) -> bool:
+        """Whether a null or expectation is drawn."""
+        return any(shows_chance(mark) for mark in self.marks)
+
+    @property
+    def solid(self) -> bool:
+        """Whether the panel is a view of space."""
+        return any(isinstance(mark, SOLID) for mark in self.marks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A title, panels in rows, a note below, and words for who cannot see it."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int = 1
+    note: str = ""
+    alt: str = ""
+    """Words that replace the picture; made from the data if not given."""
+    size: float = 0.0
+    """Width in inches; 0 leaves it to the number of columns."""
+
+    def __post_init__(self) -> None:
+        if not self.panels:
+            raise UsageError(self.title, "expected at least one panel")
+        if self.columns < 1:
+            raise UsageError(self.title, f"expected at least one column, got {self.columns}")
+        if not self.alt:
+            from ._alt import alt_text
+
+            object.__setattr__(self, "alt", alt_text(self))
+
+    @property
+    def width(self) -> float:
+        """Width in inches."""
+        return self.size or {1: 7.2, 2: 10.0}.get(min(self.columns, len(self.panels)), 12.6)
+
+    def to_json(self) -> str:
+        """Write the description as JSON; `figure_from_json` gives an equal one."""
+        from ._json import figure_to_json
+
+        return figure_to_json(self)

@@ -1,0 +1,219 @@
+"""From a description to a drawing: title and legend above, panels in rows, notes below. Nothing overlaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from ._clipping import remarks
+from ._draw_heat import draw_heat_map
+from ._draw_marks import (
+    draw_bars,
+    draw_histogram,
+    draw_intervals,
+    draw_lines,
+    draw_reference,
+    draw_ridges,
+    draw_scatter,
+    draw_text,
+)
+from ._draw_solid import draw_solid
+from ._draw_table import LINE, draw_table, table_lines
+from ._figure import Axis, Figure, Panel
+from ._legend import legend_entries
+from ._marks import (
+    Bars,
+    HeatMap,
+    Histogram,
+    Intervals,
+    Lines,
+    ReferenceLine,
+    Ridges,
+    Scatter,
+    Table,
+    Text,
+)
+from ._pen import Pen
+from ._text import wrapped
+from ._theme import Theme
+
+NARROW = 4.4
+"""Inches of a drawing for a phone: at 360 pixels its letters are still 9 pixels high."""
+_TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
+
+
+def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
+    """Draw a description onto a new canvas."""
+    width = NARROW if narrow else figure.width
+    columns = 1 if narrow else min(figure.columns, len(figure.panels))
+    pen = Pen(theme=theme, panel_width=width / columns)
+    title = wrapped(pen.text(figure.title), pen.letters_across(width - 0.3, _TITLE * 1.08))
+    notes = [
+        line
+        for note in _notes(figure)
+        for line in wrapped(pen.text(note), pen.letters_across(width - 0.3, _NOTE))
+    ]
+    entries = legend_entries(figure, pen, width)
+    per_row = _legend_columns([name for _, name in entries], width, pen)
+    head = 0.14 + len(title) * _TITLE * _LINE / 72
+    legend = math.ceil(len(entries) / per_row) * 8.5 * 1.5 / 72 + 0.12 if entries else 0.06
+    foot = len(notes) * _NOTE * _LINE / 72 + 0.14
+    heights = _row_heights(figure.panels, columns, pen)
+    height = head + legend + sum(heights) + foot
+
+    canvas = Canvas(figsize=(width, height))
+    FigureCanvasAgg(canvas)
+    canvas.text(
+        0.12 / width, 1 - 0.1 / height, "\n".join(title), va="top", fontsize=_TITLE, fontweight="bold",
+        linespacing=1.25,
+    )  # fmt: skip
+    if entries:
+        _draw_legend(canvas, entries, per_row, top=1 - head / height, left=0.02 / width)
+    canvas.text(
+        0.12 / width, 0.07 / height, "\n".join(notes), va="bottom", fontsize=_NOTE, linespacing=1.3,
+        color=theme.tones["muted"],
+    )  # fmt: skip
+    canvas.set_layout_engine(
+        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.07
+    )
+    grid = canvas.add_gridspec(len(heights), columns, height_ratios=heights)
+    for i, panel in enumerate(figure.panels):
+        cell = grid[i // columns, i % columns]
+        axes: Any = canvas.add_subplot(cell, projection="3d" if panel.solid else None)
+        _draw_panel(canvas, axes, panel, pen)
+    return canvas
+
+
+def _notes(figure: Figure) -> list[str]:
+    """Collect what is written below: each remark once, with the panels it is about."""
+    about: dict[str, list[str]] = {}
+    for panel in figure.panels:
+        without = (f"No null drawn: {panel.without_null}",) if panel.without_null else ()
+        for remark in (*filter(None, [panel.note]), *without, *remarks(panel)):
+            about.setdefault(remark, []).append(panel.title)
+    told = [
+        remark if len(figure.panels) in (1, len(titles)) else f"{'; '.join(filter(None, titles))}: {remark}"
+        for remark, titles in about.items()
+    ]
+    return [*filter(None, [figure.note]), *told]
+
+
+def _legend_columns(names: Sequence[str], width: float, pen: Pen) -> int:
+    longest = max(map(len, names), default=1)
+    return max(1, min(len(names), int((width - 0.2) * 72 / (longest * 0.56 * pen.letters + 40))))
+
+
+def _draw_legend(
+    canvas: Canvas, entries: Sequence[tuple[Any, str]], per_row: int, *, top: float, left: float
+) -> None:
+    canvas.legend(
+        [handle for handle, _ in entries],
+        [name for _, name in entries],
+        loc="upper left",
+        bbox_to_anchor=(left, top),
+        ncols=per_row,
+        borderaxespad=0.2,
+        handlelength=2.4,
+        columnspacing=1.4,
+        labelspacing=0.35,
+    )
+
+
+def _row_heights(panels: Sequence[Panel], columns: int, pen: Pen) -> list[float]:
+    rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
+    return [max(_height(panel, pen) for panel in row) for row in rows]
+
+
+def _height(panel: Panel, pen: Pen) -> float:
+    for mark in panel.marks:
+        if isinstance(mark, HeatMap) and 0.6 < len(mark.rows) / max(1, len(mark.columns)) < 1.7:
+            return min(max(panel.height, 0.82 * pen.panel_width * len(mark.rows) / len(mark.columns)), 6.0)
+        if isinstance(mark, Table):
+            return LINE * table_lines(mark, pen) + (0.4 if panel.title else 0.15)
+        if isinstance(mark, Intervals):
+            return max(1.6, 0.26 * len(mark.labels) + 0.85)
+        if isinstance(mark, Bars) and mark.horizontal:
+            return max(panel.height, 0.3 * len(mark.labels) * max(1, len(mark.series) * 0.6) + 0.8)
+        if isinstance(mark, Text) and panel.only_words:
+            lines = wrapped(mark.text, pen.letters_across(pen.panel_width * 0.94))
+            return max(1.0, len(lines) * pen.letters * 1.5 / 72 + 0.55)
+    return max(panel.height, min(pen.panel_width * 0.8, 3.8)) if panel.solid else panel.height
+
+
+def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # noqa: ANN401  plane or space
+    title = wrapped(pen.text(panel.title), pen.letters_across(pen.panel_width - 0.5, 10.5))
+    if panel.title:
+        axes.set_title("\n".join(title), linespacing=1.2)
+    if panel.solid:
+        draw_solid(axes, panel, pen)
+        for mark in panel.marks:
+            if isinstance(mark, Text):
+                axes.text2D(0.02, 0.98, pen.text(mark.text), transform=axes.transAxes, va="top", fontsize=9)
+        return
+    if panel.only_words:
+        axes.set_axis_off()
+    _set_axis(axes, "x", panel.x, pen)
+    _set_axis(axes, "y", panel.y, pen)
+    _draw_plane(canvas, axes, panel, pen)
+    for name in ("x", "y"):
+        _set_limits(axes, name, getattr(panel, name))
+
+
+def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
+    ridges = [mark for mark in panel.marks if isinstance(mark, Ridges)]
+    if ridges:
+        draw_ridges(axes, ridges, pen)
+    for mark in panel.marks:
+        match mark:
+            case Lines():
+                draw_lines(axes, mark, pen)
+            case Bars():
+                draw_bars(axes, mark, pen)
+            case HeatMap():
+                draw_heat_map(canvas, axes, mark, pen)
+            case Histogram():
+                draw_histogram(axes, mark, pen)
+            case Scatter():
+                draw_scatter(axes, mark, pen)
+            case Intervals():
+                draw_intervals(axes, mark, pen)
+            case ReferenceLine():
+                draw_reference(axes, mark, pen)
+            case Text():
+                draw_text(axes, mark, pen, alone=panel.only_words)
+            case Table():
+                draw_table(axes, mark, pen)
+            case _:
+                continue
+
+
+def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen) -> None:
+    words = "\n".join(wrapped(pen.text(spec.label), pen.letters_across(pen.panel_width - 0.6, 8)))
+    getattr(axes, f"set_{name}label")(words, fontsize=8)
+    side = getattr(axes, f"{name}axis")
+    if spec.kind == "log":
+        getattr(axes, f"set_{name}scale")("log")
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        side.set_minor_formatter(NullFormatter())
+    elif name == "x":
+        side.set_major_locator(MaxNLocator(nbins=max(3, int(pen.panel_width * 1.6)), steps=[1, 2, 5, 10]))
+
+
+def _set_limits(axes: Axes, name: str, spec: Axis) -> None:
+    if spec.low is not None or spec.high is not None:
+        low, high = getattr(axes, f"get_{name}lim")()
+        low = low if spec.low is None else spec.low
+        high = high if spec.high is None else spec.high
+        getattr(axes, f"set_{name}lim")(low, high)
+    if spec.ticks:
+        places, words = zip(*spec.ticks, strict=True)
+        getattr(axes, f"set_{name}ticks")(np.array(places), list(words))
+    if spec.reverse:
+        getattr(axes, f"invert_{name}axis")()

@@ -1,0 +1,115 @@
+"""The legend of a figure: every series once, with its colour, marker and dash; chance always among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from ._figure import Figure
+from ._marks import (
+    Arrow3D,
+    Bars,
+    HeatMap,
+    Histogram,
+    Intervals,
+    Lines,
+    Mark,
+    Plane3D,
+    ReferenceLine,
+    Ridges,
+    Scatter,
+    Trajectory3D,
+)
+from ._pen import DASHES, Pen
+from ._style import Style
+
+
+def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, str]]:
+    """List handles and names; entries that would look the same are told once."""
+    found: dict[tuple[str, str], Any] = {}
+    for panel in figure.panels:
+        for mark in panel.marks:
+            for name, kind, handle in _entries(mark, pen):
+                if name:
+                    found.setdefault((name, kind), handle)
+    room = max(24, pen.letters_across(width - 0.7))
+    # A leading underscore hides an entry in matplotlib: a hair space before it does not.
+    return [(handle, f"\u200a{pen.text(name, room)}") for (name, _), handle in found.items()]
+
+
+def _entries(mark: Mark, pen: Pen) -> Iterator[tuple[str, str, Any]]:  # noqa: C901  one case for each mark
+    match mark:
+        case Lines() if not mark.thin:
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=bool(mark.low))
+        case ReferenceLine():
+            yield mark.label, mark.style.tone, _line(mark.style, pen, band=mark.low is not None)
+        case Scatter():
+            handle = Line2D(
+                [], [], color=pen.colour(mark.style), marker=mark.style.marker or "o", linestyle=""
+            )
+            yield mark.name, mark.style.tone, handle
+        case Bars():
+            for bars in mark.series:
+                yield bars.name, bars.style.tone, _patch(bars.style, pen, chance=bars.role != "data")
+        case Histogram():
+            yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=mark.role != "data")
+        case Ridges():
+            yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=False)
+        case Trajectory3D():
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
+        case Arrow3D():
+            yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
+        case Plane3D():
+            yield mark.name, mark.style.tone, Patch(facecolor=pen.colour(mark.style), alpha=0.3)
+        case Intervals():
+            yield from _forest(mark, pen)
+        case HeatMap() if mark.path and mark.path_name:
+            handle = Line2D(
+                [], [], color=pen.theme.ink, marker=_path_marker(mark), fillstyle="none", linestyle=""
+            )
+            yield mark.path_name, "path", handle
+
+
+def _path_marker(mark: HeatMap) -> str:
+    return "s" if max(len(mark.rows), len(mark.columns)) <= 12 else "."
+
+
+def _forest(mark: Intervals, pen: Pen) -> Iterator[tuple[str, str, Any]]:
+    colour = pen.colour(mark.style)
+    if any(mark.strong) or not mark.strong:
+        yield (
+            "effect, meets the rule" if mark.strong else "effect",
+            "strong",
+            Line2D([], [], color=colour, marker="o"),
+        )
+    if mark.strong and not all(mark.strong):
+        hollow = Line2D([], [], color=colour, marker="o", markerfacecolor=pen.theme.background)
+        yield "effect, does not meet the rule", "weak", hollow
+    if any(limit is not None for limit in mark.limits):
+        grey = pen.theme.tones["muted"]
+        handle = Line2D([], [], color=grey, marker="|", markersize=10, markeredgewidth=1.6, linestyle="")
+        yield "smallest effect that would have been found", "limit", handle
+
+
+def _line(style: Style, pen: Pen, *, band: bool) -> Any:  # noqa: ANN401  handles of matplotlib have no common type
+    colour = pen.colour(style)
+    line = Line2D(
+        [],
+        [],
+        color=colour,
+        linestyle=DASHES[style.dash],
+        marker=style.marker or None,
+        markersize=4,
+        linewidth=1.5,
+    )
+    return (Patch(facecolor=colour, alpha=0.18), line) if band else line
+
+
+def _patch(style: Style, pen: Pen, *, chance: bool) -> Patch:
+    colour = pen.colour(style)
+    if chance:
+        return Patch(facecolor="none", edgecolor=colour, linestyle="--", hatch="////")
+    return Patch(facecolor=colour, edgecolor=colour, alpha=0.8)

@@ -1,0 +1,73 @@
+"""Colour scales that do not mislead: stated limits, signed values centred on what chance gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from modelkin.errors import UsageError
+
+from ._values import known, numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """From which value to which value the colours run."""
+
+    kind: Literal["signed", "sequential"]
+    low: float
+    high: float
+    label: str
+    chance: float | None = None
+    """The value that chance gives, marked on the colour bar. A signed scale is centred on it."""
+    chance_label: str = "chance"
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise UsageError("Scale", f"expected low < high, got {self.low} and {self.high}")
+        if self.kind == "signed":
+            centre = self.chance if self.chance is not None else 0.0
+            if not math.isclose(self.high - centre, centre - self.low, rel_tol=1e-9, abs_tol=1e-12):
+                raise UsageError("Scale", f"expected a signed scale centred on {centre}")
+
+
+def signed_scale(
+    values: Iterable[float | None],
+    *,
+    label: str,
+    centre: float = 0.0,
+    limit: float | None = None,
+    chance_label: str = "chance",
+) -> Scale:
+    """Make a scale centred on what chance gives; without `limit` it reaches the farthest value."""
+    reach = limit or max((abs(value - centre) for value in known(numbers(values))), default=0.0) or 1.0
+    return Scale(
+        kind="signed",
+        low=centre - reach,
+        high=centre + reach,
+        label=label,
+        chance=centre,
+        chance_label=chance_label,
+    )
+
+
+def sequential_scale(
+    values: Iterable[float | None],
+    *,
+    label: str,
+    low: float | None = None,
+    high: float | None = None,
+    chance: float | None = None,
+    chance_label: str = "chance",
+) -> Scale:
+    """Make a scale from the smallest to the largest value unless told otherwise."""
+    cells = known(numbers(values)) or [0.0, 1.0]
+    first = min(cells) if low is None else low
+    last = max(cells) if high is None else high
+    if first == last:
+        last = first + 1.0
+    return Scale(
+        kind="sequential", low=first, high=last, label=label, chance=chance, chance_label=chance_label
+    )

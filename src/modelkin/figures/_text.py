@@ -1,0 +1,26 @@
+"""Names of strangers as plain text: no control characters, no markup, no surprises."""
+
+from __future__ import annotations
+
+import textwrap
+
+
+def visible(text: str) -> str:
+    r"""Show control, invisible and direction-changing characters as escapes: ``\x1b``, ``\u202e``."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    """Cut a long name in its middle, where it says least."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break text into lines, keeping the breaks that it has."""
+    return [line for part in text.split("\n") for line in textwrap.wrap(part, max(width, 8)) or [""]]

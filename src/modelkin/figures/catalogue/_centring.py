@@ -1,0 +1,184 @@
+"""What centring does to a cosine, seen in space: two vectors, their angle, and the direction of equal values.
+
+Two vectors and the direction of equal values span three dimensions at most. So vectors of any length are
+shown without loss: all lengths and angles in the picture are those of the full vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.errors import UsageError
+from modelkin.figures._draw import Animation
+from modelkin.figures._figure import Axis, Figure, Panel
+from modelkin.figures._marks import Arrow3D, Plane3D, Point, Text
+from modelkin.figures._style import EXPECTATION, Style
+from modelkin.figures._values import Series, array
+
+_DIAGONAL = np.ones(3) / math.sqrt(3)
+_SIDE = (24.0, -20.0)
+_DOWN = (35.26, 45.0)
+"""Camera that looks along the direction of equal values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    first: npt.NDArray[np.float64]
+    second: npt.NDArray[np.float64]
+    names: tuple[str, str]
+    exact: bool
+    """Whether the coordinates are those of the vectors themselves."""
+
+
+def centring_before(a: Series, b: Series, *, names: tuple[str, str] = ("A", "B")) -> Figure:
+    """Draw two vectors as they are, with their angle."""
+    return _still(_pair(a, b, names), 0.0, _SIDE)
+
+
+def centring_after(a: Series, b: Series, *, names: tuple[str, str] = ("A", "B")) -> Figure:
+    """Draw two vectors after their means are taken off, with their angle; seen along the mean direction."""
+    return _still(_pair(a, b, names), 1.0, _DOWN, near=1.0)
+
+
+def centring_animation(
+    a: Series, b: Series, *, names: tuple[str, str] = ("A", "B"), steps: int = 45, turn: int = 20
+) -> Animation:
+    """Show how the means are taken off step by step, then look along the direction of equal values."""
+    pair = _pair(a, b, names)
+    eased = [(1 - math.cos(math.pi * i / max(1, steps - 1))) / 2 for i in range(steps)]
+    frames = [_still(pair, share, _SIDE, moving=True) for share in eased]
+    for i in range(1, turn + 1):
+        share = (1 - math.cos(math.pi * i / turn)) / 2
+        camera = tuple(s + (d - s) * share for s, d in zip(_SIDE, _DOWN, strict=True))
+        frames.append(_still(pair, 1.0, (camera[0], camera[1]), near=share, moving=True))
+    seconds = [0.05] * len(frames)
+    seconds[0], seconds[steps - 1], seconds[-1] = 0.9, 0.6, 1.8
+    return Animation(
+        frames=tuple(frames), seconds=tuple(seconds), alt=f"From: {frames[0].alt} To: {frames[-1].alt}"
+    )
+
+
+def _pair(a: Series, b: Series, names: tuple[str, str]) -> _Pair:
+    first, second = array(a), array(b)
+    if first.shape != second.shape or first.ndim != 1 or first.size < 3:
+        raise UsageError("centring", "expected two vectors of one length, at least 3")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise UsageError("centring", "expected vectors without missing values")
+    exact = first.size == 3
+    if not exact:
+        first, second = _in_three(first, second)
+    longest = max(float(np.linalg.norm(first)), float(np.linalg.norm(second)))
+    if min(float(np.linalg.norm(first)), float(np.linalg.norm(second))) == 0:
+        raise UsageError("centring", "expected vectors that are not zero")
+    if not exact:
+        first, second = first / longest, second / longest
+    return _Pair(first=first, second=second, names=names, exact=exact)
+
+
+def _in_three(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Turn the space of both vectors and the mean direction into three dimensions, angles kept."""
+    n = first.size
+    basis, _ = np.linalg.qr(np.stack([np.ones(n), first, second], axis=1))
+    basis[:, 0] = 1 / math.sqrt(n)
+    around = np.stack(
+        [_DIAGONAL, np.array([1.0, -1.0, 0.0]) / math.sqrt(2), np.array([1.0, 1.0, -2.0]) / math.sqrt(6)]
+    )
+    turned = [(basis.T @ vector) @ around for vector in (first, second)]
+    return turned[0], turned[1]
+
+
+def _still(
+    pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
+) -> Figure:
+    """Draw one state: `share` of the means taken off, seen from afar (0) or near (1).
+
+    Frames that follow each other (`moving`) all have the same axes and marks.
+    """
+    vectors = [v - share * (v @ _DIAGONAL) * _DIAGONAL for v in (pair.first, pair.second)]
+    lengths = [float(np.linalg.norm(vector)) for vector in vectors]
+    far = 1.1 * float(np.abs([pair.first, pair.second]).max())
+    close = 1.15 * max(float(np.abs(vector).max()) for vector in vectors)
+    reach = far * (close / far) ** near if close > 0 else far
+    styles = (Style(tone="blue"), Style(tone="orange", dash="solid"))
+    marks: list[Arrow3D | Plane3D | Text] = [
+        Arrow3D(
+            name="direction of equal values: what a mean alone gives",
+            tip=_point(_DIAGONAL * reach * math.sqrt(3) * 0.95),
+            style=EXPECTATION,
+            role="expectation",
+        ),
+        *(
+            Arrow3D(name=name, tip=_point(vector), style=style)
+            for name, vector, style in zip(pair.names, vectors, styles, strict=True)
+        ),
+    ]
+    if share > 0 or moving:
+        corners = [(1, -1, 0), (1, 0, -1), (0, 1, -1), (-1, 1, 0), (-1, 0, 1), (0, -1, 1)]
+        size = reach * 0.9
+        marks.append(
+            Plane3D(
+                name="plane of mean zero",
+                corners=tuple((x * size, y * size, z * size) for x, y, z in corners),
+                opacity=0.18 * share,
+                style=Style(tone="cyan"),
+            )
+        )
+    if min(lengths) > 1e-9:
+        cosine = float(vectors[0] @ vectors[1]) / (lengths[0] * lengths[1])
+        marks.append(_sector(vectors, lengths))
+        angle = math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
+        word = "cosine" if share == 0 else "centred cosine (Pearson)" if share == 1 else "cosine on the way"
+        told = f"{word} {cosine:+.3f}\nangle {angle:.0f}°"
+    else:
+        told = "a vector without variation: no angle"
+    marks.append(Text(text=told))
+    axis = Axis(low=0.0 if share == 0 and not moving and _all_positive(pair) else -reach, high=reach)
+    title = (
+        "as stored"
+        if share == 0
+        else "without their means"
+        if share == 1
+        else f"{share:.0%} of the means taken off"
+    )
+    kept = (
+        ""
+        if pair.exact
+        else "Turned into three dimensions with all lengths and angles kept; scaled to length 1."
+    )
+    return Figure(
+        title=f"{pair.names[0]} and {pair.names[1]} {title}",
+        panels=(Panel(title="", marks=tuple(marks), x=axis, y=axis, z=axis, camera=camera, height=4.4),),
+        size=5.4,
+        note=kept,
+    )
+
+
+def _all_positive(pair: _Pair) -> bool:
+    return bool((pair.first >= 0).all() and (pair.second >= 0).all())
+
+
+def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> Plane3D:
+    """Fill the angle between both vectors, along the great circle from one to the other."""
+    one, other = (vector / length for vector, length in zip(vectors, lengths, strict=True))
+    radius = 0.35 * min(lengths)
+    angle = math.acos(max(-1.0, min(1.0, float(one @ other))))
+    steps = np.linspace(0, 1, 25)
+    if math.sin(angle) < 1e-9:
+        arc = [one for _ in steps]
+    else:
+        arc = [
+            (math.sin((1 - t) * angle) * one + math.sin(t * angle) * other) / math.sin(angle) for t in steps
+        ]
+    corners = ((0.0, 0.0, 0.0), *(_point(radius * np.asarray(step)) for step in arc))
+    return Plane3D(name="angle", corners=corners, opacity=0.45, style=Style(tone="gold"))
+
+
+def _point(vector: npt.NDArray[np.float64]) -> Point:
+    x, y, z = (float(value) for value in vector)
+    return x, y, z

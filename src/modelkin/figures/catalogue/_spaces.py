@@ -1,0 +1,151 @@
+"""Layers as points and surfaces in space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.errors import UsageError
+from modelkin.figures._figure import Axis, Figure, Panel
+from modelkin.figures._marks import Plane3D, Surface3D, Trajectory3D
+from modelkin.figures._scale import Scale, sequential_scale, signed_scale
+from modelkin.figures._style import EXPECTATION, Styles, complete
+from modelkin.figures._values import Matrix, array, grid, numbers
+
+
+def surfaces(
+    models: Mapping[str, Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
+) -> Figure:
+    """Draw the first dimensions of a vector over the layers, one surface for each model, on one scale."""
+    shown = {model: array(matrix)[:, :dimensions] for model, matrix in models.items()}
+    every = np.concatenate([values.ravel() for values in shown.values()])
+    if initial is None:
+        scale: Scale = sequential_scale(every, label="value")
+    else:
+        scale = signed_scale(every, label="value", centre=initial, chance_label="before training")
+    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    panels = []
+    for model, values in shown.items():
+        surface = Surface3D(
+            x=numbers(range(values.shape[1])), y=numbers(range(values.shape[0])), z=grid(values), scale=scale
+        )
+        right, deep = float(values.shape[1] - 1), float(values.shape[0] - 1)
+        marks: tuple[Surface3D | Plane3D, ...] = (surface,)
+        if initial is not None:
+            corners = ((0.0, 0.0), (right, 0.0), (right, deep), (0.0, deep))
+            marks = (
+                surface,
+                Plane3D(
+                    name="before training",
+                    corners=tuple((x, y, initial) for x, y in corners),
+                    style=EXPECTATION,
+                    role="expectation",
+                    opacity=0.12,
+                ),
+            )
+        panels.append(
+            Panel(
+                title=model,
+                marks=marks,
+                x=Axis(label="dimension"),
+                y=Axis(label="layer"),
+                z=Axis(label="value", low=min(low, initial or low), high=max(high, initial or high)),
+                camera=(28.0, -58.0),
+                height=3.3,
+                without_null="" if initial is not None else "the initial values are not known",
+            )
+        )
+    return Figure(
+        title=f"{what}: the first {dimensions} dimensions by layer",
+        panels=tuple(panels),
+        columns=2,
+        note="One scale for all models. A like shape shows like scales, not like values in like places.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Rows of several models in their first three principal components."""
+
+    points: Mapping[str, npt.NDArray[np.float64]]
+    shares: tuple[float, float, float]
+    """Share of the variance of each component."""
+    mean_share: float
+    """Share of the first component that is the mean of the rows: their squared correlation."""
+
+
+def principal_components(models: Mapping[str, Matrix], *, scaled: bool) -> Projection:
+    """Project the layers of all models together, by a singular value decomposition.
+
+    Parameters
+    ----------
+    scaled
+        Take off each row's mean and divide it by its standard deviation first, so that scale does not count.
+
+    Raises
+    ------
+    UsageError
+        Vectors differ in length: padding would invent values.
+    """
+    rows = {model: array(matrix) for model, matrix in models.items()}
+    if len({values.shape[1] for values in rows.values()}) > 1:
+        raise UsageError("principal_components", "expected vectors of one length for all models")
+    stacked = np.concatenate(list(rows.values()))
+    means = stacked.mean(axis=1)
+    if scaled:
+        deviations = stacked.std(axis=1, keepdims=True)
+        stacked = (stacked - means[:, None]) / np.where(deviations > 0, deviations, 1.0)
+    centred = stacked - stacked.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    scores = left[:, :3] * values[:3]
+    if scores.shape[1] < 3:
+        raise UsageError("principal_components", "expected at least three layers and dimensions")
+    power = values**2
+    first, second, third = (float(part) for part in power[:3] / power.sum())
+    ends = np.cumsum([len(matrix) for matrix in rows.values()])[:-1]
+    linked = np.corrcoef(scores[:, 0], means)[0, 1] if means.std() > 0 and scores[:, 0].std() > 0 else 0.0
+    return Projection(
+        points=dict(zip(rows, np.split(scores, ends), strict=True)),
+        shares=(first, second, third),
+        mean_share=float(linked**2),
+    )
+
+
+def trajectories(models: Mapping[str, Matrix], *, what: str, styles: Styles | None = None) -> Figure:
+    """Draw the path of each model's layers through the first principal components, as stored and scaled."""
+    chosen = complete(styles, models)
+    panels = []
+    told = []
+    for scaled in (False, True):
+        view = principal_components(models, scaled=scaled)
+        marks = tuple(
+            Trajectory3D(
+                name=model,
+                points=tuple((float(a), float(b), float(c)) for a, b, c in points),
+                style=chosen[model],
+            )
+            for model, points in view.points.items()
+        )
+        title = "Each layer scaled to mean 0, deviation 1" if scaled else "As stored"
+        told.append(f"{title}: {view.mean_share:.1%} of PC1 is the mean of the layer")
+        axes = [Axis(label=f"PC{i + 1} ({share:.1%})") for i, share in enumerate(view.shares)]
+        panels.append(
+            Panel(
+                title=title,
+                marks=marks,
+                x=axes[0],
+                y=axes[1],
+                z=axes[2],
+                without_null="a projection, not a test; paths may be apart by scale alone",
+                height=3.9,
+            )
+        )
+    return Figure(
+        title=f"{what}: layers in three principal components",
+        panels=tuple(panels),
+        columns=2,
+        note=f"Circle: first layer; star: last layer. {'. '.join(told)}.",
+    )

@@ -1,0 +1,398 @@
+"""What the figures say about their data: read from the descriptions, not from pixels."""
+
+import math
+
+import numpy as np
+import pytest
+
+from modelkin.errors import UsageError
+from modelkin.figures import (
+    Bars,
+    HeatMap,
+    Histogram,
+    Lines,
+    ReferenceLine,
+    Ridges,
+    Scatter,
+    Surface3D,
+    Text,
+    Trajectory3D,
+)
+from modelkin.figures import catalogue as c
+from modelkin.figures._clipping import remarks
+from modelkin.figures.catalogue._intuition import sampled_dimensions
+
+from . import examples
+from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES
+
+
+def marks(figure, kind, panel=None):
+    panels = figure.panels if panel is None else [figure.panels[panel]]
+    return [mark for item in panels for mark in item.marks if isinstance(mark, kind)]
+
+
+def by_name(figure, kind, panel=None):
+    return {mark.name: mark for mark in marks(figure, kind, panel)}
+
+
+# --- chance ---
+
+
+def test_the_range_of_chance_is_that_of_shuffles():
+    rng = np.random.default_rng(0)
+    a, b = rng.gamma(2.0, size=200), rng.gamma(2.0, size=200)
+    r = [np.corrcoef(a, rng.permutation(b))[0, 1] for _ in range(4000)]
+    chance = c.pearson_chance(200)
+    assert isinstance(chance.high, float)
+    assert np.std(r) == pytest.approx(1 / math.sqrt(199), rel=0.05)
+    assert np.mean(np.abs(r) < chance.high) == pytest.approx(0.95, abs=0.02)
+
+
+def test_expected_cosine_and_its_spread_are_those_of_shuffles():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(1.0, 0.4, 300), rng.normal(0.5, 0.3, 300)
+    shuffled = [a @ rng.permutation(b) / np.linalg.norm(a) / np.linalg.norm(b) for _ in range(4000)]
+    sides = ([a.mean()], [a.std()], [b.mean()], [b.std()])
+    assert c.expected_cosine(*sides)[0] == pytest.approx(np.mean(shuffled), abs=0.002)
+    assert c.shuffle_spread(*sides, n=300)[0] == pytest.approx(np.std(shuffled), rel=0.06)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_published_cosines_follow_from_mean_spread_and_correlation(kind):
+    table = TABLES[kind]
+    sides = [table[f"{side}_std"] / np.hypot(table[f"{side}_mean"], table[f"{side}_std"]) for side in "AB"]
+    again = np.array(EXPECTED[kind], float) + PEARSON[kind] * sides[0] * sides[1]
+    np.testing.assert_allclose(again, COSINE[kind], atol=1e-6)
+
+
+def test_too_few_values_have_no_range_of_chance():
+    with pytest.raises(UsageError, match="at least 3"):
+        c.pearson_chance(2)
+
+
+# --- curves ---
+
+
+def test_curves_without_chance_are_refused():
+    with pytest.raises(UsageError, match="chance or expected"):
+        c.layer_curves([0, 1], {"a": [0.1, 0.2]}, measure="cosine")
+
+
+def test_an_expectation_of_nothing_is_refused():
+    with pytest.raises(UsageError, match="not drawn"):
+        c.layer_curves([0], {"a": [0.1]}, measure="cosine", expected={"b": [0.1]})
+
+
+def test_gaps_stay_gaps():
+    figure = c.layer_curves([0, 1, 2], {"a": [0.1, None, 0.3]}, measure="r", chance=c.pearson_chance(100))
+    assert by_name(figure, Lines)["a"].y == (0.1, None, 0.3)
+
+
+def test_excess_is_cosine_minus_expectation():
+    figure = c.norm_cosines(LAYERS, COSINE, EXPECTED, names=("A", "B"))
+    drawn = by_name(figure, Lines, 1)["input norm"].y
+    np.testing.assert_allclose(drawn, COSINE["input norm"] - np.array(EXPECTED["input norm"], float))
+
+
+def test_matched_rows_count_the_layers_above_the_search_in_noise():
+    figure = c.matched_rows(
+        [0, 1], [0.02, 0.5], [0.04, 0.04], [0.03, 0.03], [0.05, 0.05], names=("A", "B"), repeats=9
+    )
+    assert "1 of 2 layers exceed" in figure.note
+    null = next(mark for mark in marks(figure, Lines) if mark.role == "null")
+    assert (null.low, null.high) == ((0.03, 0.03), (0.05, 0.05))
+
+
+def test_published_router_rows_match_no_better_than_noise():
+    assert "0 of 45 layers exceed" in examples.matched_rows().note
+
+
+def test_a_missing_control_is_words_and_not_a_line():
+    figure = examples.with_controls()
+    for i in range(2):
+        assert not [name for name in by_name(figure, Lines, i) if "DeepSeek" in name]
+        assert "missing (hidden size 2048" in marks(figure, Text, i)[0].text
+
+
+def test_without_any_control_the_figure_says_that_it_cannot_be_judged():
+    curves = c.ControlCurves(layers=(0.0,), main=(0.9,), controls={"x": "not found"})
+    figure = c.with_controls({"norm": curves}, main="A | B", measure="cosine")
+    assert "cannot be judged" in figure.panels[0].without_null
+
+
+def test_the_band_of_pairs_is_mean_and_deviation():
+    figure = c.layer_range([0], {"p": [1.0], "q": [3.0]}, measure="m", expected=[2.0])
+    band = next(mark for mark in marks(figure, Lines) if mark.low)
+    assert band.y == (2.0,)
+    assert band.high[0] == pytest.approx(2 + math.sqrt(2))
+
+
+# --- distributions ---
+
+
+def test_an_empty_kind_says_why():
+    figure = examples.distribution_by_type()
+    place = [panel.title for panel in figure.panels].index("query projection")
+    assert "8192 rows against 12288" in marks(figure, Text, place)[0].text
+
+
+def test_histograms_hold_every_value():
+    for mark in marks(examples.distribution_by_type(), Histogram):
+        assert sum(mark.counts) + mark.below + mark.above in (45, 46)
+
+
+def test_the_null_of_embedding_rows_is_permuted_pairs():
+    figure = examples.row_similarity()
+    nulls = [mark for mark in marks(figure, Histogram) if mark.role == "null"]
+    assert [mark.name for mark in nulls] == ["permuted pairs (3000)"]
+    with pytest.raises(UsageError, match="permuted pairs"):
+        c.row_similarity([1, 2], [0.1, 0.2], [], names=("A", "B"))
+
+
+def test_ridges_count_what_is_outside_and_keep_the_area():
+    values = np.array([[0.5] * 60 + [5.0] * 40])
+    figure = c.ridges({"norm": {"m": values}}, limits=(0.0, 1.0), bins=10)
+    ridge = marks(figure, Ridges)[0]
+    assert ridge.outside == (40,)
+    assert sum(ridge.heights[0]) * 0.1 == pytest.approx(0.6)
+    assert "40 values outside" in remarks(figure.panels[0])[0]
+
+
+def test_by_default_ridges_leave_nothing_outside():
+    figure = c.ridges({"norm": {"m": examples.made_up(0)}})
+    assert set(marks(figure, Ridges)[0].outside) == {0}
+
+
+def test_z_scores_are_drawn_against_the_normal_distribution():
+    figure = c.z_histogram([0.1, -0.5, 30.0])
+    null = next(mark for mark in marks(figure, Histogram) if mark.role == "null")
+    assert sum(null.counts) == pytest.approx(1)
+    data = next(mark for mark in marks(figure, Histogram) if mark.role == "data")
+    assert (sum(data.counts), data.above) == (3, 0)
+
+
+# --- bars ---
+
+
+def test_the_claim_is_computed_and_refuted_beside_it():
+    figure = examples.claimed_evidence()
+    claim, answer, rest = figure.panels
+    told = [mark.text for mark in claim.marks if isinstance(mark, Text)]
+    assert told == ["difference 0.613, “182 sigma”"]
+    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.617"]
+    bars = next(mark for mark in rest.marks if isinstance(mark, Bars))
+    assert np.abs(np.array(bars.series[0].values, float)).max() < 0.01
+
+
+def test_a_claim_needs_a_baseline():
+    with pytest.raises(UsageError, match="baseline"):
+        c.claimed_evidence([c.Claim(label="x", cosine=0.9, expected=0.9)])
+
+
+def test_zoomed_pairs_are_points():
+    figure = examples.near_layers()
+    assert not marks(figure, Bars)
+    assert {mark.role for mark in marks(figure, Scatter)} == {"data", "expectation"}
+
+
+def test_groups_show_every_pair():
+    values = {"g": {"p": 0.9, "q": 0.8, "r": None}}
+    figure = c.group_means(values, {"g": {"p": 0.9, "q": 0.9}}, measure="cosine")
+    points = by_name(figure, Scatter)["one value"]
+    assert points.y == (0.9, 0.8, None)
+    assert "n = 2, mean 0.850" in figure.panels[0].x.ticks[0][1]
+
+
+# --- matrices ---
+
+
+def test_cosine_and_correlation_share_nothing_but_layers():
+    cosine, excess, pearson = (marks(examples.cosine_and_pearson(), HeatMap, i)[0] for i in range(3))
+    assert (cosine.scale.kind, excess.scale.kind, pearson.scale.kind) == ("sequential", "signed", "signed")
+    assert cosine.clipped() == excess.clipped() == pearson.clipped() == (0, 0)
+    assert pearson.scale.chance == 0
+    assert len(pearson.path) == 46
+
+
+def test_the_sign_of_a_correlation_is_kept():
+    figure = c.pair_matrices({"A | B": [[0.5, -0.5], [0.0, 0.1]]})
+    heat = marks(figure, HeatMap)[0]
+    assert heat.scale.kind == "signed"
+    assert heat.values[0] == (0.5, -0.5)
+    assert "same layer 0.300, others" in figure.panels[0].title
+
+
+def test_pairs_share_one_scale_unless_told_otherwise():
+    matrices = {"A | B": [[1.0]], "A | C": [[0.1]]}
+    shared = {mark.scale.high for mark in marks(c.pair_matrices(matrices), HeatMap)}
+    own = c.pair_matrices(matrices, shared=False)
+    assert shared == {1.0}
+    assert [mark.scale.high for mark in marks(own, HeatMap)] == [1.0, 0.1]
+    assert "Scales differ" in own.note
+
+
+def test_layers_face_each_other_by_number():
+    figure = c.cosine_and_pearson(
+        [[1.0] * 3] * 2, [[0.1] * 3] * 2, names=("A", "B"), n=99, layers=((1, 2), (0, 1, 2))
+    )
+    assert marks(figure, HeatMap)[0].path == ((0, 1), (1, 2))
+
+
+def test_a_raw_cosine_without_expectation_says_that_it_cannot_be_judged():
+    figure = c.confusion(
+        {"norm": [[1.0, 0.98], [0.98, 1.0]]}, "AB", measure="cosine", where="layer 1", chance=None
+    )
+    assert "no chance level" in figure.panels[0].without_null
+
+
+def test_cells_carry_their_expectation():
+    heat = marks(examples.confusion_cosine(), HeatMap, 0)[0]
+    assert heat.expected[0][1] == pytest.approx(0.981, abs=0.001)
+
+
+def test_distances_start_at_zero_and_refusals_are_told():
+    figure = examples.distances()
+    assert {mark.scale.low for mark in marks(figure, HeatMap)} == {0.0}
+    assert figure.note == "v_proj left out: a mean of zero"
+
+
+def test_groups_stand_together_and_cells_follow():
+    values = [[1.0, 0.1, 0.2], [0.1, 1.0, 0.3], [0.2, 0.3, 1.0]]
+    figure = c.model_matrix(
+        "abc", values, measure="m", title="t", groups=("x", "y", "x"), related=[("a", "c")]
+    )
+    heat = marks(figure, HeatMap)[0]
+    assert heat.rows == ("a", "c", "b")
+    assert heat.values[0] == (1.0, 0.2, 0.1)
+    assert heat.separators == (2,)
+    assert heat.path == ((0, 1), (1, 0))
+
+
+def test_the_facing_layer_is_compared_with_its_row():
+    figure = c.layer_decay([[0.9, 0.1, 0.2], [0.3, 0.2, 0.1]], [0.1, 0.2], names=("A", "B"), n=50)
+    assert "best of its row in 1 of 2 layers; by chance in 0.7" in marks(figure, Text)[0].text
+
+
+# --- space ---
+
+
+def test_components_are_those_of_the_covariance():
+    models = {"a": examples.made_up(1, 12, 40), "b": examples.made_up(2, 12, 40)}
+    view = c.principal_components(models, scaled=False)
+    stacked = np.concatenate(list(models.values()))
+    values = np.sort(np.linalg.eigvalsh(np.cov(stacked.T)))[::-1]
+    np.testing.assert_allclose(view.shares, values[:3] / values.sum(), rtol=1e-9)
+    assert view.mean_share > 0.95
+    assert c.principal_components(models, scaled=True).mean_share < 0.9
+
+
+def test_vectors_of_different_length_are_not_padded():
+    models = {"a": examples.made_up(1, 4, 8), "b": examples.made_up(2, 4, 9)}
+    with pytest.raises(UsageError, match="one length"):
+        c.trajectories(models, what="norm")
+
+
+def test_trajectories_tell_how_much_of_the_first_component_is_the_mean():
+    figure = examples.trajectories()
+    assert "of PC1 is the mean of the layer" in figure.note
+    assert len(marks(figure, Trajectory3D, 0)) == 4
+
+
+def test_surfaces_share_one_scale():
+    assert len({mark.scale for mark in marks(examples.surfaces(), Surface3D)}) == 1
+
+
+def test_centring_shows_cosine_then_correlation():
+    before, after = examples.centring_before(), examples.centring_after()
+    assert "cosine +0.955\nangle 17°" in marks(before, Text)[0].text
+    assert "-0.602\nangle 127°" in marks(after, Text)[0].text
+
+
+def test_long_vectors_are_shown_with_their_true_angles():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(1, 0.5, 500), rng.normal(1, 0.4, 500)
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert f"cosine {cosine:+.3f}" in marks(c.centring_before(a, b), Text)[0].text
+    assert f"(Pearson) {np.corrcoef(a, b)[0, 1]:+.3f}" in marks(c.centring_after(a, b), Text)[0].text
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "problem"),
+    [
+        ([1, 2], [1, 2], "at least 3"),
+        ([1, 2, 3], [0, 0, 0], "not zero"),
+        ([1, 2, None], [1, 2, 3], "missing"),
+    ],
+)
+def test_vectors_that_cannot_be_centred_are_refused(a, b, problem):
+    with pytest.raises(UsageError, match=problem):
+        c.centring_before(a, b)
+
+
+def test_a_constant_vector_has_no_angle_after_centring():
+    assert "no angle" in marks(c.centring_after([1, 1, 1], [1, 2, 3]), Text)[0].text
+
+
+def test_frames_of_an_animation_have_one_frame_of_reference():
+    frames = examples.centring_animation(steps=4, turn=2).frames
+    assert len({tuple(type(mark) for mark in frame.panels[0].marks) for frame in frames}) == 1
+    assert len({frame.panels[0].x for frame in frames[:4]}) == 1
+
+
+# --- the rest ---
+
+
+def test_sampled_dimensions_are_not_repeated_and_come_from_all_quarters():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=400), rng.normal(size=400)
+    picked = sampled_dimensions(a, b, 50, 42)
+    assert len(set(picked)) == 50
+    ranks = np.argsort(np.argsort(a + b))[picked] // 100
+    assert sorted(np.bincount(ranks)) == [12, 12, 13, 13]
+    assert len(sampled_dimensions(a[:10], b[:10], 50, 0)) == 10
+
+
+def test_centred_bars_use_the_mean_of_all_values():
+    figure = examples.intuition()
+    raw, centred = (marks(figure, Bars, i)[0].series[0].values for i in range(2))
+    mean = examples.made_up(1, dimensions=1024)[20].mean()
+    np.testing.assert_allclose(np.array(raw, float) - mean, np.array(centred, float))
+
+
+def test_layers_without_change_are_not_on_a_log_axis_and_said_so():
+    figure = c.changed_values(
+        [0, 1], [5, 0], [1e-4, 0.0], [1.0, None], one_ulp=[1e-3, 1e-3], names=("A", "B"), what="N"
+    )
+    assert by_name(figure, Lines, 1)["mean |difference|"].y == (1e-4, None)
+    assert "1 layers without any difference" in figure.panels[1].note
+
+
+def test_an_overlap_without_background_is_not_judged():
+    ids = ([1, 2, 3], [1, 5, 9])
+    figure = c.vocabulary_mapping(ids, names=("A", "B"), own={}, high={}, overlap=0.7)
+    assert "cannot be judged" in figure.note
+    assert figure.panels[1].title == "Shift of ids (1 equal)"
+
+
+def test_many_tokens_are_thinned_and_said_so():
+    ids = np.arange(30_000)
+    figure = c.vocabulary_mapping((ids, ids[::-1]), names=("A", "B"), own={"x": 1}, high={"y": 1})
+    assert len(marks(figure, Scatter)[0].x) == 20_000
+    assert "20000 of 30000 points" in figure.panels[0].note
+
+
+def test_cosines_of_random_vectors_follow_the_closed_form():
+    figure = examples.synthetic_cosines(pairs=60)
+    assert len(figure.panels) == 9
+    for panel in figure.panels:
+        exact, seen = (
+            [mark.y for mark in panel.marks if isinstance(mark, Lines) and mark.role == role]
+            for role in ("expectation", "data")
+        )
+        np.testing.assert_allclose(np.array(seen, float), np.array(exact, float), atol=0.04)
+
+
+def test_every_reference_line_says_what_it_is():
+    for make in examples.EXAMPLES.values():
+        for mark in marks(make(), ReferenceLine):
+            assert mark.label

@@ -1,0 +1,171 @@
+import io
+import re
+import xml.etree.ElementTree as ET
+
+import matplotlib
+import pytest
+from PIL import Image
+
+from modelkin.errors import UsageError
+from modelkin.figures import (
+    Animation,
+    Bars,
+    BarSeries,
+    Figure,
+    HeatMap,
+    Lines,
+    Panel,
+    ReferenceLine,
+    Table,
+    animate,
+    draw,
+    rendered,
+    series_styles,
+    signed_scale,
+)
+from modelkin.figures._legend import legend_entries
+from modelkin.figures._pen import Pen
+from modelkin.figures._theme import DARK, LIGHT, contrast, readable_on, relative_luminance
+
+from .examples import centring_animation
+
+HOSTILE = "$\\frac{1}{0}$ _x</text><script>alert(1)</script>&\x1b[2J\u202e한국 -->"
+
+
+def named(name):
+    styles = series_styles([name])
+    curve = Lines(name=name, x=(0.0, 1.0), y=(0.1, 0.2), style=styles[name])
+    bars = Bars(labels=(name,), series=(BarSeries(name="_" + name, values=(0.1,)),))
+    heat = HeatMap(
+        values=((0.1,),), rows=(name,), columns=(name,), scale=signed_scale([0.1], label=name), digits=1
+    )
+    table = Table(columns=(name,), rows=((name,),))
+    chance = ReferenceLine(value=0.0, label=name)
+    marks = ((chance, curve), (chance, bars), (heat,), (table,))
+    return Figure(
+        title=name, panels=tuple(Panel(title=name, marks=group) for group in marks), note=name, columns=2
+    )
+
+
+def test_hostile_names_are_plain_text(tmp_path):
+    _, svg = draw(named(HOSTILE), tmp_path, "hostile", dpi=40)
+    text = svg.read_text()
+    root = ET.fromstring(text)
+    assert not [
+        element
+        for element in root.iter()
+        if element.tag.rpartition("}")[2] in ("script", "a", "foreignObject")
+    ]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    title = root.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None
+    assert "<script>alert(1)</script>" in (title.text or "")
+
+
+def test_names_that_begin_with_an_underscore_are_in_the_legend():
+    entries = legend_entries(named("_hidden"), Pen(theme=LIGHT, panel_width=5.0), 7.0)
+    assert [label.strip() for _, label in entries].count("_hidden") >= 1
+    assert all(not label.startswith("_") for _, label in entries)
+
+
+def test_equal_descriptions_give_equal_files():
+    figure = named("org/model")
+    assert rendered(figure, "svg") == rendered(figure, "svg")
+    assert rendered(figure, "png", dpi=40) == rendered(figure, "png", dpi=40)
+
+
+def test_an_svg_has_words_and_no_date():
+    figure = named("org/model")
+    text = rendered(figure, "svg").decode()
+    root = ET.fromstring(text)
+    assert root.get("role") == "img"
+    assert root[0].text == figure.title
+    assert root[1].text == figure.alt
+    assert not re.search(r"<dc:date>", text)
+
+
+def test_a_png_has_its_alt_text():
+    figure = named("org/model")
+    assert Image.open(io.BytesIO(rendered(figure, "png", dpi=40))).info["Description"] == figure.alt.replace(
+        "\N{MINUS SIGN}", "?"
+    )
+
+
+def test_drawing_neither_reads_nor_changes_the_users_settings():
+    figure = named("org/model")
+    plain = rendered(figure, "svg")
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.usetex": True}):
+        before = dict(matplotlib.rcParams)
+        assert rendered(figure, "svg") == plain
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_themes_and_widths_differ():
+    figure = named("org/model")
+    wide, narrow, dark = (
+        Image.open(io.BytesIO(rendered(figure, "png", dpi=40, **options)))
+        for options in ({}, {"narrow": True}, {"theme": "dark"})
+    )
+    assert narrow.width < wide.width
+    assert narrow.height > wide.height
+    assert dark.convert("L").tobytes()[0] < 50 < 200 < wide.convert("L").tobytes()[0]
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 200, "nul\0"])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path, name):
+    with pytest.raises(UsageError, match="plain file name"):
+        draw(named("x"), tmp_path, name)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        draw(named("x"), tmp_path / "file", "figure")
+
+
+def test_an_animation_is_a_gif_with_its_frames(tmp_path):
+    animation = centring_animation(steps=3, turn=2)
+    path = animate(animation, tmp_path, "centring", dpi=30)
+    with Image.open(path) as picture:
+        assert picture.format == "GIF"
+        assert picture.n_frames == len(animation.frames) == 5  # type: ignore[attr-defined]
+
+
+def test_an_animation_needs_a_time_for_each_frame():
+    with pytest.raises(UsageError, match="a time for each frame"):
+        Animation(frames=(named("x"),), seconds=(), alt="")
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_tone_is_seen_on_its_background(theme):
+    for colour in (*theme.tones.values(), theme.ink):
+        assert contrast(rgb_of(colour), rgb_of(theme.background)) > 2.9, colour
+
+
+def test_letters_can_be_read_on_every_colour_of_a_scale():
+    for theme in (LIGHT, DARK):
+        pen = Pen(theme=theme, panel_width=5.0)
+        colours = pen.colours(signed_scale([1.0], label="r"))
+        for i in range(0, 256, 15):
+            colour = tuple(float(part) for part in colours(i)[:3])
+            assert contrast(colour, rgb_of(readable_on(colour))) >= 4.5  # type: ignore[arg-type]
+
+
+def test_luminance_of_black_and_white():
+    assert relative_luminance((0, 0, 0)) == 0
+    assert relative_luminance((1, 1, 1)) == pytest.approx(1)
+    assert contrast((0, 0, 0), (1, 1, 1)) == pytest.approx(21)
+
+
+def test_styles_are_stable_and_differ_in_more_than_colour():
+    names = [f"model-{i}" for i in range(40)]
+    styles = series_styles(names)
+    assert series_styles(names) == styles
+    assert len({(style.tone, style.marker) for style in styles.values()}) == 40
+    assert series_styles(names[:3]) == {name: styles[name] for name in names[:3]}
+
+
+def rgb_of(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
