@@ -170,6 +170,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.linear_algebra", description=__doc__)
     parser.add_argument("--part", action="append", choices=list(PARTS), help="one part; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes only, a minute")
+    parser.add_argument("--width", action="append", type=int, help="of a polar factor; repeat for several")
+    parser.add_argument("--units", action="append", type=int, help="rows to match; repeat for several")
     parser.add_argument("--python", action="append", default=[], metavar="PACKAGE=PATH")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables to this file as well")
     asked = parser.parse_args()
@@ -177,7 +179,12 @@ def main() -> None:
     if unknown := pythons.keys() - set(match.SOLVERS):
         parser.error(f"no solver {', '.join(sorted(unknown))}; there are {', '.join(match.SOLVERS)}")
     size = QUICK if asked.quick else Plan()
-    plan = Plan(widths=size.widths, units=size.units, repeats=size.repeats, pythons=pythons)
+    plan = Plan(
+        widths=asked.width or size.widths,
+        units=asked.units or size.units,
+        repeats=size.repeats,
+        pythons=pythons,
+    )
     text = run(plan, asked.part or list(PARTS), say=lambda line: print(line, file=sys.stderr, flush=True))
     print(text)
     if asked.write is not None:
