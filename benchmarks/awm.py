@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -60,10 +61,14 @@ class Outcome:
     """Family, width and tied embeddings or not, of candidate and base."""
 
 
-def judge(cases: Iterable[Case], own: OwnVerdict | None = None) -> list[Outcome]:
-    """Put every case to all methods."""
-    outcomes = []
-    for case in cases:
+def judge(
+    cases: Sequence[Case], own: OwnVerdict | None = None, *, say: Callable[[str], object] = lambda line: None
+) -> list[Outcome]:
+    """Put every case to all methods; say now and then how far it is."""
+    outcomes: list[Outcome] = []
+    for number, case in enumerate(cases):
+        if number % 100 == 0:
+            say(f"{number} of {len(cases)} pairs")
         candidate, base = case.models()
         asked = own is not None and not (case.half == 0 and not case.related)
         outcomes.append(
@@ -270,7 +275,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to this file as well")
     asked = parser.parse_args()
     own = None if asked.depth == "none" else modelkin_verdict(asked.depth)
-    outcomes = judge([*related_cases(), *stranger_cases(most=asked.strangers)], own)
+    cases = [*related_cases(), *stranger_cases(most=asked.strangers)]
+    outcomes = judge(cases, own, say=lambda line: print(line, file=sys.stderr, flush=True))
     text = table(outcomes).markdown()
     print(text)
     if asked.misses:
