@@ -1,0 +1,300 @@
+"""AWM, phi_U and modelkin on the truth table of kinship: ``python -m benchmarks.awm [--write FILE]``.
+
+Every method judges the same pairs: all rows of `tests.compare.relations`, and pairs of strangers, plain and
+disguised. AWM and phi_U get the published threshold, and the best they can have here: the strongest stranger
+of a calibration half; AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that
+no model is in both.
+
+AWM's constants come from models of 7 and 13 billion weights. Small models have few columns to match and
+score higher by chance: the published level here says how far it carries, not how AWM does on large models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks.awm_score import WEAKEST_CHILD, AwmScore, PhiU, Skipped, awm, phi_u
+from benchmarks.tables import Table
+from modelkin.lab import Checkpoint
+
+LOG10_P = -6.0
+"""Where modelkin's rule and our reading of phi_U draw the line."""
+
+FEWEST_STRANGERS = 20
+"""So many pairs of the calibration half must have a model of a kind, or the kind has no own threshold."""
+
+OwnVerdict = Callable[[Checkpoint, Checkpoint], bool | Skipped]
+"""Whether candidate and base have a common origin, by a rule that is fixed beforehand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A pair of models and whether they are relatives."""
+
+    name: str
+    group: str
+    """What it is counted under."""
+    related: bool
+    models: Callable[[], tuple[Checkpoint, Checkpoint]] = field(repr=False)
+    half: int = 1
+    """Strangers of half 0 set thresholds, those of half 1 count; relatives all count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the methods said of one case."""
+
+    case: Case
+    awm: AwmScore | Skipped
+    phi_u: PhiU | Skipped
+    own: bool | Skipped | None
+    """None if modelkin was not asked."""
+    kinds: tuple[str, str]
+    """Family, width and tied embeddings or not, of candidate and base."""
+
+
+def judge(
+    cases: Sequence[Case], own: OwnVerdict | None = None, *, say: Callable[[str], object] = lambda line: None
+) -> list[Outcome]:
+    """Put every case to all methods; say now and then how far it is."""
+    outcomes: list[Outcome] = []
+    for number, case in enumerate(cases):
+        if number % 100 == 0:
+            say(f"{number} of {len(cases)} pairs")
+        candidate, base = case.models()
+        asked = own is not None and not (case.half == 0 and not case.related)
+        outcomes.append(
+            Outcome(
+                case=case,
+                awm=awm(candidate, base),
+                phi_u=phi_u(candidate, base),
+                own=own(candidate, base) if own is not None and asked else None,
+                kinds=(kind_of(candidate), kind_of(base)),
+            )
+        )
+    return outcomes
+
+
+def kind_of(model: Checkpoint) -> str:
+    """Return what a user of AWM would choose strangers by."""
+    width = model.config.get("hidden_size", model.config.get("n_embd"))
+    return f"{model.family} {width}{' tied' if model.config.get('tie_word_embeddings') else ''}"
+
+
+def modelkin_verdict(depth: str) -> OwnVerdict:
+    """Return modelkin's own verdict at a depth, from files in memory."""
+
+    def verdict(candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
+        import modelkin as mk
+
+        result = mk.compare(
+            candidate=mk.MemorySource(candidate.files(), name="candidate"),
+            base=mk.MemorySource(base.files(), name="base"),
+            options=mk.CompareOptions(depth=depth),  # type: ignore[arg-type]  # the options check it
+        )
+        related = result.verdict.conclusion.related
+        return Skipped(reason="not testable") if related is None else related
+
+    return verdict
+
+
+def awm_strength(outcome: Outcome) -> float | None:
+    """Return AWM's score, None if there is none."""
+    return None if isinstance(outcome.awm, Skipped) else outcome.awm.score
+
+
+def phi_u_strength(outcome: Outcome) -> float | None:
+    """Return minus log10 p of phi_U, None if there is none."""
+    return None if isinstance(outcome.phi_u, Skipped) else -outcome.phi_u.log10_p
+
+
+Strength = Callable[[Outcome], float | None]
+
+
+def threshold(outcomes: Sequence[Outcome], strength: Strength) -> float:
+    """Return the strength of the strongest stranger of the calibration half: a hit has to exceed it."""
+    found = _calibration(outcomes, strength)
+    if not found:
+        raise ValueError("no stranger of the calibration half has a score")
+    return max(value for _, value in found)
+
+
+def thresholds_by_kind(outcomes: Sequence[Outcome], strength: Strength) -> dict[str, float]:
+    """Return the same for each kind of which there are enough strangers, on either side."""
+    found = _calibration(outcomes, strength)
+    by_kind = {
+        kind: [value for kinds, value in found if kind in kinds]
+        for kind in {kind for kinds, _ in found for kind in kinds}
+    }
+    return {kind: max(values) for kind, values in by_kind.items() if len(values) >= FEWEST_STRANGERS}
+
+
+def _calibration(outcomes: Sequence[Outcome], strength: Strength) -> list[tuple[tuple[str, str], float]]:
+    return [
+        (outcome.kinds, value)
+        for outcome in outcomes
+        if not outcome.case.related and outcome.case.half == 0
+        if (value := strength(outcome)) is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A method with a threshold: whether it accuses, None where it says nothing."""
+
+    name: str
+    accuses: Callable[[Outcome], bool | None] = field(repr=False)
+
+
+def rules(outcomes: Sequence[Outcome]) -> tuple[Rule, ...]:
+    """Return the published and the calibrated rules of the others, and modelkin's if it was asked."""
+    awm_above, phi_above = (threshold(outcomes, strength) for strength in (awm_strength, phi_u_strength))
+
+    by_kind = thresholds_by_kind(outcomes, awm_strength)
+
+    def exceeds(
+        strength: Callable[[Outcome], float | None], least: float
+    ) -> Callable[[Outcome], bool | None]:
+        def accuses(outcome: Outcome) -> bool | None:
+            value = strength(outcome)
+            return None if value is None else value > least
+
+        return accuses
+
+    def by_kind_of_base(outcome: Outcome) -> bool | None:
+        return exceeds(awm_strength, by_kind.get(outcome.kinds[1], awm_above))(outcome)
+
+    def by_z(outcome: Outcome) -> bool | None:
+        return None if isinstance(outcome.awm, Skipped) else outcome.awm.absolute_z >= WEAKEST_CHILD
+
+    def by_own(outcome: Outcome) -> bool | None:
+        return outcome.own if isinstance(outcome.own, bool) else None
+
+    found = [
+        Rule(name=f"AWM, score > {awm_above:.3f}", accuses=exceeds(awm_strength, awm_above)),
+        Rule(name="AWM, calibrated for the base", accuses=by_kind_of_base),
+        Rule(name=f"AWM, \\|z\\| ≥ {WEAKEST_CHILD}", accuses=by_z),
+        Rule(name=f"phi_U, p < {10**-phi_above:.1g}", accuses=exceeds(phi_u_strength, phi_above)),
+        Rule(name="phi_U, p < 1e-06", accuses=exceeds(phi_u_strength, -LOG10_P)),
+    ]
+    if any(outcome.own is not None for outcome in outcomes):
+        found.append(Rule(name="modelkin", accuses=by_own))
+    return tuple(found)
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Count hits by group, then false alarms on the strangers that set no threshold."""
+    columns = rules(outcomes)
+    counted = [outcome for outcome in outcomes if outcome.case.related or outcome.case.half == 1]
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in sorted(counted, key=lambda outcome: not outcome.case.related):
+        groups.setdefault(outcome.case.group, []).append(outcome)
+    sums = {
+        "**all relatives: found**": [outcome for outcome in counted if outcome.case.related],
+        "**all strangers: accused**": [outcome for outcome in counted if not outcome.case.related],
+    }
+    rows = [[name, *(_share(rule, members) for rule in columns)] for name, members in (groups | sums).items()]
+    return Table(["pairs", *(rule.name for rule in columns)], rows)
+
+
+def _share(rule: Rule, members: Sequence[Outcome]) -> str:
+    answers = [rule.accuses(outcome) for outcome in members]
+    silent = answers.count(None)
+    if silent == len(answers):
+        return "-"
+    return f"{answers.count(True)} of {len(answers)}" + (f" ({silent} silent)" if silent else "")
+
+
+def related_cases() -> list[Case]:
+    """Return every row of the truth table, counted by what was done."""
+    table = import_module("tests.compare.relations")
+    return [
+        Case(
+            name=row.name,
+            group=row.name.partition(": ")[2] or row.name,
+            related=True,
+            models=partial(_both, row),
+        )
+        for row in table.relations()
+    ]
+
+
+def _both(row: Any) -> tuple[Checkpoint, Checkpoint]:  # noqa: ANN401  a row of a module that is found at run time
+    return row.candidate(), row.base()
+
+
+def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
+    """Return pairs of strangers inside each half, each once plain and once under a disguise.
+
+    Parameters
+    ----------
+    most
+        Pairs of each half, drawn at random; None for all.
+    seed
+        Of the split, the draw and the disguises.
+    """
+    truth = import_module("tests.compare.relations")
+    rng = random.Random(seed)
+    names = sorted(truth.lineages())
+    rng.shuffle(names)
+    half_of = {member: place % 2 for place, name in enumerate(names) for member in truth.lineages()[name]}
+    cases: list[Case] = []
+    for half in (0, 1):
+        pairs = [pair for pair in truth.strangers() if half_of[pair.candidate] == half_of[pair.base] == half]
+        if most is not None and most < len(pairs):
+            pairs = rng.sample(pairs, most)
+        for pair in pairs:
+            for disguises in ((), (rng.choice(pair.disguises()),)):
+                under = f", {disguises[0]}" if disguises else ""
+                cases.append(
+                    Case(
+                        name=pair.name + under,
+                        group=f"strangers, {pair.kind}" + (", disguised" if disguises else ""),
+                        related=False,
+                        models=partial(pair.models, *disguises, seed=seed),
+                        half=half,
+                    )
+                )
+    return cases
+
+
+def main() -> None:
+    """Judge all pairs and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.awm", description=__doc__)
+    parser.add_argument("--depth", default="deep", help="of modelkin's comparison; none to leave it out")
+    parser.add_argument("--strangers", type=int, metavar="N", help="pairs of each half; all by default")
+    parser.add_argument("--misses", action="store_true", help="also list what each method got wrong")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to this file as well")
+    asked = parser.parse_args()
+    own = None if asked.depth == "none" else modelkin_verdict(asked.depth)
+    cases = [*related_cases(), *stranger_cases(most=asked.strangers)]
+    outcomes = judge(cases, own, say=lambda line: print(line, file=sys.stderr, flush=True))
+    text = table(outcomes).markdown()
+    print(text)
+    if asked.misses:
+        print("\n".join(misses(outcomes)))
+    if asked.write is not None:
+        asked.write.write_text(text + "\n", encoding="utf-8")
+
+
+def misses(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line for every relative a method missed and every stranger it accused."""
+    return [
+        f"{rule.name}: {'missed' if outcome.case.related else 'accused'} {outcome.case.name}"
+        for rule in rules(outcomes)
+        for outcome in outcomes
+        if outcome.case.related or outcome.case.half == 1
+        if rule.accuses(outcome) is (not outcome.case.related)
+    ]
+
+
+if __name__ == "__main__":
+    main()
