@@ -47,7 +47,6 @@ MAY_IMPORT = {
     "measures": {"errors", "stats"},
     "alignment": {"errors", "architecture", "tensors", "tokenizer", "stats"},
     "figures": {"errors", "stats"},
-    "alignment": {"errors", "architecture", "tensors", "stats"},
     "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
     "verdict": {"errors", "evidence", "stats"},
     "testing": {"errors"},
@@ -132,7 +131,17 @@ def test_an_unknown_name_of_the_facade_is_an_attribute_error():
         _ = modelkin.nonsense
 
 
-HEAVY = ("numpy", "matplotlib", "huggingface_hub", "urllib3", "rich", "torch", "transformers", "ml_dtypes", "fsspec")
+HEAVY = (
+    "numpy",
+    "matplotlib",
+    "huggingface_hub",
+    "urllib3",
+    "rich",
+    "torch",
+    "transformers",
+    "ml_dtypes",
+    "fsspec",
+)
 
 
 @pytest.mark.parametrize("statement", ["import modelkin", "import modelkin._cli.app"])
