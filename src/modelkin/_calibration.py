@@ -8,6 +8,7 @@ from importlib import resources
 from math import fsum
 from pathlib import Path
 
+from modelkin.architecture import Architecture, Role
 from modelkin.evidence import Evidence
 from modelkin.stats import log10_conformal
 
@@ -57,6 +58,21 @@ def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> s
         f"Only {n_pairs} pairs with unrelated models were there to compare it with and {wanted} are needed: "
         "give more unrelated models of the same shapes as controls."
     )
+
+
+def can_be_control(control: Architecture, base: Architecture) -> bool:
+    """Say whether the agreement of a model's units can be held against that of the base's.
+
+    Both have gated MLPs, or neither has. A layer of the control may have fewer units, since fewer agree more
+    often by chance and a smaller control errs on the safe side, but not more than twice as many.
+    """
+    gated = [bool(a.layers_of(Role.MLP_GATE) or a.layers_of(Role.EXPERT_GATE)) for a in (control, base)]
+    return control.is_known and gated[0] == gated[1] and 0 < _n_units(control) <= 2 * _n_units(base)
+
+
+def _n_units(architecture: Architecture) -> int:
+    sizes = architecture.sizes
+    return max(sizes.get("mlp", 0), sizes.get("experts", 0) * sizes.get("expert_mlp", 0))
 
 
 def reference_folders() -> list[Path]:

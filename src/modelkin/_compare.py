@@ -11,6 +11,7 @@ from modelkin._calibration import (
     agreement_flag,
     agreement_score,
     calibrated,
+    can_be_control,
     reference_folders,
     worth_calibrating,
 )
@@ -281,15 +282,10 @@ class _Run:
         return agreements(self.candidate, self.base, self._pair(self._room()), self.tokens)
 
     def _unrelated(self, control: Model) -> bool:
-        """Say whether a model has the shapes of this pair and is no relative of either, as far as seen."""
-        sizes = [model.architecture.sizes for model in (control, self.candidate, self.base)]
-        if any(
-            sizes[0].get(name) not in (sizes[1].get(name), sizes[2].get(name)) for name in ("residual", "mlp")
-        ):
-            return False
+        """Say whether a model can stand for strangers: comparable, and no relative as far as can be seen."""
         plain = replace(self.options, depth="standard")
-        return all(
-            _Run(model, control, plain).verdict().related is False for model in (self.candidate, self.base)
+        return can_be_control(control.architecture, self.base.architecture) and not any(
+            _Run(model, control, plain).verdict().related for model in (self.candidate, self.base)
         )
 
     def _pair(self, allowance: int) -> Pair:

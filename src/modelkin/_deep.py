@@ -32,8 +32,8 @@ from modelkin.evidence import (
 )
 from modelkin.tensors import Array, TensorSlice
 
-FOUND_LOG10_P = -6.0
-"""Evidence this strong settles where to look next. The verdict is the rule's business."""
+FOUND_LOG10_P = -9.0
+"""Evidence this strong settles where to look next: enough for the rule, corrected for all that is tested."""
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
 _MATCH_SHARE = 0.1

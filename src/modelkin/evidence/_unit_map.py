@@ -117,7 +117,7 @@ class UnitMap(Method):
         if not n_cells:
             return Findings(evidence=(self._marked(pair, self.skip("no two layers have the same shape")),))
         found = layer_map(
-            component=_component(self.card.component, mine, theirs),
+            component=_component(self.card.component, mine),
             method=self.card.name,
             frame=pair.frame_kind,
             candidate_layers=[layer.number for layer in mine],
@@ -162,10 +162,9 @@ def _incomparable(
     return np.asarray(np.not_equal.outer(widths[0], widths[1]) | both_tied)
 
 
-def _component(usual: str, mine: Sequence[_Layer], theirs: Sequence[_Layer]) -> str:
-    """Experts against experts are a component of their own; experts against a dense MLP are not."""
-    sparse = all(layer.source.expert is not None for layer in (*mine, *theirs))
-    return "experts" if sparse else usual
+def _component(usual: str, mine: Sequence[_Layer]) -> str:
+    """Name a component as the candidate has it: experts that were made of a dense MLP are experts."""
+    return "experts" if all(layer.source.expert is not None for layer in mine) else usual
 
 
 @final
