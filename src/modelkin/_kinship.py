@@ -117,7 +117,7 @@ def _best_effect(evidence: Iterable[Evidence], layer: int, facing: int) -> float
     values = [
         test.effect.value
         for test in evidence
-        if test.ok and test.effect is not None and test.layers == (layer,)
+        if test.ok and test.exact and test.effect is not None and test.layers == (layer,)
         if (test.base_layers or test.layers) == (facing,)
     ]
     return max(values, key=abs, default=None)
