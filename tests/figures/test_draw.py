@@ -86,10 +86,10 @@ def test_an_svg_has_words_and_no_date():
 
 
 def test_a_png_has_its_alt_text():
-    figure = named("org/model")
-    assert Image.open(io.BytesIO(rendered(figure, "png", dpi=40))).info["Description"] == figure.alt.replace(
-        "\N{MINUS SIGN}", "?"
-    )
+    figure = named("모델")
+    about = Image.open(io.BytesIO(rendered(figure, "png", dpi=40))).info
+    assert about["Description"] == figure.alt
+    assert about["Title"] == "모델"
 
 
 def test_drawing_neither_reads_nor_changes_the_users_settings():

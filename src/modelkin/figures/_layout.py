@@ -148,7 +148,9 @@ def _height(panel: Panel, pen: Pen) -> float:
 
 
 def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # noqa: ANN401  plane or space
-    title = wrapped(pen.text(panel.title), pen.letters_across(pen.panel_width - 0.5, 10.5))
+    beside = any(isinstance(mark, HeatMap) for mark in panel.marks)
+    room = pen.panel_width * 0.7 if beside else pen.panel_width - 0.6
+    title = wrapped(pen.text(panel.title), pen.letters_across(room, 10.5))
     if panel.title:
         axes.set_title("\n".join(title), linespacing=1.2)
     if panel.solid:
@@ -159,8 +161,8 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
         return
     if panel.only_words:
         axes.set_axis_off()
-    _set_axis(axes, "x", panel.x, pen)
-    _set_axis(axes, "y", panel.y, pen)
+    _set_axis(axes, "x", panel.x, pen, room=pen.panel_width - 0.6)
+    _set_axis(axes, "y", panel.y, pen, room=_height(panel, pen) - 0.7)
     _draw_plane(canvas, axes, panel, pen)
     for name in ("x", "y"):
         _set_limits(axes, name, getattr(panel, name))
@@ -194,8 +196,8 @@ def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
                 continue
 
 
-def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen) -> None:
-    words = "\n".join(wrapped(pen.text(spec.label), pen.letters_across(pen.panel_width - 0.6, 8)))
+def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen, *, room: float) -> None:
+    words = "\n".join(wrapped(pen.text(spec.label), pen.letters_across(room, 8)))
     getattr(axes, f"set_{name}label")(words, fontsize=8)
     side = getattr(axes, f"{name}axis")
     if spec.kind == "log":
