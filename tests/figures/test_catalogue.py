@@ -180,7 +180,7 @@ def test_the_claim_is_computed_and_refuted_beside_it():
     claim, answer, rest = figure.panels
     told = [mark.text for mark in claim.marks if isinstance(mark, Text)]
     assert told == ["difference 0.613, “182 sigma”"]
-    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.617"]
+    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.618"]
     bars = next(mark for mark in rest.marks if isinstance(mark, Bars))
     assert np.abs(np.array(bars.series[0].values, float)).max() < 0.01
 

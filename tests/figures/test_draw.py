@@ -71,7 +71,8 @@ def test_names_that_begin_with_an_underscore_are_in_the_legend():
 
 def test_equal_descriptions_give_equal_files():
     figure = named("org/model")
-    assert rendered(figure, "svg") == rendered(figure, "svg")
+    # Several times: the layout solver used to differ in the last bits about once in twenty.
+    assert len({rendered(figure, "svg") for _ in range(8)}) == 1
     assert rendered(figure, "png", dpi=40) == rendered(figure, "png", dpi=40)
 
 

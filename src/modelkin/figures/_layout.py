@@ -81,14 +81,30 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         color=theme.tones["muted"],
     )  # fmt: skip
     canvas.set_layout_engine(
-        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.07
+        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.1
     )
     grid = canvas.add_gridspec(len(heights), columns, height_ratios=heights)
     for i, panel in enumerate(figure.panels):
         cell = grid[i // columns, i % columns]
         axes: Any = canvas.add_subplot(cell, projection="3d" if panel.solid else None)
         _draw_panel(canvas, axes, panel, pen)
+    _settle(canvas)
     return canvas
+
+
+def _settle(canvas: Canvas) -> None:
+    """Lay out once and round the places of all panels.
+
+    The solver of the layout depends on addresses in memory in the last bits of its results, and ids in an
+    SVG file are made from all bits.
+    """
+    engine = canvas.get_layout_engine()
+    assert engine is not None
+    engine.execute(canvas)
+    canvas.set_layout_engine("none")
+    for axes in canvas.axes:
+        if axes.get_axes_locator() is None:
+            axes.set_position(tuple(round(part, 6) for part in axes.get_position(original=True).bounds))
 
 
 def _notes(figure: Figure) -> list[str]:
