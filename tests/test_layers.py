@@ -125,7 +125,17 @@ def test_an_unknown_name_of_the_facade_is_an_attribute_error():
         _ = modelkin.nonsense
 
 
-HEAVY = tuple("numpy matplotlib huggingface_hub urllib3 rich torch transformers ml_dtypes fsspec".split())
+HEAVY = (
+    "numpy",
+    "matplotlib",
+    "huggingface_hub",
+    "urllib3",
+    "rich",
+    "torch",
+    "transformers",
+    "ml_dtypes",
+    "fsspec",
+)
 
 
 @pytest.mark.parametrize("statement", ["import modelkin", "import modelkin._cli.app"])
