@@ -41,6 +41,23 @@ LAYERS = TABLES["input norm"]["layer"]
 COSINE = {kind: table["cosine"] for kind, table in TABLES.items()}
 PEARSON = {kind: table["cosine_centered"] for kind, table in TABLES.items()}
 EXPECTED = {kind: expected(table) for kind, table in TABLES.items()}
+RHO = {
+    side: TABLES["input norm"][f"{side}_mean"]
+    / np.hypot(TABLES["input norm"][f"{side}_mean"], TABLES["input norm"][f"{side}_std"])
+    for side in "AB"
+}
+"""Mean direction of the input norm by layer: A is Solar, B is GLM."""
+RANDOM_ROWS = (0.03733, 0.03789, 0.03889)
+"""Least, mean and largest mean cosine of best-matched rows in 20 pairs of random 128 x 4096 matrices."""
+ZERO_PAIRS = (
+    ("0 and 10", "0 and 20", "0 and 30", "0 and 40"),
+    {"Solar": (0.373059, 0.377298, 0.3771, 0.376059), "GLM": (0.37581, 0.375664, 0.377255, 0.379035)},
+    {
+        name: [float(RHO[side][0] * RHO[side][layer]) for layer in (10, 20, 30, 40)]
+        for name, side in (("Solar", "A"), ("GLM", "B"))
+    },
+)
+"""Cosines of layer 0 with others, and their expectations."""
 THREE = json.loads((DATA / "three_models.json").read_text())
 
 
@@ -156,66 +173,72 @@ def layer_curves_pearson() -> Figure:
 
 def matched_rows() -> Figure:
     layers, matched = column("router.csv", "layer"), column("router.csv", "matched")
-    flat = np.ones(len(layers))
+    low, middle, high = (value * np.ones(len(layers)) for value in RANDOM_ROWS)
     return c.matched_rows(
-        layers, matched, 0.0379 * flat, 0.0371 * flat, 0.0387 * flat, names=PAIR, repeats=20
+        layers, matched, middle, low, high, names=PAIR, repeats=20, null_of="random rows of the same shape"
     )
 
 
 def distribution_by_type() -> Figure:
-    rng = np.random.default_rng(0)
-    pairs = {
-        kind: {"Solar | GLM": values, "GLM | Phi": values + rng.normal(0, 0.01, 46)}
-        for kind, values in PEARSON.items()
+    excess = {kind: values - np.array(EXPECTED[kind], float) for kind, values in COSINE.items()}
+    values = {
+        **excess,
+        "key projection": column("projections.csv", "k_proj"),
+        "value projection": column("projections.csv", "v_proj"),
+        "query projection": np.array([]),
+        "router": column("router.csv", "cosine"),
     }
-    small = {
-        name: {"Solar | GLM": rng.normal(0, 0.0012, 46)} for name in ("key projection", "value projection")
-    }
-    reach = {
-        name: c.Chance(label="chance", value=0.0)
-        for name in ("key projection", "value projection", "query projection", "router")
-    }
-    chance = {**dict.fromkeys(KINDS, c.pearson_chance(N)), **reach}
-    values: dict[str, dict[str, np.ndarray]] = {
-        **pairs,
-        **small,
-        "query projection": {"Solar | GLM": np.array([])},
-        "router": {"Solar | GLM": column("router.csv", "pearson")},
-    }
-    reasons = {"query projection": "8192 rows against 12288"}
-    return c.distribution_by_type(values, measure="Pearson r", chance=chance, reasons=reasons)
+    return c.distribution_by_type(
+        {kind: {"Solar | GLM": sample} for kind, sample in values.items()},
+        measure="cosine minus expectation",
+        chance=dict.fromkeys(values, c.Chance(label="chance", value=0.0)),
+        reasons={"query projection": "8192 rows against 12288"},
+    )
 
 
 def type_summary() -> Figure:
-    values = {**COSINE, "key projection": np.full(46, 6.3e-5), "query projection": np.array([])}
+    values = {
+        **COSINE,
+        "key projection": column("projections.csv", "k_proj"),
+        "query projection": np.array([]),
+    }
     means = {kind: float(np.mean(np.array(EXPECTED[kind], float))) for kind in COSINE}
     return c.type_summary(values, {**means, "key projection": 0.0}, measure="cosine", names=PAIR)
 
 
 def claimed_evidence() -> Figure:
+    deep = [10, 20, 30, 40]
+    chance = {side: float(np.mean(RHO[side][0] * RHO[side][deep])) for side in "AB"}
     claims = (
-        c.Claim(label="within Solar, layer 0", cosine=0.377, expected=0.371, pearson=0.0418, baseline=True),
-        c.Claim(label="within GLM, layer 0", cosine=0.376, expected=0.372, pearson=0.0521, baseline=True),
-        c.Claim(label="Solar and GLM, layers 10 to 45", cosine=0.989, expected=0.989, pearson=0.016),
+        c.Claim(
+            label="within Solar, layer 0", cosine=0.37588, expected=chance["A"], pearson=0.0418, baseline=True
+        ),
+        c.Claim(
+            label="within GLM, layer 0", cosine=0.37694, expected=chance["B"], pearson=0.0521, baseline=True
+        ),
+        c.Claim(
+            label="Solar and GLM, layers 10, 20, 30, 40",
+            cosine=float(COSINE["input norm"][deep].mean()),
+            expected=float(np.array(EXPECTED["input norm"], float)[deep].mean()),
+            pearson=float(PEARSON["input norm"][deep].mean()),
+        ),
     )
     return c.claimed_evidence(claims, spread_of_cosine=0.00336)
 
 
 def with_controls() -> Figure:
-    layers = tuple(float(layer) for layer in LAYERS)
-    items = {
-        kind: c.ControlCurves(
-            layers=layers,
-            main=tuple(map(float, COSINE[kind])),
-            expected=EXPECTED[kind],
-            controls={
-                "GLM | Phi": tuple(float(v) - 0.004 for v in COSINE[kind]),
-                "GLM | DeepSeek-V2-Lite": "hidden size 2048, not 4096",
-            },
-        )
-        for kind in KINDS
-    }
-    return c.with_controls(items, main="Solar | GLM", measure="cosine")
+    models = [made_up(seed) for seed in (1, 2, 3)]
+    cosine, _, chance = measures_of(models[0], models[1])
+    control, _, _ = measures_of(models[0], models[2])
+    curves = c.ControlCurves(
+        layers=tuple(map(float, range(32))),
+        main=tuple(map(float, cosine)),
+        expected=tuple(map(float, chance)),
+        controls={"A | C": tuple(map(float, control)), "A | D": "hidden size 2048, not 4096"},
+    )
+    return c.with_controls(
+        {"input norm": curves, "post-attention norm": curves}, main="A | B", measure="cosine"
+    )
 
 
 def shuffle_summary() -> Figure:
@@ -234,12 +257,18 @@ def comprehensive() -> Figure:
 
 
 def proof() -> Figure:
-    about_one = {kind: np.sign((t["A_mean"] - 1) * (t["B_mean"] - 1)) * 0.95 for kind, t in TABLES.items()}
-    rng = np.random.default_rng(3)
-    wrong = np.array(EXPECTED["input norm"], float)[10:] + rng.normal(0, 0.002, 36)
+    about_one = {kind: cosine_about_one(table) for kind, table in TABLES.items()}
+    wrong = np.diag(cosine_matrix(), 10)
     return c.proof(
         LAYERS, COSINE, EXPECTED, about_one, PEARSON, wrong, names=PAIR, n=N, distance="10 layers apart"
     )
+
+
+def cosine_about_one(table: dict[str, np.ndarray]) -> np.ndarray:
+    """Cosine after subtracting one, from means, deviations and correlation."""
+    a, b = (table[f"{side}_mean"] - 1 for side in "AB")
+    s, t = table["A_std"], table["B_std"]
+    return np.asarray((a * b + table["cosine_centered"] * s * t) / np.hypot(a, s) / np.hypot(b, t))
 
 
 def pearson_matrix() -> np.ndarray:
@@ -247,16 +276,13 @@ def pearson_matrix() -> np.ndarray:
 
 
 def expected_matrix() -> np.ndarray:
-    table = TABLES["input norm"]
-    a, b = (table[f"{s}_mean"] / np.hypot(table[f"{s}_mean"], table[f"{s}_std"]) for s in "AB")
-    return np.outer(a, b)
+    return np.outer(RHO["A"], RHO["B"])
 
 
 def cosine_matrix() -> np.ndarray:
-    table = TABLES["input norm"]
-    a, b = (table[f"{s}_mean"] / np.hypot(table[f"{s}_mean"], table[f"{s}_std"]) for s in "AB")
-    rest: np.ndarray = np.outer(np.sqrt(1 - a**2), np.sqrt(1 - b**2))
-    return np.asarray(np.outer(a, b) + pearson_matrix()[:46, :46] * rest)
+    """Cosines from the digitised correlations: right to three digits."""
+    rest = np.outer(np.sqrt(1 - RHO["A"] ** 2), np.sqrt(1 - RHO["B"] ** 2))
+    return np.asarray(expected_matrix() + pearson_matrix()[:46, :46] * rest)
 
 
 def layer_decay() -> Figure:
@@ -266,15 +292,20 @@ def layer_decay() -> Figure:
 def row_similarity() -> Figure:
     permuted = np.random.default_rng(1).normal(0, 1 / 64, 3000)
     ids, cosines = column("embedding_rows.csv", "solar_id"), column("embedding_rows.csv", "cosine")
-    return c.row_similarity(ids, cosines, permuted, names=PAIR)
+    return c.row_similarity(ids, cosines, permuted, names=("model A", "model B"))
 
 
 def vocabulary_mapping() -> Figure:
-    ids = column("embedding_rows.csv", "solar_id"), column("embedding_rows.csv", "glm_id")
+    rng = np.random.default_rng(7)
+    first = np.sort(rng.choice(50_000, 6000, replace=False))
+    second = np.where(rng.random(6000) < 0.5, first + 259, rng.permutation(first))
     own = {"Hangul": 41200, "Latin": 52100, "Han": 9300, "digits and signs": 1200, "other scripts": 12600}
     high = {"Hangul": 8100, "Latin": 21100, "Han": 6200, "special": 64}
-    background = {"Qwen2 | Llama-3": 0.71, "Mistral | Phi-3": 0.55}
-    return c.vocabulary_mapping(ids, names=PAIR, own=own, high=high, background=background, overlap=0.53)
+    background = {"C | D": 0.71, "C | E": 0.55}
+    names = ("model A", "model B")
+    return c.vocabulary_mapping(
+        (first, second), names=names, own=own, high=high, background=background, overlap=0.53
+    )
 
 
 def centring_before() -> Figure:
@@ -344,7 +375,7 @@ def changed_values() -> Figure:
     ulp = 2.0 ** (np.floor(np.log2(means)) - 7)
     ulps = np.array(difference) / (np.array(changed) / 100) / ulp
     return c.changed_values(
-        layers, changed, difference, ulps, one_ulp=ulp, names=(GLM, "INTELLECT-3"), what="Input norm"
+        layers, changed, difference, ulps, one_ulp=ulp, names=("base", "tuned"), what="Input norm"
     )
 
 
@@ -415,8 +446,13 @@ def confusion() -> Figure:
 
 def confusion_cosine() -> Figure:
     mats = THREE["confusion_cosine_layer10"]
-    norms = ("input_layernorm", "post_attention_layernorm")
-    exact = {name: np.array(mats[name]) - 0.0001 for name in norms}
+    exact: dict[str, list[list[float | None]]] = {}
+    for tensor, kind in (
+        ("input_layernorm", "input norm"),
+        ("post_attention_layernorm", "post-attention norm"),
+    ):
+        value = EXPECTED[kind][10]
+        exact[tensor] = [[None, value, None], [value, None, None], [None, None, None]]
     return c.confusion(
         mats, ("Solar", "GLM", "Phi"), measure="cosine", where="layer 10", expected=exact, digits=3
     )
@@ -436,22 +472,19 @@ def distances() -> Figure:
 
 
 def layer_zero() -> Figure:
-    cosines = {
-        "Solar": (0.373059, 0.377298, 0.3771, 0.376059),
-        "GLM": (0.37581, 0.375664, 0.377255, 0.379035),
-    }
-    chance = {"Solar": (0.366, 0.370, 0.370, 0.369), "GLM": (0.371, 0.372, 0.372, 0.372)}
-    labels = ("0 and 10", "0 and 20", "0 and 30", "0 and 40")
-    return c.layer_pairs(labels, cosines, chance, title="Layer 0 is an outlier in both models")
+    return c.layer_pairs(*ZERO_PAIRS, title="Layer 0 against other layers of the model")
 
 
 def near_layers() -> Figure:
     cosines = {"Solar": (0.988165, 0.995968), "GLM": (0.998163, 0.997556)}
-    chance = {"Solar": (0.979, 0.992), "GLM": (0.993, 0.994)}
+    chance = {
+        name: [float(RHO[side][i] * RHO[side][j]) for i, j in ((10, 20), (20, 30))]
+        for name, side in (("Solar", "A"), ("GLM", "B"))
+    }
     return c.layer_pairs(("10 and 20", "20 and 30"), cosines, chance, title="Layers ten apart", zoom=True)
 
 
-MODELS = ("Solar", "GLM", "Phi", "Mixtral", "Mistral-7B", "Yi-6B", "Yi-9B", "Qwen3-8B")
+MODELS = tuple(f"model-{letter}" for letter in "abcdefgh")
 GROUPS = ("MoE", "MoE", "MoE", "MoE", "dense", "dense", "dense", "dense")
 
 
@@ -471,18 +504,18 @@ def model_values(size: int = 8) -> tuple[np.ndarray, np.ndarray]:
 def model_matrix() -> Figure:
     values, chance = model_values(4)
     return c.model_matrix(
-        MODELS[:4], values, measure="cosine", title="Four models, layer 10", expected=chance, digits=3
+        MODELS[:4], values, measure="cosine", title="Four made-up models", expected=chance, digits=3
     )
 
 
 def model_matrix_groups() -> Figure:
     values, chance = model_values()
-    related = (("Mixtral", "Mistral-7B"), ("Yi-6B", "Yi-9B"))
+    related = (("model-d", "model-e"), ("model-f", "model-g"))
     return c.model_matrix(
         MODELS,
         values,
         measure="cosine",
-        title="Eight models, layer 10",
+        title="Eight made-up models",
         expected=chance,
         groups=GROUPS,
         related=related,
@@ -505,7 +538,7 @@ def layer_range() -> Figure:
 
 def groups() -> tuple[dict[str, dict[str, float | None]], dict[str, dict[str, float | None]]]:
     rng = np.random.default_rng(2)
-    sizes = {"MoE and MoE": (0.9639, 6), "MoE and dense": (0.9722, 16), "dense and dense": (0.9738, 6)}
+    sizes = {"kind 1 and 1": (0.9639, 6), "kind 1 and 2": (0.9722, 16), "kind 2 and 2": (0.9738, 6)}
     values = {
         name: {str(i): float(v) for i, v in enumerate(rng.normal(m, 0.008, n))}
         for name, (m, n) in sizes.items()
@@ -541,32 +574,33 @@ def measure_comparison() -> Figure:
     return c.measure_comparison(
         {
             "Pairs, layer 10": {
-                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=0.981),
-                "Solar, Phi": c.Measured(cosine=0.9776, pearson=0.0006, expected=0.9776),
-                "GLM, Mixtral": c.Measured(cosine=0.9497, pearson=-0.0057, expected=0.95),
+                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+                "Solar, Phi": c.Measured(cosine=0.9776, pearson=0.0006),
+                "GLM, Mixtral": c.Measured(cosine=0.9497, pearson=-0.0057),
             },
             "Random against actual": {
-                "N(1, 0.1)": c.Measured(cosine=0.9901, pearson=0.0007, expected=0.9901),
-                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=0.981),
+                "N(1, 0.1)": c.Measured(
+                    cosine=0.9901, pearson=0.0007, expected=c.expected_cosine_of_normals(1.0, 1.0, 0.1)
+                ),
+                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
             },
             "Within and across": {
-                "layer 0, 10": c.Measured(cosine=0.3731, pearson=0.0418, expected=0.366),
-                "layer 10, 20": c.Measured(cosine=0.9882, pearson=0.4567, expected=0.979),
-                "across": c.Measured(cosine=0.9811, pearson=0.0092, expected=0.981),
+                "layer 0, 10": c.Measured(
+                    cosine=0.3731, pearson=0.0418, expected=float(RHO["A"][0] * RHO["A"][10])
+                ),
+                "layer 10, 20": c.Measured(
+                    cosine=0.9882, pearson=0.4567, expected=float(RHO["A"][10] * RHO["A"][20])
+                ),
+                "across": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
             },
         }
     )
 
 
 def experiments_summary() -> Figure:
-    labels = ("0 and 10", "0 and 20", "0 and 30", "0 and 40")
-    cosines = {"Solar": (0.373, 0.377, 0.377, 0.376), "GLM": (0.376, 0.376, 0.377, 0.379)}
-    chance = {"Solar": (0.366, 0.370, 0.370, 0.369), "GLM": (0.371, 0.372, 0.372, 0.372)}
     values, products = model_values(4)
     by_layer = ((5, 10, 15, 20, 25, 30), PAIRS_BY_LAYER, (0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972))
-    return c.experiments_summary(
-        (labels, cosines, chance), (MODELS[:4], values, products), by_layer, groups()
-    )
+    return c.experiments_summary(ZERO_PAIRS, (MODELS[:4], values, products), by_layer, groups())
 
 
 def synthetic_cosines(pairs: int = 200) -> Figure:

@@ -17,7 +17,7 @@ def main() -> None:
     for name, make in EXAMPLES.items():
         # Few colours make small files; figures for reports are not reduced.
         picture = Image.open(io.BytesIO(rendered(make(), "png", dpi=90))).convert("RGB")
-        picture.quantize(colors=96, dither=Image.Dither.NONE).save(FOLDER / f"{name}.png", optimize=True)
+        picture.quantize(colors=256, dither=Image.Dither.NONE).save(FOLDER / f"{name}.png", optimize=True)
     draw(EXAMPLES["layer_map"](), FOLDER, "layer_map_dark", theme="dark", dpi=90, formats=("png",))
     draw(
         EXAMPLES["evidence_forest"](), FOLDER, "evidence_forest_narrow", narrow=True, dpi=90, formats=("png",)

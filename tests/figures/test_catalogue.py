@@ -107,11 +107,12 @@ def test_published_router_rows_match_no_better_than_noise():
     assert "0 of 45 layers exceed" in examples.matched_rows().note
 
 
-def test_a_missing_control_is_words_and_not_a_line():
+def test_a_missing_control_is_named_and_nothing_is_drawn_for_it():
     figure = examples.with_controls()
     for i in range(2):
-        assert not [name for name in by_name(figure, Lines, i) if "DeepSeek" in name]
-        assert "missing (hidden size 2048" in marks(figure, Text, i)[0].text
+        gone = by_name(figure, Lines, i)["A | D: missing (hidden size 2048, not 4096)"]
+        assert set(gone.y) == {None}
+    assert "missing (hidden size 2048, not 4096) (line) nothing measured" in figure.alt
 
 
 def test_without_any_control_the_figure_says_that_it_cannot_be_judged():
@@ -179,7 +180,7 @@ def test_the_claim_is_computed_and_refuted_beside_it():
     claim, answer, rest = figure.panels
     told = [mark.text for mark in claim.marks if isinstance(mark, Text)]
     assert told == ["difference 0.613, “182 sigma”"]
-    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.617"]
+    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.618"]
     bars = next(mark for mark in rest.marks if isinstance(mark, Bars))
     assert np.abs(np.array(bars.series[0].values, float)).max() < 0.01
 
@@ -268,9 +269,26 @@ def test_groups_stand_together_and_cells_follow():
     assert heat.path == ((0, 1), (1, 0))
 
 
+def test_cells_too_small_to_read_promise_no_numbers():
+    values = np.eye(11)
+    raw, excess = c.model_matrix(
+        [str(i) for i in range(11)], values, measure="m", title="t", expected=values * 0.9
+    ).panels
+    assert "no chance level" in raw.without_null
+    assert excess.shows_chance
+    assert {mark.digits for panel in (raw, excess) for mark in panel.marks if isinstance(mark, HeatMap)} == {
+        None
+    }
+
+
 def test_the_facing_layer_is_compared_with_its_row():
     figure = c.layer_decay([[0.9, 0.1, 0.2], [0.3, 0.2, 0.1]], [0.1, 0.2], names=("A", "B"), n=50)
     assert "best of its row in 1 of 2 layers; by chance in 0.7" in marks(figure, Text)[0].text
+
+
+def test_one_layer_cannot_be_compared_with_others():
+    with pytest.raises(UsageError, match="two layers"):
+        c.layer_decay([[0.4]], [0.3], names=("A", "B"), n=9)
 
 
 # --- space ---

@@ -71,7 +71,8 @@ def test_names_that_begin_with_an_underscore_are_in_the_legend():
 
 def test_equal_descriptions_give_equal_files():
     figure = named("org/model")
-    assert rendered(figure, "svg") == rendered(figure, "svg")
+    # Several times: the layout solver used to differ in the last bits about once in twenty.
+    assert len({rendered(figure, "svg") for _ in range(8)}) == 1
     assert rendered(figure, "png", dpi=40) == rendered(figure, "png", dpi=40)
 
 
@@ -86,10 +87,10 @@ def test_an_svg_has_words_and_no_date():
 
 
 def test_a_png_has_its_alt_text():
-    figure = named("org/model")
-    assert Image.open(io.BytesIO(rendered(figure, "png", dpi=40))).info["Description"] == figure.alt.replace(
-        "\N{MINUS SIGN}", "?"
-    )
+    figure = named("모델")
+    about = Image.open(io.BytesIO(rendered(figure, "png", dpi=40))).info
+    assert about["Description"] == figure.alt
+    assert about["Title"] == "모델"
 
 
 def test_drawing_neither_reads_nor_changes_the_users_settings():

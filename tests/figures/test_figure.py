@@ -71,6 +71,11 @@ def test_bars_that_do_not_start_at_zero_are_refused():
         Panel(title="p", marks=(bars,), y=Axis(low=0.95))
 
 
+def test_an_axis_has_room():
+    with pytest.raises(UsageError, match="low < high"):
+        Axis(low=1.0, high=1.0)
+
+
 def test_space_and_plane_do_not_mix():
     with pytest.raises(UsageError, match="space or in the plane"):
         Panel(title="p", marks=(CHANCE, Arrow3D(name="a", tip=(1.0, 0.0, 0.0))))

@@ -55,7 +55,11 @@ def _mark(mark: Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
                 if len(mark.labels) > 12:
                     yield f"{bars.name} (bars) {_range(bars.values)}"
                 else:
-                    pairs = zip(mark.labels, bars.values, strict=True)
+                    pairs = [
+                        (label, value)
+                        for label, value in zip(mark.labels, bars.values, strict=True)
+                        if value is not None or bars.missing
+                    ]
                     each = (f"{label} {brief(v) if v is not None else bars.missing}" for label, v in pairs)
                     yield f"{bars.name}: {', '.join(each)}"
         case HeatMap():

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from xml.sax.saxutils import escape
 
 from modelkin.errors import UsageError
@@ -16,6 +16,9 @@ from modelkin.errors import UsageError
 from ._figure import Figure
 from ._text import visible
 from ._theme import THEMES, Theme, ThemeName
+
+if TYPE_CHECKING:
+    from PIL.PngImagePlugin import PngInfo
 
 Format = Literal["png", "svg"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
@@ -75,8 +78,7 @@ def rendered(
         canvas = lay_out(figure, THEMES[theme], narrow=narrow)
         stream = io.BytesIO()
         if kind == "png":
-            about = {"Title": _latin(figure.title), "Description": _latin(figure.alt), "Software": "modelkin"}
-            canvas.savefig(stream, format="png", dpi=dpi, metadata=about)
+            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
             return stream.getvalue()
         canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
     return _with_words(stream.getvalue(), figure)
@@ -113,7 +115,7 @@ def animate(
         append_images=frames[1:],
         duration=[max(20, round(1000 * seconds)) for seconds in animation.seconds],
         loop=0,
-        comment=_latin(animation.alt)[:250].encode("ascii", "replace"),
+        comment=visible(animation.alt)[:250].encode("ascii", "replace"),
     )
     return _write(place / f"{name}.gif", stream.getvalue())
 
@@ -137,9 +139,15 @@ def _with_words(svg: bytes, figure: Figure) -> bytes:
     return f'{head}{tag}role="img" {opening}{end}{words}{body}'.encode()
 
 
-def _latin(text: str) -> str:
-    """Keep what the text chunks of a PNG can hold."""
-    return visible(text).encode("latin-1", "replace").decode("latin-1")
+def _about(figure: Figure) -> PngInfo:
+    """Write title and alt text as chunks of a PNG, in full Unicode."""
+    from PIL.PngImagePlugin import PngInfo
+
+    about = PngInfo()
+    about.add_itxt("Title", visible(figure.title))
+    about.add_itxt("Description", visible(figure.alt))
+    about.add_text("Software", "modelkin")
+    return about
 
 
 def _place(folder: str | os.PathLike[str], name: str) -> Path:

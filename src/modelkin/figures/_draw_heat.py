@@ -59,7 +59,9 @@ def _bar_words(mark: HeatMap) -> str:
 
 
 def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:
-    across = max(1, int(np.ceil(len(mark.columns) / max(4, pen.panel_width * 3))))
+    letters = max((len(name) for name in mark.columns), default=1)
+    apart = 11 if letters > 4 else 5.5 * letters + 4
+    across = max(1, int(np.ceil(len(mark.columns) * apart / (_breadth(mark, pen) * 72))))
     down = max(1, int(np.ceil(len(mark.rows) / 16)))
     columns = range(0, len(mark.columns), _round_step(across))
     rows = range(0, len(mark.rows), _round_step(down))
@@ -75,6 +77,12 @@ def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:
         spine.set_visible(False)
 
 
+def _breadth(mark: HeatMap, pen: Pen) -> float:
+    """Inches that are left for the matrix, beside the names of its rows and the colour bar."""
+    longest = min(16, max((len(name) for name in mark.rows), default=1))
+    return max(0.4, pen.panel_width - 1.0 - 0.065 * longest)
+
+
 def _round_step(step: int) -> int:
     return next(nice for nice in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if nice >= step)
 
@@ -88,8 +96,8 @@ def _write_cells(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
         if value is not None
     }
     widest = max((len(line) for text in texts.values() for line in text.split("\n")), default=1)
-    size = min(8.5, pen.panel_width * 0.62 / len(mark.columns) * 72 / (0.66 * widest))
-    if size < 4.5:
+    size = min(8.5, _breadth(mark, pen) / len(mark.columns) * 72 / (0.66 * widest))
+    if size < 3.5:
         return
     shades = _shades(mark, image)
     for (i, j), text in texts.items():

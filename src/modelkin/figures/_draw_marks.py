@@ -66,7 +66,14 @@ def draw_histogram(axes: Axes, mark: Histogram, pen: Pen) -> None:
     data = mark.role == "data"
     if data:
         axes.stairs(shares, array(mark.edges), fill=True, color=colour, alpha=0.35, linewidth=0)
-    axes.stairs(shares, array(mark.edges), color=colour, linestyle=DASHES[mark.style.dash], linewidth=1.3)
+    axes.stairs(
+        shares,
+        array(mark.edges),
+        color=colour,
+        linestyle=DASHES[mark.style.dash],
+        linewidth=1.3,
+        zorder=3 if data else 4,
+    )
 
 
 def draw_ridges(axes: Axes, marks: list[Ridges], pen: Pen) -> None:

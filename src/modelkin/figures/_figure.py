@@ -22,6 +22,10 @@ class Axis:
     """Places and words; empty leaves them to the drawing."""
     reverse: bool = False
 
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise UsageError(self.label or "axis", f"expected low < high, got {self.low} and {self.high}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:

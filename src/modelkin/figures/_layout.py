@@ -81,14 +81,30 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         color=theme.tones["muted"],
     )  # fmt: skip
     canvas.set_layout_engine(
-        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.07
+        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.1
     )
     grid = canvas.add_gridspec(len(heights), columns, height_ratios=heights)
     for i, panel in enumerate(figure.panels):
         cell = grid[i // columns, i % columns]
         axes: Any = canvas.add_subplot(cell, projection="3d" if panel.solid else None)
         _draw_panel(canvas, axes, panel, pen)
+    _settle(canvas)
     return canvas
+
+
+def _settle(canvas: Canvas) -> None:
+    """Lay out once and round the places of all panels.
+
+    The solver of the layout depends on addresses in memory in the last bits of its results, and ids in an
+    SVG file are made from all bits.
+    """
+    engine = canvas.get_layout_engine()
+    assert engine is not None
+    engine.execute(canvas)
+    canvas.set_layout_engine("none")
+    for axes in canvas.axes:
+        if axes.get_axes_locator() is None:
+            axes.set_position(tuple(round(part, 6) for part in axes.get_position(original=True).bounds))
 
 
 def _notes(figure: Figure) -> list[str]:
@@ -148,7 +164,9 @@ def _height(panel: Panel, pen: Pen) -> float:
 
 
 def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # noqa: ANN401  plane or space
-    title = wrapped(pen.text(panel.title), pen.letters_across(pen.panel_width - 0.5, 10.5))
+    beside = any(isinstance(mark, HeatMap) for mark in panel.marks)
+    room = pen.panel_width * 0.7 if beside else pen.panel_width - 0.6
+    title = wrapped(pen.text(panel.title), pen.letters_across(room, 10.5))
     if panel.title:
         axes.set_title("\n".join(title), linespacing=1.2)
     if panel.solid:
@@ -159,8 +177,8 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
         return
     if panel.only_words:
         axes.set_axis_off()
-    _set_axis(axes, "x", panel.x, pen)
-    _set_axis(axes, "y", panel.y, pen)
+    _set_axis(axes, "x", panel.x, pen, room=pen.panel_width - 0.6)
+    _set_axis(axes, "y", panel.y, pen, room=_height(panel, pen) - 0.7)
     _draw_plane(canvas, axes, panel, pen)
     for name in ("x", "y"):
         _set_limits(axes, name, getattr(panel, name))
@@ -194,8 +212,8 @@ def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
                 continue
 
 
-def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen) -> None:
-    words = "\n".join(wrapped(pen.text(spec.label), pen.letters_across(pen.panel_width - 0.6, 8)))
+def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen, *, room: float) -> None:
+    words = "\n".join(wrapped(pen.text(spec.label), pen.letters_across(room, 8)))
     getattr(axes, f"set_{name}label")(words, fontsize=8)
     side = getattr(axes, f"{name}axis")
     if spec.kind == "log":

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._marks import Lines, ReferenceLine, Text
+from modelkin.figures._marks import Lines, ReferenceLine
 from modelkin.figures._style import EXPECTATION, Style, Styles, complete
 from modelkin.figures._values import Numbers, Series, mean, numbers, spread
 
 from ._inputs import LAYER, Chance
+
+GONE = Style(tone="muted", marker="X", dash="dotted")
 
 
 def layer_range(
@@ -89,7 +91,7 @@ def with_controls(
 def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styles: Styles) -> Panel:
     there = {name: curve for name, curve in item.controls.items() if not isinstance(curve, str)}
     gone = {name: reason for name, reason in item.controls.items() if isinstance(reason, str)}
-    marks: list[Lines | ReferenceLine | Text] = []
+    marks: list[Lines | ReferenceLine] = []
     if item.expected:
         marks.append(
             Lines(
@@ -104,9 +106,11 @@ def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styl
         marks.append(item.chance.mark(item.layers))
     marks += [Lines(name=name, x=item.layers, y=curve, style=styles[name]) for name, curve in there.items()]
     marks.append(Lines(name=main, x=item.layers, y=item.main, style=styles[main]))
-    if gone:
-        told = "\n".join(f"{name}: missing ({reason})" for name, reason in gone.items())
-        marks.append(Text(text=told, corner="bottom right"))
+    # An empty curve: the control stands in the legend and in the alt text, and nothing is drawn for it.
+    marks += [
+        Lines(name=f"{name}: missing ({reason})", x=item.layers, y=(None,) * len(item.layers), style=GONE)
+        for name, reason in gone.items()
+    ]
     without = "" if item.expected or item.chance or not there else "the controls stand for chance"
     if not (item.expected or item.chance or there):
         without = "no control could be had; the curve cannot be judged"

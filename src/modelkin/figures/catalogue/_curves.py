@@ -158,11 +158,12 @@ def matched_rows(
     *,
     names: tuple[str, str],
     repeats: int,
+    null_of: str = "shuffled rows",
 ) -> Figure:
-    """Draw the mean cosine of best-matched router rows, and what the same search finds in shuffled rows."""
+    """Draw the mean cosine of best-matched router rows, and what the search finds in unrelated rows."""
     x, y = numbers(layers), numbers(observed)
     chance = Chance(
-        label=f"the same search on shuffled rows ({repeats} runs, full range)",
+        label=f"the same search on {null_of} ({repeats} runs, full range)",
         value=numbers(null),
         low=numbers(null_low),
         high=numbers(null_high),

@@ -18,6 +18,8 @@ from modelkin.figures._values import Matrix, array, brief, digits_for, grid, num
 from ._inputs import WITHIN, words
 
 DIAGONAL = "same layer"
+WRITTEN = 10
+"""Matrices with more rows than this have no numbers in their cells: they could not be read."""
 
 
 def cosine_and_pearson(
@@ -194,8 +196,10 @@ def confusion(
             rows=words(names),
             columns=words(names),
             scale=scale,
-            digits=digits,
-            expected=grid(expected[tensor]) if expected and tensor in expected else (),
+            digits=digits if len(names) <= WRITTEN else None,
+            expected=grid(expected[tensor])
+            if expected and tensor in expected and len(names) <= WRITTEN
+            else (),
         )
         without = _RAW if signed else "a distance has no chance level without controls"
         panels.append(
@@ -241,6 +245,7 @@ def model_matrix(
     path = tuple(cell for a, b in related for cell in ((place[a], place[b]), (place[b], place[a])))
     data = array(values)[np.ix_(kept, kept)]
     chance = None if expected is None else array(expected)[np.ix_(kept, kept)]
+    few = len(names) <= WRITTEN
 
     def panel(name: str, heat: HeatMap) -> Panel:
         return Panel(title=name, marks=(heat,), without_null="" if shows_chance(heat) else _RAW, height=3.4)
@@ -250,8 +255,8 @@ def model_matrix(
         rows=tuple(shown),
         columns=tuple(shown),
         scale=sequential_scale(data.ravel(), label=measure),
-        digits=digits,
-        expected=() if chance is None else grid(chance),
+        digits=digits if few else None,
+        expected=() if chance is None or not few else grid(chance),
         path=path,
         path_name="known relatives",
         separators=breaks,
@@ -260,9 +265,8 @@ def model_matrix(
     if chance is not None:
         excess = np.where(np.eye(len(kept)) > 0, np.nan, data - chance)
         scale = signed_scale(excess.ravel(), label=f"{measure} minus expectation", chance_label="expected")
-        rest = replace(
-            whole, values=grid(excess), scale=scale, expected=(), digits=digits_for(numbers(excess.ravel()))
-        )
+        places = digits_for(numbers(excess.ravel())) if few else None
+        rest = replace(whole, values=grid(excess), scale=scale, expected=(), digits=places)
         panels.append(panel(f"{measure} minus expectation", rest))
     kinds = ", ".join(dict.fromkeys(groups)) if groups else ""
     return Figure(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from modelkin.errors import UsageError
 from modelkin.figures._figure import Axis, Figure, Panel
 from modelkin.figures._marks import Bars, BarSeries, HeatMap, Lines, ReferenceLine, Text
 from modelkin.figures._scale import sequential_scale, signed_scale
@@ -147,16 +148,21 @@ def layer_decay(
         Correlation of facing layers.
     """
     values = array(matrix)
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise UsageError("layer_decay", "expected at least two layers to compare with")
     depth = min(values.shape)
     facing = np.diag(values)
-    rest = np.where(np.eye(*values.shape) > 0, np.nan, values)[:depth]
-    low, high = np.nanmin(rest, axis=1), np.nanmax(rest, axis=1)
+    others = np.where(np.eye(*values.shape) > 0, np.nan, values)[:depth]
+    rows = [[value for value in row if not np.isnan(value)] for row in others]
+    middle = [mean(row) for row in rows]
+    low, high = ([side(row, default=None) for row in rows] for side in (min, max))
+    every = mean(value for row in rows for value in row)
     label = "Pearson r" if signed else "cosine"
     if signed:
         scale = signed_scale(values.ravel(), label=label)
     else:
         scale = sequential_scale(
-            values.ravel(), label=label, chance=float(np.nanmean(rest)), chance_label="mean of other layers"
+            values.ravel(), label=label, chance=every, chance_label="mean of other layers"
         )
     heat = HeatMap(
         values=grid(values),
@@ -169,11 +175,11 @@ def layer_decay(
     x = numbers(range(depth))
     chance = Chance(
         label="other layers of the row (mean, range)",
-        value=numbers(np.nanmean(rest, axis=1)),
+        value=numbers(middle),
         low=numbers(low),
         high=numbers(high),
     )
-    best = int((facing >= high).sum())
+    best = sum(top is not None and value >= top for value, top in zip(facing, high, strict=True))
     r = numbers(pearson)
     reach = pearson_chance(n)
     panels = (
@@ -213,7 +219,7 @@ def layer_decay(
                         f"The facing layer is the best of its row in {best} of {depth} layers; "
                         f"by chance in {depth / values.shape[1]:.1f}.\n"
                         f"Facing layers: mean {brief(mean(numbers(facing)))}; "
-                        f"others: {brief(float(np.nanmean(rest)))}.\n{beyond_chance(array(r), n)}."
+                        f"others: {brief(every)}.\n{beyond_chance(array(r), n)}."
                     )
                 ),
             ),

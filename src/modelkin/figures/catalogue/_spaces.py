@@ -27,6 +27,9 @@ def surfaces(
     else:
         scale = signed_scale(every, label="value", centre=initial, chance_label="before training")
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    start = low if initial is None else initial
+    flat = min(low, start) == max(high, start)
+    height = Axis(label="value") if flat else Axis(label="value", low=min(low, start), high=max(high, start))
     panels = []
     for model, values in shown.items():
         surface = Surface3D(
@@ -52,7 +55,7 @@ def surfaces(
                 marks=marks,
                 x=Axis(label="dimension"),
                 y=Axis(label="layer"),
-                z=Axis(label="value", low=min(low, initial or low), high=max(high, initial or high)),
+                z=height,
                 camera=(28.0, -58.0),
                 height=3.3,
                 without_null="" if initial is not None else "the initial values are not known",

@@ -8,7 +8,7 @@ import numpy as np
 
 from modelkin.errors import UsageError
 from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._marks import Bars, BarSeries, Lines, Scatter
+from modelkin.figures._marks import Bars, BarSeries, Lines, Scatter, Text
 from modelkin.figures._style import EXPECTATION, NULL, Style
 from modelkin.figures._values import Series, array, numbers
 
@@ -90,6 +90,8 @@ def vocabulary_mapping(
 
 
 def _classes(title: str, counts: Mapping[str, int]) -> Panel:
+    if not counts:
+        return Panel(title=title, marks=(Text(text="There are none, or they were not counted."),))
     ordered = dict(sorted(counts.items(), key=lambda item: -item[1]))
     series = BarSeries(name="tokens", values=numbers(ordered.values()), style=Style(tone="green"))
     return Panel(
