@@ -20,7 +20,7 @@ from ._tables import tensors_csv
 def write_folder(
     result: Comparison, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``comparison.json``, ``report.html``, ``REPORT.md`` and ``tensors.csv``; return their paths.
+    """Write the record, ``report.html``, ``REPORT.md``, ``tensors.csv`` and ``figures``; return their paths.
 
     The folder is made when it is missing. Each file is complete or not there: it is written beside its
     place and then moved, so that an older report is not left half overwritten.
@@ -38,27 +38,42 @@ def write_folder(
             "report.html": report_html(result, texts),
             "REPORT.md": report_markdown(result, texts),
             "tensors.csv": tensors_csv(result),
+            **_figures(result),
         },
     )
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
+def _figures(result: Comparison) -> dict[str, str | bytes]:
+    """Draw every figure of a comparison, beside the data that it is drawn from."""
+    from modelkin.figures import figure_to_json, rendered  # matplotlib takes its time
+    from modelkin.figures.catalogue import comparison_figures
+
+    files: dict[str, str | bytes] = {}
+    for name, figure in comparison_figures(result).items():
+        files[f"figures/{name}.json"] = figure_to_json(figure) + "\n"
+        files[f"figures/{name}.svg"] = rendered(figure, "svg")
+        files[f"figures/{name}.png"] = rendered(figure, "png")
+    return files
+
+
+def _write(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(str(folder), "expected a folder for the report, got a file")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            _replace(folder / name, text)
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            _replace(folder / name, content)
     except OSError as error:
         raise UsageError(str(folder), f"the report cannot be written: {error.strerror or error}") from error
     return tuple(folder / name for name in files)
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     try:
-        with temporary.open("x", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
-            file.write(text)
+        with temporary.open("xb") as file:
+            file.write(data)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
