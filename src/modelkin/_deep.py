@@ -36,13 +36,15 @@ FOUND_LOG10_P = -9.0
 """Evidence this strong settles where to look next: enough for the rule, corrected for all that is tested."""
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
+_GOOD_FIT = 0.9
+"""Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Part of the byte allowance up to which more layers than that are matched."""
 _BATCH_BYTES = 64_000_000
 _TOKENS_A_DIMENSION = 3
 _FRAME_SHARE = 0.4
 """Part of the byte allowance that learning a map of the residual stream may take."""
-_UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "head-matching")
+_UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,10 @@ class DeepStage:
             self._test_in(pair)
             if self._n_layers_found(pair.frame_kind) > most:
                 return pair.frame_kind
+        frame = self.token_frame
+        if frame is not None and frame.kind != "identity" and frame.fit > _GOOD_FIT:
+            # Nothing exact is left to be found there, but nothing can be missing in coordinates as they are.
+            return frame.kind if best != "none" else best
         return best
 
     def _same_coordinates(self) -> bool:
@@ -171,12 +177,13 @@ class DeepStage:
     # -- layers ---------------------------------------------------------------------------------------------
 
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Return the layers that face each other: by the best map there is, else by relative depth."""
-        known = [found.path for found in self.maps if found.path]
+        """Return the layers that may face each other: by the best map there is, else by relative depth."""
+        pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
         # What layers write is a hint only: it may propose pairs to look at where units were reordered.
-        known = known or [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
-        best = max(known, key=len, default=())
-        return best or by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+        hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
+        for known in (hints, [found.path for found in self.maps if found.path]):
+            pairs.update(max(known, key=lambda path: len(path), default=()))
+        return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
         """Choose the layers of which whole matrices are read: all of them, where that is cheap."""

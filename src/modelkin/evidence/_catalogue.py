@@ -25,6 +25,7 @@ METHODS = {
     "expert-map": "modelkin.evidence._expert_map:ExpertMap",
     "mlp-order": "modelkin.evidence._matching:MlpOrder",
     "mlp-matching": "modelkin.evidence._matching:MlpMatching",
+    "router-matching": "modelkin.evidence._matching:RouterMatching",
     "head-matching": "modelkin.evidence._head_matching:HeadMatching",
     "unit-agreement": "modelkin.evidence._matching:UnitAgreement",
     "same-names": "modelkin.evidence._same_names:SameNames",

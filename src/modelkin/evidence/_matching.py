@@ -60,24 +60,8 @@ class _Matching(Method):
         return replace(self.skip(reason, layers=layers), frame=pair.frame_kind)
 
 
-@final
-class MlpMatching(_Matching):
-    """Ask whether units found on one half of the dimensions are the same on the other half."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="mlp-matching",
-        version="1",
-        claim="MLP units of one model are found again in the other, in another order or in part",
-        component="mlp",
-        axis="residual",
-        exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; units are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
-        needs="equal hidden size, with the residual stream left as it is",
-        defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
-        reference="docs/methods/mlp-matching.md",
-        stage="deep",
-    )
+class _HalfMatching(_Matching):
+    """Match rows on one half of the residual dimensions and test the order of the other half."""
 
     def plan(self, pair: Pair) -> Plan:
         """Plan some units of the candidate and all units of the base, for each pair of layers."""
@@ -133,6 +117,53 @@ class MlpMatching(_Matching):
         )
         flags = tested.flags if _in_order(match) else (*tested.flags, REORDERED)
         return replace(tested, base_layers=(layers[1],), component=component, flags=flags)
+
+
+@final
+class MlpMatching(_HalfMatching):
+    """Ask whether units found on one half of the dimensions are the same on the other half."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mlp-matching",
+        version="1",
+        claim="MLP units of one model are found again in the other, in another order or in part",
+        component="mlp",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; units are "
+        "matched on one half of the dimensions, and the order of the other half is tested",
+        needs="equal hidden size, with the residual stream left as it is",
+        defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
+        reference="docs/methods/mlp-matching.md",
+        stage="deep",
+    )
+
+
+@final
+class RouterMatching(_HalfMatching):
+    """Ask the same of the rows of a router: experts in another order take their rows along."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="router-matching",
+        version="1",
+        claim="rows of a router are found again in the other model, in another order or in part",
+        component="router",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; rows are "
+        "matched on one half of the dimensions, and the order of the other half is tested",
+        needs="equal hidden size, with the residual stream left as it is",
+        defeated_by="a permutation or rotation of the residual stream; retrained routers",
+        reference="docs/methods/router-matching.md",
+        stage="deep",
+    )
+
+    def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
+        for layer, facing in pair.layer_pairs:
+            mine = source_of(pair.candidate, Role.ROUTER, "experts", layer)
+            theirs = source_of(pair.base, Role.ROUTER, "experts", facing)
+            if mine is not None and theirs is not None:
+                yield layer, facing, (mine,), (theirs,)
 
 
 @final
