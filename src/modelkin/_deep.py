@@ -181,8 +181,9 @@ class DeepStage:
         pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
         # What layers write is a hint only: it may propose pairs to look at where units were reordered.
         hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
-        for known in (hints, [found.path for found in self.maps if found.path]):
-            pairs.update(max(known, key=lambda path: len(path), default=()))
+        paths = [found.path for found in self.maps if found.path]
+        for known in (hints, paths):
+            pairs.update(max(known, key=len) if known else ())
         return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:

@@ -63,9 +63,10 @@ def decide(
     conclusion = _overall(judged, tested, identity)
     best = _strongest(judged)
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
-    by_controls = [item.log10_p for item in judged.values() if item.calibrated and item.log10_p is not None]
-    if by_controls:  # one test, planned as such: there is nothing that it was chosen from
-        log10_p = min(by_controls)
+    shared = [item for item in judged.values() if item.conclusion in _SHARED]
+    if shared and all(item.calibrated for item in shared):
+        # One test, planned as such: there is nothing that it was chosen from.
+        best, log10_p = shared[0], shared[0].log10_p
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
