@@ -183,7 +183,8 @@ class DeepStage:
         hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
         paths = [found.path for found in self.maps if found.path]
         for known in (hints, paths):
-            pairs.update(max(known, key=len) if known else ())
+            longest: tuple[tuple[int, int], ...] = max(known, key=lambda path: len(path), default=())
+            pairs.update(longest)
         return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
