@@ -10,6 +10,7 @@ from modelkin._model import Model
 from modelkin.evidence import EqualityCount, Evidence
 from modelkin.verdict import Conclusion, Verdict
 
+_MTP = "a layer that predicts further tokens, kept apart"
 _SYMMETRIC = "equal and similar weights look the same from both sides"
 
 
@@ -35,7 +36,11 @@ def alignment_summary(
         layers=layers,
         residual=residual,
         units="reordered" if reordered else "identity" if made else "none",
-        unpaired=_unpaired(paired, mine.layers, theirs.layers, searched=bool(deep and deep.frame != "none")),
+        unpaired=(
+            *_unpaired(paired, mine.layers, theirs.layers, searched=bool(deep and deep.frame != "none")),
+            *(f"candidate layer {layer}: {_MTP}" for layer in mine.mtp_layers),
+            *(f"base layer {layer}: {_MTP}" for layer in theirs.mtp_layers),
+        ),
         frames=tuple(
             FrameRecord(
                 kind=frame.kind,
