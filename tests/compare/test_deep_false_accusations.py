@@ -73,3 +73,97 @@ def test_a_map_learned_from_units_is_not_tested_on_copies_of_these_units(period)
     assert [frame.kind for frame in learned] == ["rotation"]  # the trap is there
     assert learned[0].fit > 0.1
     assert not result.verdict.related
+
+
+# Agreement of units, and their order ------------------------------------------------------------------------
+
+
+def readers(make):
+    """Return a change of what MLPs read with; `make` gets the shape and a generator."""
+
+    def change(name, value, rng, tensors):
+        return make(value.shape, rng) if "gate_proj" in name or "up_proj" in name else value
+
+    return change
+
+
+def dead_units(name, value, rng, tensors):
+    if "gate_proj" not in name and "up_proj" not in name:
+        return value
+    return value * (np.arange(len(value)) >= 0.7 * len(value))[:, None]
+
+
+def gate_near_up(name, value, rng, tensors):
+    if "up_proj" not in name:
+        return value
+    return tensors[name.replace("up_", "gate_")] + 0.002 * rng.normal(size=value.shape)
+
+
+def near_identity(shape, rng):
+    return np.eye(shape[1])[np.arange(shape[0]) % shape[1]] + 0.05 * rng.normal(size=shape)
+
+
+@pytest.mark.parametrize("change", [dead_units, gate_near_up], ids=["dead units", "gate near up"])
+def test_units_that_agree_by_design_have_no_agreement(change):
+    """Units of zeros all match the first unit, in every matrix; equal matrices match alike."""
+    result = deep(
+        random_model(1, change, embeddings=same_geometry(1)),
+        random_model(2, change, embeddings=same_geometry(2)),
+    )
+    assert not result.verdict.related
+    shares = [test.effect.value for test in result.evidence if test.method == "unit-agreement" and test.ok]
+    assert len(shares) == 4
+    assert max(shares) < 0.2
+
+
+@pytest.mark.parametrize("change", [dead_units, readers(near_identity)], ids=["dead units", "near identity"])
+def test_where_only_embeddings_are_shared_nothing_else_is_said_to_be(change):
+    result = deep(
+        random_model(1, change, embeddings=TOKENS), random_model(2, change, mlp=128, embeddings=TOKENS)
+    )
+    said = {name: part.conclusion.value for name, part in result.verdict.components.items()}
+    assert [name for name, what in said.items() if what.startswith("shared")] == ["embedding"]
+
+
+def sorted_curve(shape, rng):
+    """Return units sorted by norm whose direction turns with their norm."""
+    angle = np.linspace(0, np.pi, shape[0])
+    rows = 0.02 * rng.normal(size=shape)
+    rows[:, 0] += np.cos(angle)
+    rows[:, 1] += np.sin(angle)
+    return rows * np.linspace(1, 3, shape[0])[:, None]
+
+
+@pytest.mark.parametrize("make", [near_identity, sorted_curve])
+def test_an_order_that_both_models_have_by_design_is_no_common_order(make):
+    result = deep(
+        random_model(1, readers(make), embeddings=TOKENS),
+        random_model(2, readers(make), mlp=96, embeddings=TOKENS),
+    )
+    orders = [test for test in result.evidence if test.method == "mlp-order"]
+    assert len(orders) == 4
+    assert {test.status for test in orders} == {"skipped"}
+    assert not result.verdict.components["mlp"].conclusion.value.startswith("shared")
+
+
+# Patterns ---------------------------------------------------------------------------------------------------
+
+
+def in_strides(*names):
+    """Return a change that joins units and dimensions of the same remainder, as grouped layers do."""
+
+    def change(name, value, rng, tensors):
+        if not any(part in name for part in names):
+            return value
+        rows, columns = (np.arange(n) % 16 for n in value.shape)
+        return np.where(np.equal.outer(rows, columns), value, 0.02 * value)
+
+    return change
+
+
+@pytest.mark.parametrize("names", [("gate_proj", "up_proj"), ("o_proj", "down_proj")])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_models_made_of_strided_groups_do_not_share_their_pattern_as_weights(names, seed):
+    change = in_strides(*names)
+    result = deep(random_model(seed, change, mlp=256), random_model(seed + 1, change, mlp=256))
+    assert not result.verdict.related
