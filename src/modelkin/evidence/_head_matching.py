@@ -51,7 +51,8 @@ class HeadMatching(Method):
         axis="residual",
         exact=True,
         null="the numbering of residual dimensions in one model is independent of the other model; heads are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained attention",
         reference="docs/methods/head-matching.md",
@@ -113,7 +114,8 @@ class HeadMatching(Method):
             seed=pair.seed,
             layers=(layers[0],),
             role=Role.ATTENTION_OUTPUT.value,
-            details={"heads": len(places), "heads_found": found},
+            details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
+            chosen_from=pair.n_layer_pairs,
         )
         in_order = longest_increasing(places.tolist()) > len(places) / 2
         flags = tested.flags if in_order else (*tested.flags, REORDERED)

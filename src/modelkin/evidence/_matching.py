@@ -76,7 +76,8 @@ class MlpMatching(_Matching):
         axis="residual",
         exact=True,
         null="the numbering of residual dimensions in one model is independent of the other model; units are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
         reference="docs/methods/mlp-matching.md",
@@ -136,7 +137,9 @@ class MlpMatching(_Matching):
                 "units": len(places),
                 "units_found": found,
                 "distinct_matches": len(set(places.tolist())),
+                "cells": pair.n_layer_pairs,
             },
+            chosen_from=pair.n_layer_pairs,
         )
         flags = tested.flags if _in_order(places) else (*tested.flags, REORDERED)
         return replace(tested, base_layers=(layers[1],), component=component, flags=flags)
