@@ -8,8 +8,12 @@ import json
 
 import numpy as np
 import pytest
+from tests.compare.disguises import disguised
+from tests.compare.zoo_pairs import ZOO
 
 import modelkin as mk
+from modelkin._compare import _Run
+from modelkin.lab import load_zoo
 from modelkin.source import MemorySource
 from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
@@ -167,3 +171,35 @@ def test_models_made_of_strided_groups_do_not_share_their_pattern_as_weights(nam
     change = in_strides(*names)
     result = deep(random_model(seed, change, mlp=256), random_model(seed + 1, change, mlp=256))
     assert not result.verdict.related
+
+
+# Corrections ------------------------------------------------------------------------------------------------
+
+
+def test_a_control_that_is_given_twice_counts_once():
+    """Copies of one control would make a p-value as small as anybody likes."""
+    models = [
+        mk.open_model(random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)))
+        for seed in (1, 2, 3, 4)
+    ]
+    run = _Run(models[0], models[1], mk.CompareOptions(depth="deep"))
+    again = mk.open_model(random_model(3, mlp=64, layers=2, embeddings=same_geometry(3)))
+    assert len(run._scores_of(models[2:3])) == 2
+    assert len(run._scores_of(models[2:])) == 5
+    assert run._scores_of([*models[2:], again, models[3]]) == run._scores_of(models[2:])
+
+
+@pytest.mark.parametrize("name", ["expert-map", "mlp-matching", "head-matching"])
+def test_tests_of_chosen_layers_pay_for_all_they_were_chosen_from(name):
+    """Pairs of layers are proposed by maps of the same weights, and layers that show nothing are dropped."""
+    zoo = load_zoo(ZOO)
+    base = zoo["moe16-1" if name == "expert-map" else "base"].load()
+    disguise = "experts" if name == "expert-map" else "units" if name == "mlp-matching" else "heads"
+    child = disguised(base, disguise)
+    result = deep(MemorySource(child.files(), name="child"), MemorySource(base.files(), name="base"))
+    found = [test for test in result.evidence if test.method == name and test.ok]
+    layers = base.config["num_hidden_layers"]
+    experts = base.config["num_local_experts"] if name == "expert-map" else 1
+    assert found
+    assert {test.details["cells"] for test in found} == {layers**2 * experts}
+    assert all(test.log10_p < -9 for test in found)
