@@ -258,23 +258,34 @@ class _Run:
             for folder in reference_folders() if _n_pairs(len(usable)) < wanted else ():
                 shipped = opened.enter_context(open_model(str(folder), self.options.fetch))
                 usable += [shipped] if self._unrelated(shipped) else []
-            models = [self.candidate, self.base, *usable]
-            scores = [
-                self._control_score(mine, theirs)
-                for number, mine in enumerate(models)
-                for theirs in models[max(2, number + 1) :]
+            return self._scores_of(usable)
+
+    def _scores_of(self, controls: Sequence[Model]) -> list[float]:
+        """Measure controls with both sides and among themselves, each lineage once.
+
+        A control that is a relative of another, or the same model again, would let one accident count twice.
+        """
+        kept: list[Model] = []
+        scores: list[float | None] = []
+        for control in controls:
+            among = [_Run(other, control, self.options).control_score() for other in kept]
+            if any(related for _, related in among):
+                continue
+            kept.append(control)
+            sides = [
+                _Run(side, control, self.options).control_score() for side in (self.candidate, self.base)
             ]
+            scores += [score for score, related in (*sides, *among) if not related]
         return [score for score in scores if score is not None]
 
-    def _control_score(self, mine: Model, theirs: Model) -> float | None:
-        """Return the agreement of a pair of strangers, or None if they are none or cannot be compared."""
-        found = _Run(mine, theirs, self.options).agreements()
+    def control_score(self) -> tuple[float | None, bool]:
+        """Return the agreement of a pair, None if it cannot be measured, and whether they are relatives."""
+        found = self.agreements()
         if not found:
-            return None
+            return None, False
         plain = replace(self.options, depth="standard")
-        if worth_calibrating(found) and _Run(mine, theirs, plain).verdict().related:
-            return None  # two controls that are relatives of each other, or the same model twice
-        return agreement_score(found)
+        related = worth_calibrating(found) and _Run(self.candidate, self.base, plain).verdict().related
+        return agreement_score(found), bool(related)
 
     def agreements(self) -> tuple[Evidence, ...]:
         """Measure the agreement of this pair and nothing else."""

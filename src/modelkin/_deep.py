@@ -29,6 +29,7 @@ from modelkin.evidence import (
     acting_gain,
     frame_rows,
     load_method,
+    untouched_layers,
 )
 from modelkin.tensors import Array, TensorSlice
 
@@ -151,9 +152,10 @@ class DeepStage:
         rows = frame_rows(self.pair)
         if rows is None:
             return
+        learned = read_parts(self.candidate, rows.candidate), read_parts(self.base, rows.base)
         made = find_frame(
-            np.concatenate(read_parts(self.candidate, rows.candidate)),
-            np.concatenate(read_parts(self.base, rows.base)),
+            np.concatenate(learned[0]),
+            np.concatenate(learned[1]),
             learned_from="MLP units of the even layers",
             seed=self.pair.seed,
         )
@@ -161,7 +163,10 @@ class DeepStage:
             self.frames.append(made)
             if made.kind == "identity":
                 return
-            yield replace(self.pair, frame=made, only_layers=rows.left)
+            left = read_parts(self.candidate, rows.left_candidate), read_parts(self.base, rows.left_base)
+            untouched = untouched_layers(rows.left, learned=learned, left=left)
+            if untouched:
+                yield replace(self.pair, frame=made, only_layers=untouched)
 
     def _test_in(self, pair: Pair) -> None:
         self._survey(pair, ("mlp-map", "attention-map"))

@@ -17,14 +17,22 @@ class UnitMatch:
     """For every candidate unit the base unit that is most alike."""
 
     places: npt.NDArray[np.intp] = field(repr=False)
+    """-1 for units that are zero or not finite: they are like nothing, and like each other."""
     cosines: Array = field(repr=False)
-    """Signed, of the best match."""
+    """Signed, of the best match; 0 where there is none."""
 
     def __len__(self) -> int:
         return len(self.places)
 
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Which units have a match."""
+        return np.asarray(self.places >= 0)
 
-def match_units(candidate: npt.ArrayLike, base: npt.ArrayLike, *, sign_free: bool = False) -> UnitMatch:
+
+def match_units(
+    candidate: npt.ArrayLike, base: npt.ArrayLike, *, seed: int, sign_free: bool = False
+) -> UnitMatch:
     """Find the best match of each candidate unit among all base units.
 
     Not an assignment: two candidate units may take the same base unit, as copies in an up-cycled mixture do.
@@ -34,26 +42,39 @@ def match_units(candidate: npt.ArrayLike, base: npt.ArrayLike, *, sign_free: boo
     ----------
     candidate, base
         Units by features, any numbers of units.
+    seed
+        Draws who wins a tie. The first place would see an order where there is none, and would be the same
+        in every matching.
     sign_free
         Compare sizes of cosines, for units whose sign is free.
     """
     mine, theirs = _unit_rows(candidate), _unit_rows(base)
-    places = np.zeros(len(mine), dtype=np.intp)
+    wanted, offered = np.flatnonzero(mine.any(axis=1)), np.flatnonzero(theirs.any(axis=1))
+    places = np.full(len(mine), -1, dtype=np.intp)
     cosines = np.zeros(len(mine), dtype=np.float32)
-    step = max(1, _BLOCK_ELEMENTS // max(1, len(theirs)))
-    for start in range(0, len(mine), step):
-        block = mine[start : start + step] @ theirs.T
+    if not len(offered):
+        return UnitMatch(places=places, cosines=cosines)
+    offered = np.random.default_rng(seed).permutation(offered)
+    theirs = theirs[offered]
+    step = max(1, _BLOCK_ELEMENTS // len(theirs))
+    for start in range(0, len(wanted), step):
+        rows = wanted[start : start + step]
+        block = mine[rows] @ theirs.T
         at = np.argmax(np.abs(block) if sign_free else block, axis=1)
-        places[start : start + step] = at
-        cosines[start : start + step] = block[np.arange(len(block)), at]
+        places[rows] = offered[at]
+        cosines[rows] = block[np.arange(len(block)), at]
     return UnitMatch(places=places, cosines=cosines)
 
 
-def agreement(first: UnitMatch, second: UnitMatch) -> float:
-    """Return the share of candidate units for which two matchings name the same base unit."""
+def agreement(first: UnitMatch, second: UnitMatch) -> float | None:
+    """Return the share of candidate units for which two matchings name the same base unit.
+
+    Units that have no match are left out; None if there are no others.
+    """
     if len(first) != len(second):
         raise ValueError(f"second: expected {len(first)} units, got {len(second)}")
-    return float(np.mean(first.places == second.places)) if len(first) else 0.0
+    both = first.usable & second.usable
+    return float(np.mean(first.places[both] == second.places[both])) if both.any() else None
 
 
 def _unit_rows(values: npt.ArrayLike) -> Array:

@@ -2,6 +2,7 @@
 
 from modelkin.evidence._catalogue import METHODS, all_methods, load_method
 from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_rounding, ulp_distance
+from modelkin.evidence._frame_rows import frame_rows, untouched_layers
 from modelkin.evidence._gains import acting_gain
 from modelkin.evidence._interface import (
     Findings,
@@ -16,7 +17,6 @@ from modelkin.evidence._interface import (
     Task,
 )
 from modelkin.evidence._result import Effect, Evidence, Status
-from modelkin.evidence._sketch import frame_rows
 
 __all__ = [
     "METHODS",
@@ -41,4 +41,5 @@ __all__ = [
     "frame_rows",
     "load_method",
     "ulp_distance",
+    "untouched_layers",
 ]

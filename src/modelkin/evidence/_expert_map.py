@@ -38,7 +38,7 @@ class ExpertMap(Method):
         axis="expert_mlp",
         exact=True,
         null="the numbering of an expert's units in one model is independent of the other model; corrected "
-        "for all pairs of experts",
+        "for all pairs of layers and for all base experts",
         needs="experts of equal width; equal hidden sizes, or an alignment of the residual streams learned "
         "from other tensors",
         defeated_by="units permuted inside experts; retrained experts",
@@ -94,14 +94,19 @@ class ExpertMap(Method):
         scores: Array,
     ) -> Evidence:
         best = int(np.nanargmax(scores))
+        n_cells = pair.n_layer_pairs * int(np.count_nonzero(~np.isnan(scores)))
         tested = unit_evidence(
             self,
             (rows, base[best]),
             seed=pair.seed,
             layers=(layers[0],),
             role=Role.EXPERT_GATE.value,
-            details={"expert": experts[0] or 0, "base_expert": experts[1][best].expert or 0},
-            chosen_from=int(np.count_nonzero(~np.isnan(scores))),
+            details={
+                "expert": experts[0] or 0,
+                "base_expert": experts[1][best].expert or 0,
+                "cells": n_cells,
+            },
+            chosen_from=n_cells,
         )
         moved = experts[0] != experts[1][best].expert
         flags = (*tested.flags, REORDERED) if moved else tested.flags

@@ -51,7 +51,8 @@ class HeadMatching(Method):
         axis="residual",
         exact=True,
         null="the numbering of residual dimensions in one model is independent of the other model; heads are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained attention",
         reference="docs/methods/head-matching.md",
@@ -95,26 +96,28 @@ class HeadMatching(Method):
     ) -> Evidence:
         """Match heads by their products among seen dimensions; judge them by those that reach kept ones."""
         inner = [heads[:, seen][:, :, seen].reshape(len(heads), -1) for heads in products]
-        match = match_units(inner[0], inner[1])
-        outer = [heads[:, kept][:, :, kept] for heads in (products[0], products[1][match.places])]
+        match = match_units(inner[0], inner[1], seed=pair.seed)
+        if not match.usable.any():
+            return self.skip("all heads are zero", layers=(layers[0],))
+        places = match.places[match.usable]
+        paired = products[0][match.usable], products[1][places]
+        outer = [heads[:, kept][:, :, kept] for heads in paired]
         found = float(np.mean([_cosine(a, b) > FOUND_COSINE for a, b in zip(*outer, strict=True)]))
         if found < FOUND_SHARE:
             reason = f"{found:.0%} of the heads were found again: too few to say that the layer is the same"
             return self.skip(reason, layers=(layers[0],))
         # Described by seen dimensions only: renumbering the kept ones moves rows and nothing else.
-        rows = [
-            heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1)
-            for heads in (products[0], products[1][match.places])
-        ]
+        rows = [heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1) for heads in paired]
         tested = unit_evidence(
             self,
             (rows[0], rows[1]),
             seed=pair.seed,
             layers=(layers[0],),
             role=Role.ATTENTION_OUTPUT.value,
-            details={"heads": len(match), "heads_found": found},
+            details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
+            chosen_from=pair.n_layer_pairs,
         )
-        in_order = longest_increasing(match.places.tolist()) > len(match) / 2
+        in_order = longest_increasing(places.tolist()) > len(places) / 2
         flags = tested.flags if in_order else (*tested.flags, REORDERED)
         return replace(tested, base_layers=(layers[1],), flags=flags)
 

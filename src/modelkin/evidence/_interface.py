@@ -68,6 +68,15 @@ class Pair:
     """Layers that may be tested in this frame; others were used to learn it. None is all."""
 
     @property
+    def n_layer_pairs(self) -> int:
+        """How many pairs of layers `layer_pairs` was chosen from.
+
+        The choice may rest on the very weights that are tested, and layers may be dropped for what is seen in
+        them. So a test of one of the pairs pays for all that could have been chosen.
+        """
+        return max(1, len(self.candidate.architecture.layers) * len(self.base.architecture.layers))
+
+    @property
     def frame_kind(self) -> str:
         """The name of the frame."""
         return "identity" if self.frame is None else self.frame.kind

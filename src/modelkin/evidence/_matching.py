@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import ClassVar, final
 
 import numpy as np
+import numpy.typing as npt
 
 from modelkin.alignment import UnitMatch, agreement, match_units
 from modelkin.architecture import Role
-from modelkin.stats import log10_increasing_bound, longest_increasing
+from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
@@ -27,9 +28,12 @@ from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Su
 from ._norm_profile import residual_problem
 from ._result import Effect, Evidence
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
+from ._tied import TIED, is_tied
 
 MOST_UNITS = 512
 """Units of the candidate that are looked for in each layer."""
+FEWEST_UNITS = 32
+"""Units of which an agreement is measured; of fewer, a few accidents make a large share."""
 FOUND_COSINE = 0.5
 """A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
 FOUND_SHARE = 0.2
@@ -96,10 +100,13 @@ class _HalfMatching(_Matching):
     ) -> Evidence:
         order = np.random.default_rng([pair.seed, 29]).permutation(candidate.shape[1])
         seen, kept = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-        match = match_units(candidate[:, seen], base[:, seen])
-        mine, theirs = candidate[:, kept], base[match.places][:, kept]
-        found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
+        match = match_units(candidate[:, seen], base[:, seen], seed=pair.seed)
         component = "experts" if source.expert is not None else self.card.component
+        if not match.usable.any():
+            return replace(self._skipped(pair, "all units are zero", layers[0]), component=component)
+        places = match.places[match.usable]
+        mine, theirs = candidate[match.usable][:, kept], base[places][:, kept]
+        found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
         if found < FOUND_SHARE:
             reason = f"{found:.0%} of the units were found again: too few to say that the layer is the same"
             return replace(self._skipped(pair, reason, layers[0]), component=component)
@@ -110,12 +117,14 @@ class _HalfMatching(_Matching):
             layers=(layers[0],),
             role=source.entry.role.value,
             details={
-                "units": len(match),
+                "units": len(places),
                 "units_found": found,
-                "distinct_matches": len(set(match.places.tolist())),
+                "distinct_matches": len(set(places.tolist())),
+                "cells": pair.n_layer_pairs,
             },
+            chosen_from=pair.n_layer_pairs,
         )
-        flags = tested.flags if _in_order(match) else (*tested.flags, REORDERED)
+        flags = tested.flags if _in_order(places) else (*tested.flags, REORDERED)
         return replace(tested, base_layers=(layers[1],), component=component, flags=flags)
 
 
@@ -131,7 +140,8 @@ class MlpMatching(_HalfMatching):
         axis="residual",
         exact=True,
         null="the numbering of residual dimensions in one model is independent of the other model; units are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
         reference="docs/methods/mlp-matching.md",
@@ -151,7 +161,8 @@ class RouterMatching(_HalfMatching):
         axis="residual",
         exact=True,
         null="the numbering of residual dimensions in one model is independent of the other model; rows are "
-        "matched on one half of the dimensions, and the order of the other half is tested",
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained routers",
         reference="docs/methods/router-matching.md",
@@ -205,7 +216,10 @@ class MlpOrder(_Matching):
         self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
     ) -> Survey:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            match = match_units(_mapped(pair, candidate[0]), base[0])
+            problem = _fixed_order(candidate[0], base[0])
+            if problem is not None:
+                return Findings(evidence=(self._skipped(pair, problem, layers[0]),))
+            match = match_units(_mapped(pair, candidate[0]), base[0], seed=pair.seed)
             return Findings(evidence=(self._judged(pair, layers, mine[0], match, len(base[0])),))
 
         return Survey(
@@ -217,7 +231,8 @@ class MlpOrder(_Matching):
     def _judged(
         self, pair: Pair, layers: tuple[int, int], source: Source, match: UnitMatch, n_base: int
     ) -> Evidence:
-        n, rising = len(match), longest_increasing(match.places.tolist())
+        places = match.places[match.usable].tolist()
+        n, rising = len(places), longest_increasing(places)
         expected = 2.0 * np.sqrt(min(n, n_base))
         share = max(0.0, (rising - expected) / max(1.0, n - expected))
         return replace(
@@ -282,8 +297,15 @@ class UnitAgreement(_Matching):
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             half = len(base) // 2
-            one = match_units(_mapped(pair, candidate[0]), np.concatenate(base[:half]))
-            two = match_units(_mapped(pair, candidate[1]), np.concatenate(base[half:]), sign_free=gated)
+            mine = candidate[0], _own_part(candidate[1], candidate[0])
+            theirs = np.concatenate(base[:half]), np.concatenate(base[half:])
+            if is_tied(mine[0]) and is_tied(theirs[0]):
+                return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
+            # Two seeds: a tie must not be broken alike in both.
+            one = match_units(_mapped(pair, mine[0]), theirs[0], seed=pair.seed)
+            two = match_units(
+                _mapped(pair, mine[1]), _own_part(theirs[1], theirs[0]), seed=pair.seed + 1, sign_free=gated
+            )
             return Findings(evidence=(self._judged(pair, layers, first[0][0], one, two),))
 
         return Survey(
@@ -298,8 +320,10 @@ class UnitAgreement(_Matching):
     def _judged(
         self, pair: Pair, layers: tuple[int, int], source: Source, one: UnitMatch, two: UnitMatch
     ) -> Evidence:
-        share = agreement(one, two)
-        error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / len(one)) / len(one)))
+        share, n = agreement(one, two), int(np.count_nonzero(one.usable & two.usable))
+        if share is None or n < FEWEST_UNITS:
+            return self._skipped(pair, f"{n} units that are not zero are too few", layers[0])
+        error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
         return replace(
             self.blank(),
             component="experts" if source.expert is not None else self.card.component,
@@ -309,13 +333,33 @@ class UnitAgreement(_Matching):
             role=source.entry.role.value,
             statistic=share,
             effect=Effect(value=share, low=max(0.0, share - error), high=min(1.0, share + error)),
-            n=len(one),
-            details={"agreement": share, "median_cosine": float(np.median(one.cosines))},
+            n=n,
+            details={"agreement": share, "median_cosine": float(np.median(one.cosines[one.usable]))},
         )
 
 
-def _in_order(match: UnitMatch) -> bool:
-    return longest_increasing(match.places.tolist()) > len(match) / 2
+def _in_order(places: npt.NDArray[np.intp]) -> bool:
+    return longest_increasing(places.tolist()) > len(places) / 2
+
+
+def _fixed_order(candidate: Array, base: Array) -> str | None:
+    """Say why the order of units means something in both models, by what they hold."""
+    if is_tied(candidate) and is_tied(base):
+        return TIED
+    if all(is_sorted(np.linalg.norm(rows, axis=1)) for rows in (candidate, base)):
+        return "in both models units come in the order of their norms"
+    return None
+
+
+def _own_part(second: Array, first: Array) -> Array:
+    """Take off what a unit's second row has of its first.
+
+    Where the two rows of a unit are alike, in one model as in the other, both lead to the same matches
+    whatever the models are.
+    """
+    squares = np.einsum("ij,ij->i", first, first)
+    along = np.einsum("ij,ij->i", second, first) / np.where(squares > 0, squares, 1.0)
+    return np.asarray(second - along[:, None] * first, dtype=np.float32)
 
 
 def _mapped(pair: Pair, rows: Array) -> Array:

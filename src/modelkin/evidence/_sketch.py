@@ -103,34 +103,3 @@ def frame_problem(pair: Pair) -> str | None:
     if pair.frame is not None and pair.frame.widths != widths:
         return f"the alignment is of other widths ({pair.frame.widths})"
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameRows:
-    """Rows of some layers to learn a map of the residual streams from, and the layers that are left."""
-
-    candidate: tuple[Part, ...]
-    base: tuple[Part, ...]
-    left: frozenset[int]
-
-
-def frame_rows(pair: Pair) -> FrameRows | None:
-    """Plan rows from which a map of the residual streams can be learned: units of the even layers.
-
-    Odd layers number their units independently of even ones, so what is tested there is not what was fitted.
-    None unless both models have layers of equal widths at equal numbers.
-    """
-    mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
-    shared = [layer for layer in mine if layer in theirs]
-    even = [layer for layer in shared if layer % 2 == 0]
-    width = max(residual_widths(pair) or (0,))
-    parts: tuple[list[Part], list[Part]] = [], []
-    for layer in even:
-        sources = [mlp_reader(side, layer, expert=pair.seed) for side in (pair.candidate, pair.base)]
-        if sources[0] is None or sources[1] is None or sources[0].n_units != sources[1].n_units:
-            return None
-        count = min(sources[0].n_units, max(64, 4 * width // len(even)))
-        parts[0].append(rows_part(pair.candidate, sources[0], count=count))
-        parts[1].append(rows_part(pair.base, sources[1], count=count))
-    left = frozenset(layer for layer in shared if layer % 2)
-    return FrameRows(candidate=tuple(parts[0]), base=tuple(parts[1]), left=left) if even and left else None

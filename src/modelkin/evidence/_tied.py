@@ -7,32 +7,82 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+Numbers = npt.NDArray[np.intp]
+
 TIED = "in both models unit i is tied to coordinate i by design, so equal numbers mean nothing"
 MOST_Z = 5.0
 """Chance reaches this once in two million models; an initialisation near the identity exceeds it by far."""
 MOST_RHO = 0.75
 """The same for few units, which cannot reach `MOST_Z`. Both models must be tied, so one in ten thousand here
 is one in a hundred million."""
+_PATTERN_P = 1e-5
+"""Chance that a model of the usual kind shows a pattern. Both models must."""
 
 
-def is_tied(rows: npt.ArrayLike) -> bool:
+def is_tied(
+    rows: npt.ArrayLike,
+    *,
+    units: Numbers | None = None,
+    features: Numbers | None = None,
+    width: int | None = None,
+) -> bool:
     """Say whether the strongest feature of a unit moves along with the unit's number.
 
-    Some models begin near the identity (unit i reads dimension i), by design and not by chance. Two
-    strangers of that kind agree in their numbering, and an order test would take it for a common origin.
-    In a model of the usual kind the place of a unit's strongest feature has nothing to do with its own.
+    Some models begin near the identity (unit i reads dimension i), in blocks or in strides (unit i reads
+    dimensions of the same remainder), by design and not by chance. Two strangers of that kind agree in their
+    numbering, and an order test would take it for a common origin. In a model of the usual kind the place of
+    a unit's strongest feature has nothing to do with its own.
+
+    Parameters
+    ----------
+    rows
+        One row a unit.
+    units, features
+        Numbers of rows and columns in the model, where they are not counted from 0.
+    width
+        Size of the space that features live in; as many as there are columns, if not given.
     """
     values = np.abs(np.asarray(rows, dtype=np.float64))
     usable = np.isfinite(values).all(axis=1) & (values.max(axis=1, initial=0.0) > 0)
     strongest = np.argmax(values[usable], axis=1)
+    if features is not None:
+        strongest = features[strongest]
     if len(strongest) < 4 or len(set(strongest.tolist())) < 3:
         return False
-    places = np.flatnonzero(usable)
+    places = np.flatnonzero(usable) if units is None else units[usable]
     rho = np.corrcoef(_ranks(places), _ranks(strongest))[0, 1]
-    return bool(abs(rho) > MOST_RHO or abs(rho) * math.sqrt(len(places) - 1) > MOST_Z)
+    if abs(rho) > MOST_RHO or abs(rho) * math.sqrt(len(places) - 1) > MOST_Z:
+        return True
+    return _is_patterned(places, strongest, n_units=int(places.max()) + 1, width=width or values.shape[1])
 
 
-def _ranks(values: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: int) -> bool:
+    """Say whether units and their strongest features keep a distance, modulo a divisor of the width.
+
+    Each is numbered by its remainder or by its block. In the usual kind of model all distances are equally
+    likely, whichever features are the strong ones, because units of all remainders are equally many.
+    """
+    periods = [period for period in range(2, width + 1) if width % period == 0]
+    price = math.log(4 * len(periods) / _PATTERN_P) if periods else 0.0
+    for period in periods:
+        for unit in (places % period, places * period // n_units):
+            for feature in (strongest % period, strongest * period // width):
+                most = int(np.bincount((feature - unit) % period).max())
+                if _log_tail(len(places), period, most) + math.log(period) + price < 0.0:
+                    return True
+    return False
+
+
+def _log_tail(n: int, period: int, count: int) -> float:
+    """Bound the log of the chance that a remainder has so large a share (Chernoff)."""
+    share, rate = count / n, 1.0 / period
+    if share <= rate:
+        return 0.0
+    rest = (1.0 - share) * math.log((1.0 - share) / (1.0 - rate)) if share < 1.0 else 0.0
+    return -n * (share * math.log(share / rate) + rest)
+
+
+def _ranks(values: Numbers) -> npt.NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)

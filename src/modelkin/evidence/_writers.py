@@ -7,7 +7,6 @@ the other half; renumbering the other half then moves rows and nothing else, so 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
@@ -25,6 +24,7 @@ from ._blocks import UnitChoice, unit_axis, unit_block
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
 from ._norm_profile import residual_problem
 from ._result import Evidence
+from ._tied import is_tied
 from ._unit_map import cell_threshold
 
 MOST_DIMENSIONS = 256
@@ -34,8 +34,6 @@ _SHARE = 0.3
 _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
 _ALL_FEATURES = 1 << 40
-_OFFSETS = 0.1
-"""Share of dimensions at one distance from their strongest feature that betrays a built-in pattern."""
 
 
 @final
@@ -103,8 +101,8 @@ class ResidualWriters(Method):
         features: tuple[Sequence[Array], Sequence[Array]],
     ) -> Findings:
         pooled = _pooled(features[0]), _pooled(features[1])
-        if all(_patterned(rows, split) for rows in pooled):
-            reason = "in both models residual dimensions are coupled at fixed distances, by design"
+        if all(split.is_tied(rows) for rows in pooled):
+            reason = "in both models residual dimensions are coupled by a pattern of their numbers, by design"
             return Findings(evidence=(self.skip(reason, role=role.value),))
         # All layers of a model write into one stream, so they agree with each other as well. The sum over
         # layers is what both models are compared by; which layer is which shows in what is left of each.
@@ -151,6 +149,11 @@ class _Split:
     features: npt.NDArray[np.intp]
     """Places inside the block."""
     described: npt.NDArray[np.intp]
+
+    def is_tied(self, rows: Array) -> bool:
+        """Say whether dimensions are coupled by a pattern of their numbers, as in a model that was tiled."""
+        units, features = self.described + self.first, self.features + self.first
+        return is_tied(rows, units=units, features=features, width=self.width)
 
 
 def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) -> _Split:
@@ -251,11 +254,3 @@ def _own_part(features: Sequence[Array]) -> list[Array]:
     scaled = [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
     common = np.mean(scaled, axis=0)
     return [np.asarray(rows - common, dtype=np.float32) for rows in scaled]
-
-
-def _patterned(rows: Array, split: _Split) -> bool:
-    """Say whether dimensions are coupled with others at one fixed distance, as in a model that was tiled."""
-    strongest = split.features[np.argmax(np.abs(rows), axis=1)]
-    offsets = (strongest - split.described) % split.width
-    most = int(np.unique(offsets, return_counts=True)[1].max())
-    return most > max(5, math.ceil(_OFFSETS * len(offsets)))

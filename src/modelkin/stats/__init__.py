@@ -10,6 +10,7 @@ from ._decomposition import (
     cosine_decomposition,
     cosine_decompositions,
 )
+from ._guards import is_sorted
 from ._increasing import log10_increasing_bound, longest_increasing
 from ._power import DetectionLimit, detection_limit, detection_limit_of, expected_z, needed_z
 from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, OrderTest, ShiftGuard
@@ -44,6 +45,7 @@ __all__ = [
     "expected_z",
     "fisher",
     "holm",
+    "is_sorted",
     "joint_features",
     "log10_chi2_tail",
     "log10_conformal",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ._ranks import Array
-from ._units import row_norms, scaled
+from ._units import MIN_UNITS, row_norms, scaled
 
 
 def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
     """Return z of the axis test for every candidate block with every base block.
 
-    The same z as `AxisTest.z` where all units are usable. It screens: a cell that is chosen for its z must be
-    tested by `axis_test` and corrected for all cells.
+    The same z as `AxisTest.z`: units that are zero or not finite in one of two blocks are left out. It
+    screens: a cell that is chosen for its z must be tested by `axis_test` and corrected for all cells.
 
     Parameters
     ----------
@@ -26,23 +27,49 @@ def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -
     Returns
     -------
     array of float
-        One row for each candidate block; NaN where a block has no variation.
+        One row for each candidate block; NaN where a block has no variation, or too few units are usable.
     """
-    mine, theirs = ([_centred_units(block) for block in blocks] for blocks in (candidate, base))
+    mine, theirs = ([_Block.of(block) for block in blocks] for blocks in (candidate, base))
     found = np.full((len(mine), len(theirs)), math.nan)
     for row, a in enumerate(mine):
         for column, b in enumerate(theirs):
-            if a.shape != b.shape:
-                raise ValueError(f"blocks: expected one shape, got {a.shape} and {b.shape}")
-            similarity = a @ b.T
-            sigma = float(np.linalg.norm(similarity)) / math.sqrt(max(1, len(a) - 1))
-            if sigma > 0.0:
-                found[row, column] = float(np.trace(similarity)) / sigma
+            if a.rows.shape != b.rows.shape:
+                raise ValueError(f"blocks: expected one shape, got {a.rows.shape} and {b.rows.shape}")
+            found[row, column] = _z(a, b)
     return found
 
 
-def _centred_units(block: npt.ArrayLike) -> Array:
-    rows = np.array(block, dtype=np.float32)
-    rows[~np.isfinite(row_norms(rows))] = 0.0  # left out of sums; the full test leaves them out of n as well
-    rows = scaled(rows, unit_rows=True, rank_normalise=False)
-    return np.asarray(np.nan_to_num(rows - rows.mean(axis=0), copy=False))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    rows: Array
+    """Of norm 1, or 0 where they cannot be used."""
+    usable: npt.NDArray[np.bool_]
+    centred: Array
+    """The same with the mean of usable ones taken off."""
+
+    @classmethod
+    def of(cls, block: npt.ArrayLike) -> _Block:
+        rows = np.array(block, dtype=np.float32)
+        norms = row_norms(rows)
+        usable = np.isfinite(norms) & (norms > 0.0)
+        rows[~usable] = 0.0
+        rows = scaled(rows, unit_rows=True, rank_normalise=False)
+        return cls(rows, usable, _centred(rows[usable]))
+
+
+def _z(a: _Block, b: _Block) -> float:
+    both = a.usable & b.usable
+    # Most blocks have no unusable units; then nothing has to be centred anew.
+    mine, theirs = (
+        block.centred if np.array_equal(block.usable, both) else _centred(block.rows[both])
+        for block in (a, b)
+    )
+    if len(mine) < MIN_UNITS:
+        return math.nan
+    similarity = mine @ theirs.T
+    sigma = float(np.linalg.norm(similarity)) / math.sqrt(len(mine) - 1)
+    return float(np.trace(similarity)) / sigma if sigma > 0.0 else math.nan
+
+
+def _centred(rows: Array) -> Array:
+    return np.asarray(rows - rows.mean(axis=0)) if len(rows) else rows

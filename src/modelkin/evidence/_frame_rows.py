@@ -1,0 +1,104 @@
+"""Rows to learn a map of the residual streams from, and the layers that may be tested in it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelkin.stats import cross_z
+from modelkin.tensors import Array
+
+from ._interface import Pair, Part
+from ._sketch import Source, mlp_reader, residual_widths, rows_part
+
+_COPY_Z = 5.0
+"""z at which a layer is taken for a copy of another of its own model. Both models must have the copy."""
+_COPY_UNITS = 128
+"""Units of a layer by which that is seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRows:
+    """Units of the even layers, to learn from, and of the odd ones, which are left."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    left: tuple[int, ...]
+    left_candidate: tuple[Part, ...]
+    left_base: tuple[Part, ...]
+
+
+def frame_rows(pair: Pair) -> FrameRows | None:
+    """Plan rows from which a map of the residual streams can be learned: units of the even layers.
+
+    Odd layers number their units independently of even ones, so what is tested there is not what was fitted;
+    `untouched_layers` says where that does not hold. None unless both models have layers of equal widths at
+    equal numbers.
+    """
+    mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
+    shared = [layer for layer in mine if layer in theirs]
+    found = {layer: _sources(pair, layer) for layer in shared}
+    even = [layer for layer in shared if layer % 2 == 0]
+    if not even or any(found[layer] is None for layer in even):
+        return None
+    left = tuple(layer for layer in shared if layer % 2 and found[layer] is not None)
+    width = max(residual_widths(pair) or (0,))
+    most = max(64, 4 * width // len(even))
+    candidate, base = _parts(pair, [found[layer] for layer in even], most)
+    left_candidate, left_base = _parts(pair, [found[layer] for layer in left], min(most, _COPY_UNITS))
+    if not left:
+        return None
+    return FrameRows(
+        candidate=candidate, base=base, left=left, left_candidate=left_candidate, left_base=left_base
+    )
+
+
+def untouched_layers(
+    layers: Sequence[int],
+    *,
+    learned: tuple[Sequence[Array], Sequence[Array]],
+    left: tuple[Sequence[Array], Sequence[Array]],
+) -> frozenset[int]:
+    """Return the layers whose numbering of units had no part in a map that was learned from other layers.
+
+    A model that was grown by copying layers, or that uses one layer many times, numbers an odd layer as an
+    even one. If both models do, the map was fitted to the very units that would be tested. One model without
+    the copy is enough: the order of its units is independent of everything the map was learned from.
+
+    Parameters
+    ----------
+    layers
+        Their numbers.
+    learned, left
+        Units of the layers the map was learned from, and of `layers`; candidate and base.
+    """
+    copied = [_copies(mine, theirs) for mine, theirs in zip(learned, left, strict=True)]
+    return frozenset(layer for layer, *both in zip(layers, *copied, strict=True) if not all(both))
+
+
+def _copies(learned: Sequence[Array], left: Sequence[Array]) -> list[bool]:
+    """Say which layers number their units as one of those does that the map was learned from."""
+    count = min(len(rows) for rows in (*learned, *left))
+    z = cross_z([rows[:count] for rows in left], [rows[:count] for rows in learned])
+    return [bool((np.nan_to_num(np.abs(row)) > _COPY_Z).any()) for row in z]
+
+
+def _sources(pair: Pair, layer: int) -> tuple[Source, Source] | None:
+    mine, theirs = (mlp_reader(side, layer, expert=pair.seed) for side in (pair.candidate, pair.base))
+    if mine is None or theirs is None or mine.n_units != theirs.n_units:
+        return None
+    return mine, theirs
+
+
+def _parts(
+    pair: Pair, sources: Sequence[tuple[Source, Source] | None], most: int
+) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    held = [both for both in sources if both is not None]
+    sides = pair.candidate, pair.base
+    mine, theirs = (
+        tuple(rows_part(side, both[at], count=min(both[at].n_units, most)) for both in held)
+        for at, side in enumerate(sides)
+    )
+    return mine, theirs
