@@ -37,15 +37,21 @@ def match_units(candidate: npt.ArrayLike, base: npt.ArrayLike, *, sign_free: boo
     sign_free
         Compare sizes of cosines, for units whose sign is free.
     """
-    mine, theirs = _unit_rows(candidate), _unit_rows(base)
+    mine, theirs = _unit_rows(candidate), np.asarray(base)
     places = np.zeros(len(mine), dtype=np.intp)
     cosines = np.zeros(len(mine), dtype=np.float32)
-    step = max(1, _BLOCK_ELEMENTS // max(1, len(theirs)))
-    for start in range(0, len(mine), step):
-        block = mine[start : start + step] @ theirs.T
-        at = np.argmax(np.abs(block) if sign_free else block, axis=1)
-        places[start : start + step] = at
-        cosines[start : start + step] = block[np.arange(len(block)), at]
+    best = np.full(len(mine), -np.inf, dtype=np.float32)
+    # Base units are scaled block by block: a whole matrix of a large model is not copied.
+    step = max(1, _BLOCK_ELEMENTS // max(1, len(mine), mine.shape[1]))
+    for start in range(0, len(theirs), step):
+        block = mine @ _unit_rows(theirs[start : start + step]).T
+        size = np.abs(block) if sign_free else block
+        at = np.argmax(size, axis=1)
+        rows = np.arange(len(mine))
+        better = size[rows, at] > best
+        best = np.where(better, size[rows, at], best)
+        places = np.where(better, at + start, places)
+        cosines = np.where(better, block[rows, at], cosines)
     return UnitMatch(places=places, cosines=cosines)
 
 
