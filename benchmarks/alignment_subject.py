@@ -1,4 +1,4 @@
-"""Models of 7B, 70B and 110B shape whose weights are computed when they are read, and disguised copies of them.
+"""Models of 7B, 70B and 110B shape whose weights are computed when they are read, and disguised copies.
 
 The virtual files of `modelkin.testing` repeat every 4 MB, in every model at the same places. Where layers are
 aligned that would be found as a likeness, so here every row of every tensor is drawn by itself.
@@ -135,7 +135,7 @@ class Synthetic(Source):
         Of the tokenizer: equal numbers give the same file.
     disguise
         How its residual stream is turned. What reads the stream is turned along; what writes into it is drawn
-        anew, since the deep stage looks at writers in old coordinates only, where they look like noise anyway.
+        anew: the deep stage looks at writers in old coordinates only, where they look like noise anyway.
     """
 
     remote = True
@@ -238,7 +238,7 @@ def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:
 
 
 def hadamard(rows: Rows) -> Rows:
-    """Multiply by the orthogonal Hadamard matrix: every coordinate is mixed with all others, at little cost."""
+    """Multiply by the orthogonal Hadamard matrix, which mixes every coordinate with all others."""
     n, width = rows.shape
     if width & (width - 1):
         raise ValueError(f"rows: expected a power of two as width, got {width}")

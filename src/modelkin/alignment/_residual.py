@@ -28,6 +28,11 @@ _ROWS_A_DIMENSION = 1.5
 _SMALL = 2048
 """Up to this width the polar factor is taken from a singular value decomposition, which takes twice as long
 as the eigenvectors of M'M but also holds where directions differ in size by more than eight orders."""
+_HOPELESS = 0.01
+"""Where distances among rows agree less than this, no rotation can fit: it would be learned for nothing. Rows
+that are the same up to a rotation and noise, at cosine c, agree by about c squared."""
+_COMPARED = 2048
+"""Rows whose distances are compared."""
 _STRIPE = 1024
 FEWEST_ROWS = 32
 
@@ -68,7 +73,8 @@ def find_frame(candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: s
 
     Tried in the order of their cost: as they are, a permutation with signs, a rotation (Procrustes). A
     costlier one is taken only where it fits the rows that were kept apart better. Widths may differ: then
-    places without a counterpart stay empty.
+    places without a counterpart stay empty. A rotation of equal widths is not tried where distances among
+    rows, which no rotation changes, have nothing in common.
 
     Parameters
     ----------
@@ -104,9 +110,12 @@ def find_frame(candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: s
     best = _checked(blank, held) if mine.shape[1] == theirs.shape[1] else None
     if best is not None and best.fit > 1.0 - _NEARLY:
         return best  # nothing dearer can fit better
-    products = _Products.of(_centred(mine[fit]), _centred(theirs[fit]))
+    a, b = _centred(mine[fit]), _centred(theirs[fit])
     del mine, theirs
-    for attempt in (_permutation, _rotation):
+    hopeless = best is not None and _agreement_of_distances(a, b) < _HOPELESS
+    products = _Products.of(a, b)
+    del a, b
+    for attempt in (_permutation,) if hopeless else (_permutation, _rotation):
         made = attempt(products, blank)
         if made is None:
             continue
@@ -158,6 +167,16 @@ def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating]) -> npt.NDArray[np.f
 def _stripes(matrix: npt.NDArray[np.floating]) -> Iterator[npt.NDArray[np.float64]]:
     for start in range(0, len(matrix), _STRIPE):
         yield np.asarray(matrix[start : start + _STRIPE], dtype=np.float64)
+
+
+def _agreement_of_distances(a: Array, b: Array) -> float:
+    """Return the correlation of products among the first rows of one side with those of the other side."""
+    products = [rows[:_COMPARED] @ rows[:_COMPARED].T for rows in (a, b)]
+    pairs = np.triu_indices(len(products[0]), 1)
+    both = np.array([values[pairs] for values in products], dtype=np.float64)
+    both -= both.mean(axis=1, keepdims=True)
+    size = float(np.sqrt(np.prod(np.einsum("ij,ij->i", both, both))))
+    return float(both[0] @ both[1]) / size if size > 0 else 0.0
 
 
 def _n_learned(n_rows: int, width: int) -> int:

@@ -16,7 +16,7 @@ from modelkin.evidence._interface import (
     Task,
 )
 from modelkin.evidence._result import Effect, Evidence, Status
-from modelkin.evidence._sketch import frame_rows
+from modelkin.evidence._sketch import FrameRows, frame_rows
 
 __all__ = [
     "METHODS",
@@ -24,6 +24,7 @@ __all__ = [
     "EqualityCount",
     "Evidence",
     "Findings",
+    "FrameRows",
     "Method",
     "MethodCard",
     "Pair",

@@ -10,9 +10,15 @@ import numpy as np
 from modelkin.architecture import Role, RoleEntry
 from modelkin.tensors import Array
 
-from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block
+from ._blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Pair, Part, Side
+
+_SHARE = 0.19
+"""Part of the byte allowance for rows from which a map of the residual streams is learned."""
+_ROWS_A_DIMENSION = 4
+_FEWEST_UNITS = 64
+"""Of a layer, for such rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,17 @@ class Source:
     n_features: int
     row_bytes: int
     """Bytes of one unit if it were read alone."""
+    matrix_bytes: int
+    """Of the stored matrix, with other roles that are fused into it."""
+    along_columns: bool
+    """Whether units run along the columns, as in matrices that are stored input-first: then one unit costs as
+    much as all of them, and features can be saved instead."""
+
+    def cost(self, count: int, *, features: int | None = None) -> int:
+        """Return the bytes that so many units take, with all their features or the first of them."""
+        if not self.along_columns:
+            return count * self.row_bytes
+        return self.matrix_bytes * (features or self.n_features) // max(1, self.n_features)
 
 
 def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
@@ -39,6 +56,7 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
     if len(info.shape) == 3 and expert is None:
         return None
     count, width = n_units(entry, info, space), n_features(entry, info, space)
+    stacked = info.shape[0] if len(info.shape) == 3 else 1
     return Source(
         entry=entry,
         space=space,
@@ -46,6 +64,8 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
         n_units=count,
         n_features=width,
         row_bytes=info.n_bytes * width // max(1, info.n_elements),
+        matrix_bytes=info.n_bytes // max(1, stacked),
+        along_columns=unit_axis(entry, space) == len(info.shape) - 1,
     )
 
 
@@ -61,16 +81,21 @@ def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
     return source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=chosen)
 
 
-def rows_part(side: Side, source: Source, *, first_unit: int = 0, count: int | None = None) -> Part:
-    """Plan the reading of whole rows, with the gain in front of them folded in."""
-    count = count or source.n_units
+def rows_part(
+    side: Side,
+    source: Source,
+    *,
+    first_unit: int = 0,
+    count: int | None = None,
+    features: int | None = None,
+) -> Part:
+    """Plan the reading of rows, whole or their first features, with the gain in front of them folded in."""
+    count, features = count or source.n_units, features or source.n_features
     block = unit_block(
         source.entry,
         side.index[source.entry.tensor],
         space=source.space,
-        choice=UnitChoice(
-            first_unit=first_unit, n_units=count, first_feature=0, n_features=source.n_features
-        ),
+        choice=UnitChoice(first_unit=first_unit, n_units=count, first_feature=0, n_features=features),
         expert=source.expert,
     )
     gain = gain_before(side.architecture, source.entry)
@@ -78,7 +103,7 @@ def rows_part(side: Side, source: Source, *, first_unit: int = 0, count: int | N
     def reduce(arrays: Sequence[Array]) -> Matrix:
         rows = block.matrix(arrays[0])
         if gain is not None:
-            rows = rows * acting_gain(arrays[1], side.architecture)
+            rows = rows * acting_gain(arrays[1], side.architecture)[:features]
         return np.ascontiguousarray(rows, dtype=np.float32)
 
     return Part(slices=(block.slice, *gain_slices(gain)), reduce=reduce)
@@ -118,19 +143,40 @@ def frame_rows(pair: Pair) -> FrameRows | None:
     """Plan rows from which a map of the residual streams can be learned: units of the even layers.
 
     Odd layers number their units independently of even ones, so what is tested there is not what was fitted.
-    None unless both models have layers of equal widths at equal numbers.
+    None unless both models have layers of equal widths at equal numbers, and bytes allow to read some.
     """
     mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
     shared = [layer for layer in mine if layer in theirs]
     even = [layer for layer in shared if layer % 2 == 0]
     width = max(residual_widths(pair) or (0,))
-    parts: tuple[list[Part], list[Part]] = [], []
+    found: list[tuple[Source, Source]] = []
     for layer in even:
         sources = [mlp_reader(side, layer, expert=pair.seed) for side in (pair.candidate, pair.base)]
         if sources[0] is None or sources[1] is None or sources[0].n_units != sources[1].n_units:
             return None
-        count = min(sources[0].n_units, max(64, 4 * width // len(even)))
-        parts[0].append(rows_part(pair.candidate, sources[0], count=count))
-        parts[1].append(rows_part(pair.base, sources[1], count=count))
+        found.append((sources[0], sources[1]))
+    chosen, count = _fitting(
+        found, n_rows=_ROWS_A_DIMENSION * width, allowance=int(_SHARE * pair.byte_allowance)
+    )
+    parts = [
+        tuple(
+            rows_part(side, sources[number], count=min(count, sources[number].n_units)) for sources in chosen
+        )
+        for number, side in enumerate((pair.candidate, pair.base))
+    ]
     left = frozenset(layer for layer in shared if layer % 2)
-    return FrameRows(candidate=tuple(parts[0]), base=tuple(parts[1]), left=left) if even and left else None
+    return FrameRows(candidate=parts[0], base=parts[1], left=left) if chosen and left else None
+
+
+def _fitting(
+    found: Sequence[tuple[Source, Source]], *, n_rows: int, allowance: int
+) -> tuple[list[tuple[Source, Source]], int]:
+    """Choose layers, and how many units of each, so that rows are enough and bytes not too many."""
+    for n_layers in range(len(found), 0, -1):
+        chosen = [found[number] for number in spread(len(found), n_layers)]
+        dearest = max(sum(pair[side].row_bytes for pair in chosen) for side in (0, 1))
+        count = min(max(_FEWEST_UNITS, n_rows // n_layers), allowance // max(1, dearest))
+        cost = max(sum(pair[side].cost(count) for pair in chosen) for side in (0, 1))
+        if count >= _FEWEST_UNITS and cost <= allowance:
+            return chosen, count
+    return [], 0
