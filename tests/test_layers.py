@@ -27,7 +27,7 @@ ORDER = [
     {"_inspection", "_tokenizers", "_config_fields", "_row_cosines"},
     {"_claims", "_key_scan", "_embeddings"},
     {"_configs"},
-    {"_comparison"},
+    {"_comparison", "_deep_reading"},
     {"_records", "_sameness", "_deep", "_calibration"},
     {"_kinship"},
     {"report"},

@@ -45,6 +45,8 @@ VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
 
 _MOST_FITTINGS = 6
+_SAMPLED = 0.12
+"""Part of the bytes of the deep stage for the samples of the stages before it."""
 _INDEX_BYTES_A_TENSOR = 100
 """Of a shard index, roughly."""
 
@@ -192,13 +194,19 @@ class _Run:
             tasks += self._tasks("standard")
         mine = [item for task in tasks for item in task.candidate]
         theirs = [item for task in tasks for item in task.base]
+        if self._is_deep:
+            # Either units were reordered, or not; what is said is the dearer of both.
+            stages = [self._deep_stage(), self._deep_stage()]
+            costs = [stage.rehearse(with_units=bool(way)) for way, stage in enumerate(stages)]
+            asked = stages[costs.index(max(costs))].reading.asked
+            mine, theirs = mine + asked[0], theirs + asked[1]
         return self.candidate.plan(mine), self.base.plan(theirs)
 
     # -- stages ----------------------------------------------------------------------------------------
 
     def _tasks(self, stage: str) -> list[Task]:
         """Plan a stage so that it fits into the bytes of the depth."""
-        room = allowance = self._room()
+        room = allowance = int(self._room() * (_SAMPLED if self._is_deep else 1.0))
         methods = [method for method in all_methods() if method.card.stage == stage]
         for _ in range(_MOST_FITTINGS):
             plans = [method.plan(self._pair(allowance)) for method in methods]
@@ -215,7 +223,16 @@ class _Run:
         """Return what headers, gains and tokenizer leave for samples: by shapes alone, so always the same."""
         ceiling, _ = READING[self.options.depth]
         taken = max(self._overhead(model) for model in (self.candidate, self.base))
+        taken += MAX_TOKENIZER_BYTES if self._is_deep else 0
         return max(ceiling // 5, int(0.96 * ceiling) - taken - VOCABULARY_BYTES)
+
+    @property
+    def _is_deep(self) -> bool:
+        return self.options.depth in ("deep", "full")
+
+    def _deep_stage(self) -> DeepStage:
+        pair = self._pair(int((1.0 - _SAMPLED) * self._room()))
+        return DeepStage(self.candidate, self.base, pair, self.tokens, self.evidence)
 
     def _overhead(self, model: Model) -> int:
         """Return the bytes of headers, shard index, gains and biases."""
@@ -242,8 +259,7 @@ class _Run:
 
     def _align(self, controls: Sequence[Model]) -> None:
         """Find out which parts face each other, and test them there."""
-        stage = DeepStage(self.candidate, self.base, self._pair(self._room()), self.tokens, self.evidence)
-        self.deep = stage.run()
+        self.deep = self._deep_stage().run()
         scores = self._control_scores(controls) if worth_calibrating(self.deep.evidence) else []
         self.evidence += calibrated(self.deep.evidence, scores)
         flag = agreement_flag(self.evidence, len(scores), int(load_rule().agreement["control_pairs"]))
@@ -290,7 +306,8 @@ class _Run:
     def agreements(self) -> tuple[Evidence, ...]:
         """Measure the agreement of this pair and nothing else."""
         self._pair_tokens()
-        return agreements(self.candidate, self.base, self._pair(self._room()), self.tokens)
+        stage = self._deep_stage()
+        return agreements(self.candidate, self.base, stage.pair, self.tokens)
 
     def _unrelated(self, control: Model) -> bool:
         """Say whether a model can stand for strangers: comparable, and no relative as far as can be seen."""

@@ -16,16 +16,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from modelkin._deep_reading import Reading
 from modelkin._model import Model
 from modelkin.alignment import Frame, LayerMap, TokenPairs, find_frame, likely_pairs
 from modelkin.architecture import Architecture, Role
 from modelkin.evidence import (
     Evidence,
-    Findings,
+    FrameRows,
     Pair,
-    Part,
     Side,
-    Survey,
     acting_gain,
     frame_rows,
     load_method,
@@ -41,11 +40,14 @@ _GOOD_FIT = 0.9
 """Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Part of the byte allowance up to which more layers than that are matched."""
-_BATCH_BYTES = 64_000_000
 _TOKENS_A_DIMENSION = 3
-_FRAME_SHARE = 0.4
-"""Part of the byte allowance that learning a map of the residual stream may take."""
+_TOKEN_SHARE = 0.19
+"""Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
+_WELL = 0.98
+"""A map that fits this well is not learned once more from other rows."""
+_MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
+_USED_UP = "left out {} of {} pairs of layers: the bytes of this depth are used up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,14 @@ class DeepStage:
     maps: list[LayerMap] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     token_frame: Frame | None = None
+    reading: Reading = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reading = Reading((self.candidate, self.base), self.pair.byte_allowance)
 
     def run(self) -> DeepResult:
         """Make attempts until one decides."""
-        self._survey(self.pair, ("mlp-map", "attention-map", "residual-writers"))
+        self._survey(self.pair, (*_MAPS, "residual-writers"))
         if not self._settled("identity") and self._same_coordinates():
             self._look_for_units()
         best = "identity" if self._same_coordinates() else "none"
@@ -88,6 +94,30 @@ class DeepStage:
         if not self._settled(best):
             self._measure_agreement()
         return self._result(best)
+
+    def rehearse(self, *, with_units: bool) -> int:
+        """Go through all steps and read nothing: `reading` then holds what they would read, at most.
+
+        Which layers are matched depends on what is found; by relative depth is as good a guess as any, since
+        all layers are of one size in nearly all models.
+        """
+        matched = replace(self.pair, layer_pairs=self._pairs_to_match())
+        self._rehearse(self.pair, (*_MAPS, "residual-writers"))
+        self._rehearse(matched, _UNIT_METHODS if with_units else ())
+        for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
+            wanted = _token_slices(self.pair, self.tokens, role)
+            if wanted is not None:
+                self.reading.pay(*wanted)
+        rows = frame_rows(self.pair)
+        if rows is not None:
+            self.reading.pay(*_slices(rows))
+        self._rehearse(matched, ("unit-agreement",))
+        return max(self.reading.spent)
+
+    def _rehearse(self, pair: Pair, names: Iterable[str]) -> None:
+        for name in names:
+            for survey in load_method(name).plan(pair).surveys:
+                self.reading.pay_survey(survey)
 
     def _best_frame(self, best: str) -> str:
         """Try other coordinates; they are better where units of more layers are found in them."""
@@ -142,7 +172,7 @@ class DeepStage:
 
     def _framed_pairs(self) -> Iterable[Pair]:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
-        by_tokens = learn_frame(self.candidate, self.base, self.pair, self.tokens)
+        by_tokens = learn_frame(self.reading, self.pair, self.tokens)
         if by_tokens is not None:
             self.token_frame = by_tokens
             self.frames.append(by_tokens)
@@ -150,9 +180,9 @@ class DeepStage:
                 yield replace(self.pair, frame=by_tokens)
         self.note("learning a map of the residual stream from MLP units")
         rows = frame_rows(self.pair)
-        if rows is None:
+        if rows is None or not self.reading.pay(*_slices(rows)):
             return
-        learned = read_parts(self.candidate, rows.candidate), read_parts(self.base, rows.base)
+        learned = self.reading.read_parts(0, rows.candidate), self.reading.read_parts(1, rows.base)
         made = find_frame(
             np.concatenate(learned[0]),
             np.concatenate(learned[1]),
@@ -163,13 +193,16 @@ class DeepStage:
             self.frames.append(made)
             if made.kind == "identity":
                 return
-            left = read_parts(self.candidate, rows.left_candidate), read_parts(self.base, rows.left_base)
+            left = (
+                self.reading.read_parts(0, rows.left_candidate),
+                self.reading.read_parts(1, rows.left_base),
+            )
             untouched = untouched_layers(rows.left, learned=learned, left=left)
             if untouched:
                 yield replace(self.pair, frame=made, only_layers=untouched)
 
     def _test_in(self, pair: Pair) -> None:
-        self._survey(pair, ("mlp-map", "attention-map"))
+        self._survey(pair, _MAPS)
         if pair.only_layers is None:
             self._survey(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
 
@@ -205,17 +238,20 @@ class DeepStage:
     def _survey(self, pair: Pair, names: Iterable[str]) -> None:
         for name in names:
             self.note(f"{name} ({pair.frame_kind} coordinates)")
-            plan = load_method(name).plan(pair)
+            method = load_method(name)
+            plan = method.plan(pair)
             self.evidence += plan.skipped
+            n_left_out = 0
             for survey in plan.surveys:
-                found = self._made(survey)
+                if not self.reading.pay_survey(survey, keep=name in _MAPS):
+                    n_left_out += 1
+                    continue
+                found = survey.evaluate(*self.reading.read_survey(survey))
                 self.evidence += found.evidence
                 self.maps += found.maps
-
-    def _made(self, survey: Survey) -> Findings:
-        return survey.evaluate(
-            read_parts(self.candidate, survey.candidate), read_parts(self.base, survey.base)
-        )
+            if n_left_out:
+                reason = _USED_UP.format(n_left_out, len(plan.surveys))
+                self.evidence.append(replace(method.skip(reason), frame=pair.frame_kind))
 
     def _result(self, frame: str) -> DeepResult:
         return DeepResult(
@@ -237,31 +273,30 @@ class DeepStage:
         return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
 
-def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:
-    """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
-    reduced: list[Array] = []
-    for batch in _batches(model, parts):
-        arrays = iter(model.read([item for part in batch for item in part.slices]))
-        reduced += [part.reduce([next(arrays) for _ in part.slices]) for part in batch]
-    return reduced
-
-
-def learn_frame(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None) -> Frame | None:
+def learn_frame(reading: Reading, pair: Pair, tokens: TokenPairs | None) -> Frame | None:
     """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
     best: Frame | None = None
     for role, word in ((Role.EMBEDDING, "embeddings"), (Role.OUTPUT_HEAD, "the output head")):
-        rows = _token_rows(candidate, base, pair, tokens, role)
-        if rows is None:
+        wanted = _token_slices(pair, tokens, role)
+        if wanted is None or not reading.pay(*wanted):
             continue
-        made = find_frame(rows[0], rows[1], learned_from=f"{word} of shared tokens", seed=pair.seed)
+        # Handed over and not held here: `find_frame` gives rows back when it needs them no more.
+        rows = [
+            _token_rows(model, side, slices, role)
+            for model, side, slices in zip(reading.models, (pair.candidate, pair.base), wanted, strict=True)
+        ]
+        made = find_frame(rows.pop(0), rows.pop(), learned_from=f"{word} of shared tokens", seed=pair.seed)
         if isinstance(made, Frame) and (best is None or made.fit > best.fit):
             best = made
+        if best is not None and best.fit > _WELL:
+            break
     return best
 
 
-def _token_rows(
-    candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None, role: Role
-) -> tuple[Array, Array] | None:
+def _token_slices(
+    pair: Pair, tokens: TokenPairs | None, role: Role
+) -> tuple[tuple[TensorSlice, ...], tuple[TensorSlice, ...]] | None:
+    """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
     sides = pair.candidate, pair.base
     entries = [side.architecture.find(role) for side in sides]
     if tokens is None or entries[0] is None or entries[1] is None:
@@ -273,33 +308,45 @@ def _token_rows(
     row_bytes = max(info.row_bits // 8 for info in infos)
     most = min(
         _TOKENS_A_DIMENSION * max(info.shape[-1] for info in infos),
-        int(_FRAME_SHARE / 2 * pair.byte_allowance) // max(1, row_bytes),
+        int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
     )
     rows = [
         (mine, theirs)
         for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
         if mine < infos[0].n_rows and theirs < infos[1].n_rows
     ][:most]
-    read = []
-    for model, side, entry, column in zip((candidate, base), sides, entries, (0, 1), strict=True):
-        assert entry is not None
-        values = model.read([TensorSlice.scattered(entry.tensor, [row[column] for row in rows])])[0]
-        read.append(np.asarray(values, dtype=np.float32) * _last_gain(model, side, role))
-    return read[0], read[1]
+    mine, theirs = (
+        (
+            TensorSlice.scattered(info.name, [row[column] for row in rows]),
+            *(TensorSlice.whole(name) for name in _last_gains(side, role)),
+        )
+        for column, (side, info) in enumerate(zip(sides, infos, strict=True))
+    )
+    return mine, theirs
 
 
-def _last_gain(model: Model, side: Side, role: Role) -> Array | np.float32:
+def _token_rows(model: Model, side: Side, slices: tuple[TensorSlice, ...], role: Role) -> Array:
+    values, *gains = model.read(slices)
+    rows = np.asarray(values, dtype=np.float32)
+    return rows * acting_gain(gains[0], side.architecture) if gains else rows
+
+
+def _last_gains(side: Side, role: Role) -> tuple[str, ...]:
     """Return the gain of the last norm, which the output head reads through."""
     norm = side.architecture.find(Role.FINAL_NORM) if role is Role.OUTPUT_HEAD else None
-    if norm is None:
-        return np.float32(1)
-    return acting_gain(model.read([TensorSlice.whole(norm.tensor)])[0], side.architecture)
+    return () if norm is None else (norm.tensor,)
+
+
+def _slices(rows: FrameRows) -> tuple[list[TensorSlice], list[TensorSlice]]:
+    sides = (*rows.candidate, *rows.left_candidate), (*rows.base, *rows.left_base)
+    mine, theirs = ([item for part in parts for item in part.slices] for parts in sides)
+    return mine, theirs
 
 
 def agreements(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None) -> tuple[Evidence, ...]:
     """Measure the agreement of a pair and nothing else, as is done for controls."""
     stage = DeepStage(candidate, base, pair, tokens)
-    stage.token_frame = learn_frame(candidate, base, pair, tokens)
+    stage.token_frame = learn_frame(stage.reading, pair, tokens)
     stage._measure_agreement()
     return tuple(item for item in stage.evidence if item.ok)
 
@@ -318,20 +365,6 @@ def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int
     if len(pairs) <= most:
         return tuple(pairs)
     return tuple(pairs[math.floor((2 * i + 1) * len(pairs) / (2 * most))] for i in range(most))
-
-
-def _batches(model: Model, parts: Sequence[Part]) -> Iterable[list[Part]]:
-    batch: list[Part] = []
-    held = 0
-    for part in parts:
-        n_bytes = model.plan(part.slices).bytes_needed
-        if batch and held + n_bytes > _BATCH_BYTES:
-            yield batch
-            batch, held = [], 0
-        batch.append(part)
-        held += n_bytes
-    if batch:
-        yield batch
 
 
 def _is_found(item: Evidence) -> bool:

@@ -48,21 +48,25 @@ def match_units(
     sign_free
         Compare sizes of cosines, for units whose sign is free.
     """
-    mine, theirs = _unit_rows(candidate), _unit_rows(base)
-    wanted, offered = np.flatnonzero(mine.any(axis=1)), np.flatnonzero(theirs.any(axis=1))
+    mine, theirs = _unit_rows(candidate), np.asarray(base, dtype=np.float32)
+    norms = np.sqrt(np.einsum("ij,ij->i", theirs, theirs, dtype=np.float64))
+    wanted = np.flatnonzero(mine.any(axis=1))
+    offered = np.random.default_rng(seed).permutation(np.flatnonzero(np.isfinite(norms) & (norms > 0)))
     places = np.full(len(mine), -1, dtype=np.intp)
     cosines = np.zeros(len(mine), dtype=np.float32)
-    if not len(offered):
-        return UnitMatch(places=places, cosines=cosines)
-    offered = np.random.default_rng(seed).permutation(offered)
-    theirs = theirs[offered]
-    step = max(1, _BLOCK_ELEMENTS // len(theirs))
-    for start in range(0, len(wanted), step):
-        rows = wanted[start : start + step]
-        block = mine[rows] @ theirs.T
-        at = np.argmax(np.abs(block) if sign_free else block, axis=1)
-        places[rows] = offered[at]
-        cosines[rows] = block[np.arange(len(block)), at]
+    mine, best = mine[wanted], np.full(len(wanted), -np.inf, dtype=np.float32)
+    # Base units are scaled block by block: a whole matrix of a large model is not copied.
+    step = max(1, _BLOCK_ELEMENTS // max(1, len(mine), mine.shape[1]))
+    for start in range(0, len(offered) if len(mine) else 0, step):
+        rows = offered[start : start + step]
+        block = mine @ (theirs[rows] / norms[rows, None].astype(np.float32)).T
+        size = np.abs(block) if sign_free else block
+        at = np.argmax(size, axis=1)
+        found = size[np.arange(len(mine)), at]
+        better = np.flatnonzero(found > best)
+        best[better] = found[better]
+        places[wanted[better]] = rows[at[better]]
+        cosines[wanted[better]] = block[better, at[better]]
     return UnitMatch(places=places, cosines=cosines)
 
 

@@ -2,7 +2,7 @@
 
 from modelkin.evidence._catalogue import METHODS, all_methods, load_method
 from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_rounding, ulp_distance
-from modelkin.evidence._frame_rows import frame_rows, untouched_layers
+from modelkin.evidence._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.evidence._gains import acting_gain
 from modelkin.evidence._interface import (
     Findings,
@@ -24,6 +24,7 @@ __all__ = [
     "EqualityCount",
     "Evidence",
     "Findings",
+    "FrameRows",
     "Method",
     "MethodCard",
     "Pair",

@@ -10,9 +10,15 @@ import numpy as np
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
+from ._blocks import spread
 from ._interface import Pair, Part
 from ._sketch import Source, mlp_reader, residual_widths, rows_part
 
+_SHARE = 0.19
+"""Part of the byte allowance for rows from which a map of the residual streams is learned."""
+_ROWS_A_DIMENSION = 4
+_FEWEST_UNITS = 64
+"""Of a layer, for such rows."""
 _COPY_Z = 5.0
 """z at which a layer is taken for a copy of another of its own model. Both models must have the copy."""
 _COPY_UNITS = 128
@@ -35,7 +41,7 @@ def frame_rows(pair: Pair) -> FrameRows | None:
 
     Odd layers number their units independently of even ones, so what is tested there is not what was fitted;
     `untouched_layers` says where that does not hold. None unless both models have layers of equal widths at
-    equal numbers.
+    equal numbers, and bytes allow to read some.
     """
     mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
     shared = [layer for layer in mine if layer in theirs]
@@ -44,12 +50,15 @@ def frame_rows(pair: Pair) -> FrameRows | None:
     if not even or any(found[layer] is None for layer in even):
         return None
     left = tuple(layer for layer in shared if layer % 2 and found[layer] is not None)
-    width = max(residual_widths(pair) or (0,))
-    most = max(64, 4 * width // len(even))
-    candidate, base = _parts(pair, [found[layer] for layer in even], most)
-    left_candidate, left_base = _parts(pair, [found[layer] for layer in left], min(most, _COPY_UNITS))
-    if not left:
+    chosen, most = _fitting(
+        [both for layer in even if (both := found[layer]) is not None],
+        n_rows=_ROWS_A_DIMENSION * max(residual_widths(pair) or (0,)),
+        allowance=int(_SHARE * pair.byte_allowance),
+    )
+    if not left or not chosen:
         return None
+    candidate, base = _parts(pair, chosen, most)
+    left_candidate, left_base = _parts(pair, [found[layer] for layer in left], min(most, _COPY_UNITS))
     return FrameRows(
         candidate=candidate, base=base, left=left, left_candidate=left_candidate, left_base=left_base
     )
@@ -83,6 +92,20 @@ def _copies(learned: Sequence[Array], left: Sequence[Array]) -> list[bool]:
     count = min(len(rows) for rows in (*learned, *left))
     z = cross_z([rows[:count] for rows in left], [rows[:count] for rows in learned])
     return [bool((np.nan_to_num(np.abs(row)) > _COPY_Z).any()) for row in z]
+
+
+def _fitting(
+    found: Sequence[tuple[Source, Source]], *, n_rows: int, allowance: int
+) -> tuple[list[tuple[Source, Source]], int]:
+    """Choose layers, and how many units of each, so that rows are enough and bytes not too many."""
+    for n_layers in range(len(found), 0, -1):
+        chosen = [found[number] for number in spread(len(found), n_layers)]
+        dearest = max(sum(pair[side].row_bytes for pair in chosen) for side in (0, 1))
+        count = min(max(_FEWEST_UNITS, n_rows // n_layers), allowance // max(1, dearest))
+        cost = max(sum(pair[side].cost(count) for pair in chosen) for side in (0, 1))
+        if count >= _FEWEST_UNITS and cost <= allowance:
+            return chosen, count
+    return [], 0
 
 
 def _sources(pair: Pair, layer: int) -> tuple[Source, Source] | None:

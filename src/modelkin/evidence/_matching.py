@@ -43,7 +43,10 @@ REORDERED = "reordered"
 """Flag of evidence that holds although units have other numbers."""
 _TOO_LARGE = "the layer is too large for the bytes of this depth"
 _SHARE = 0.25
-"""Part of the byte allowance for one role of one layer: whole matrices of the base are read."""
+"""Part of the byte allowance for one role of one layer of the base."""
+_FEWEST_OF_BASE = 0.4
+"""Share of the base's units that must be read: no more of the candidate's can be found again, and this is
+twice as many as `FOUND_SHARE` asks for."""
 
 
 class _Matching(Method):
@@ -57,7 +60,15 @@ class _Matching(Method):
                 yield layer, facing, (reader,), readers
 
     def _too_large(self, pair: Pair, sources: Sequence[Source]) -> bool:
-        return sum(source.n_units * source.row_bytes for source in sources) > _SHARE * pair.byte_allowance
+        return sum(source.cost(source.n_units) for source in sources) > _SHARE * pair.byte_allowance
+
+    def _n_read(self, pair: Pair, sources: Sequence[Source]) -> int | None:
+        """Return how many units of each matrix of the base can be read; None if they are too few."""
+        whole = sum(source.cost(source.n_units) for source in sources)
+        share = min(1.0, _SHARE * pair.byte_allowance / max(1, whole))
+        if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
+            return None
+        return int(share * max(source.n_units for source in sources))
 
     def _skipped(self, pair: Pair, reason: str, layer: int | None = None) -> Evidence:
         layers = () if layer is None else (layer,)
@@ -75,23 +86,27 @@ class _HalfMatching(_Matching):
         surveys: list[Survey] = []
         skipped: list[Evidence] = []
         for layer, facing, mine, theirs in self._layers(pair):
-            if self._too_large(pair, theirs):
+            n_read = self._n_read(pair, theirs)
+            if n_read is None:
                 skipped.append(self._skipped(pair, _TOO_LARGE, layer))
             else:
-                surveys.append(self._survey(pair, (layer, facing), mine, theirs))
+                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
 
     def _survey(
-        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        mine: Sequence[Source],
+        theirs: Sequence[Source],
+        n_read: int,
     ) -> Survey:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            return Findings(
-                evidence=(self._judged(pair, layers, mine[0], candidate[0], np.concatenate(base)),)
-            )
+            return Findings(evidence=(self._judged(pair, layers, mine[0], candidate[0], _joined(base)),))
 
         return Survey(
             candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
-            base=_parts(pair.base, theirs),
+            base=_parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,
         )
 
@@ -118,6 +133,7 @@ class _HalfMatching(_Matching):
             role=source.entry.role.value,
             details={
                 "units": len(places),
+                "base_units": len(base),
                 "units_found": found,
                 "distinct_matches": len(set(places.tolist())),
                 "cells": pair.n_layer_pairs,
@@ -206,14 +222,20 @@ class MlpOrder(_Matching):
         for layer, facing, mine, theirs in self._layers(pair):
             if mine[0].n_units == theirs[0].n_units or len(theirs) > 1:
                 continue
-            if self._too_large(pair, theirs):
+            n_read = self._n_read(pair, theirs)
+            if n_read is None:
                 skipped.append(self._skipped(pair, _TOO_LARGE, layer))
             else:
-                surveys.append(self._survey(pair, (layer, facing), mine, theirs))
+                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
 
     def _survey(
-        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        mine: Sequence[Source],
+        theirs: Sequence[Source],
+        n_read: int,
     ) -> Survey:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             problem = _fixed_order(candidate[0], base[0])
@@ -224,7 +246,7 @@ class MlpOrder(_Matching):
 
         return Survey(
             candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
-            base=_parts(pair.base, theirs),
+            base=_parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,
         )
 
@@ -298,7 +320,7 @@ class UnitAgreement(_Matching):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             half = len(base) // 2
             mine = candidate[0], _own_part(candidate[1], candidate[0])
-            theirs = np.concatenate(base[:half]), np.concatenate(base[half:])
+            theirs = _joined(base[:half]), _joined(base[half:])
             if is_tied(mine[0]) and is_tied(theirs[0]):
                 return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
             # Two seeds: a tie must not be broken alike in both.
@@ -360,6 +382,11 @@ def _own_part(second: Array, first: Array) -> Array:
     squares = np.einsum("ij,ij->i", first, first)
     along = np.einsum("ij,ij->i", second, first) / np.where(squares > 0, squares, 1.0)
     return np.asarray(second - along[:, None] * first, dtype=np.float32)
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Return all units in one array, without a copy where they are in one already."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _mapped(pair: Pair, rows: Array) -> Array:

@@ -26,6 +26,17 @@ class Source:
     n_features: int
     row_bytes: int
     """Bytes of one unit if it were read alone."""
+    matrix_bytes: int
+    """Of the stored matrix, with other roles that are fused into it."""
+    along_columns: bool
+    """Whether units run along the columns, as in matrices that are stored input-first: then one unit costs as
+    much as all of them, and features can be saved instead."""
+
+    def cost(self, count: int, *, features: int | None = None) -> int:
+        """Return the bytes that so many units take, with all their features or the first of them."""
+        if not self.along_columns:
+            return count * self.row_bytes
+        return self.matrix_bytes * (features or self.n_features) // max(1, self.n_features)
 
 
 def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
@@ -39,6 +50,7 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
     if len(info.shape) == 3 and expert is None:
         return None
     count, width = n_units(entry, info, space), n_features(entry, info, space)
+    stacked = info.shape[0] if len(info.shape) == 3 else 1
     return Source(
         entry=entry,
         space=space,
@@ -46,6 +58,8 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
         n_units=count,
         n_features=width,
         row_bytes=info.n_bytes * width // max(1, info.n_elements),
+        matrix_bytes=info.n_bytes // max(1, stacked),
+        along_columns=unit_axis(entry, space) == len(info.shape) - 1,
     )
 
 
@@ -61,16 +75,21 @@ def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
     return source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=chosen)
 
 
-def rows_part(side: Side, source: Source, *, first_unit: int = 0, count: int | None = None) -> Part:
-    """Plan the reading of whole rows, with the gain in front of them folded in."""
-    count = count or source.n_units
+def rows_part(
+    side: Side,
+    source: Source,
+    *,
+    first_unit: int = 0,
+    count: int | None = None,
+    features: int | None = None,
+) -> Part:
+    """Plan the reading of rows, whole or their first features, with the gain in front of them folded in."""
+    count, features = count or source.n_units, features or source.n_features
     block = unit_block(
         source.entry,
         side.index[source.entry.tensor],
         space=source.space,
-        choice=UnitChoice(
-            first_unit=first_unit, n_units=count, first_feature=0, n_features=source.n_features
-        ),
+        choice=UnitChoice(first_unit=first_unit, n_units=count, first_feature=0, n_features=features),
         expert=source.expert,
     )
     gain = gain_before(side.architecture, source.entry)
@@ -78,7 +97,7 @@ def rows_part(side: Side, source: Source, *, first_unit: int = 0, count: int | N
     def reduce(arrays: Sequence[Array]) -> Matrix:
         rows = block.matrix(arrays[0])
         if gain is not None:
-            rows = rows * acting_gain(arrays[1], side.architecture)
+            rows = rows * acting_gain(arrays[1], side.architecture)[:features]
         return np.ascontiguousarray(rows, dtype=np.float32)
 
     return Part(slices=(block.slice, *gain_slices(gain)), reduce=reduce)

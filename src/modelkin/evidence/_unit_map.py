@@ -17,6 +17,7 @@ from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
+from ._blocks import spread
 from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
 from ._result import Evidence
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
@@ -24,8 +25,11 @@ from ._tied import is_tied
 
 MOST_UNITS = 128
 FEWEST_UNITS = 8
-MOST_ELEMENTS = 32_000_000
-"""Values of all sketches of a model together: 128 MB."""
+MOST_ELEMENTS = 24_000_000
+"""Values of all sketches of a model together: 96 MB."""
+FEWEST_FEATURES = 24
+_SHARE = 0.08
+"""Part of the byte allowance for one map."""
 CELL_P = 1e-3
 """Chance that any cell of a map between strangers stands out."""
 
@@ -71,9 +75,13 @@ class UnitMap(Method):
         count = self._n_units(pair, found)
         if count < FEWEST_UNITS:
             return Plan(skipped=(self._marked(pair, self.skip(f"{count} units are too few for a test")),))
+        found, features = _affordable(pair, found, count)
+        if not features:
+            reason = "units are stored input-first, and the bytes of this depth are not enough for a layer"
+            return Plan(skipped=(self._marked(pair, self.skip(reason)),))
         parts = [
-            tuple(rows_part(side, source, count=count) for source in sources.values())
-            for side, sources in zip(sides, found, strict=True)
+            tuple(rows_part(side, source, count=count, features=features[at]) for source in sources.values())
+            for at, (side, sources) in enumerate(zip(sides, found, strict=True))
         ]
         layers = tuple(
             [_Layer(number, source, self.group(source, side)) for number, source in sources.items()]
@@ -151,6 +159,32 @@ class UnitMap(Method):
 
     def _marked(self, pair: Pair, evidence: Evidence) -> Evidence:
         return replace(evidence, frame=pair.frame_kind)
+
+
+def _affordable(
+    pair: Pair, found: Sequence[dict[int, Source]], count: int
+) -> tuple[list[dict[int, Source]], tuple[int, ...]]:
+    """Choose layers and numbers of features that the bytes allow, where units are stored input-first.
+
+    In coordinates as they are the first features of all layers will do. Another map of the residual stream
+    needs all features: then only some layers can be compared.
+    """
+    allowance = int(_SHARE * pair.byte_allowance)
+    widths = tuple(next(iter(sources.values())).n_features for sources in found)
+    dearest = max(sum(source.cost(count) for source in sources.values()) for sources in found)
+    if dearest <= allowance:
+        return list(found), widths
+    if pair.frame is None:
+        features = widths[0] * allowance // dearest
+        return list(found), (features, features) if features >= FEWEST_FEATURES else ()
+    n_layers = min(len(sources) for sources in found) * allowance // dearest
+    if not n_layers:
+        return list(found), ()
+    chosen = [
+        {layer: sources[layer] for layer in (list(sources)[at] for at in spread(len(sources), n_layers))}
+        for sources in found
+    ]
+    return chosen, widths
 
 
 def _incomparable(

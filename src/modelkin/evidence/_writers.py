@@ -29,9 +29,11 @@ from ._unit_map import cell_threshold
 
 MOST_DIMENSIONS = 256
 FEWEST_DIMENSIONS = 24
-_SHARE = 0.3
+_SHARE = 0.23
 """Part of the byte allowance."""
 _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
+_ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
+"""What is left of them where all experts together are too large."""
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
 _ALL_FEATURES = 1 << 40
 
@@ -64,6 +66,9 @@ class ResidualWriters(Method):
         skipped: list[Evidence] = []
         for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
             made = self._survey(pair, component, roles)
+            if roles is _MLP and not isinstance(made, Survey):
+                lighter = self._survey(pair, component, _ALWAYS)
+                made = lighter if isinstance(lighter, Survey) else made
             if isinstance(made, Survey):
                 surveys.append(made)
             else:
@@ -159,7 +164,7 @@ class _Split:
 def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) -> _Split:
     """Choose the block of residual dimensions, as long as the bytes allow, and divide it by chance."""
     width = pair.base.architecture.sizes["residual"]
-    allowance = int(_SHARE * (0.75 if roles is _MLP else 0.25) * pair.byte_allowance)
+    allowance = int(_SHARE * (0.25 if roles is _ATTENTION else 0.75) * pair.byte_allowance)
     counts = [MOST_DIMENSIONS, width]
     for side, numbers in zip((pair.candidate, pair.base), layers, strict=True):
         whole, row = 0, 0

@@ -1,0 +1,106 @@
+"""One step of the deep stage, or all of it, in a process of its own: bytes by plan and by ledger, CPU, memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import modelkin as mk
+from benchmarks.alignment_subject import Synthetic, pair_of
+from benchmarks.peers_job import answer_job, peak_bytes
+from modelkin._compare import _Run
+from modelkin._deep import DeepStage, learn_frame
+from modelkin._model import Model, open_model
+from modelkin.alignment import find_frame
+from modelkin.evidence import frame_rows, load_method
+
+OPTIONS = mk.CompareOptions(depth="deep")
+FRAMES = {"map from tokens": "tokens", "map from units": "units"}
+WHOLE = "compare, deep"
+
+
+def work(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Do one step on one pair."""
+    sources = pair_of(job["subject"], job["kind"])
+    models = open_model(sources[0], OPTIONS.fetch), open_model(sources[1], OPTIONS.fetch)
+    try:
+        return _whole(sources) if job["step"] == WHOLE else _step(job["step"], sources, models)
+    finally:
+        for model in models:
+            model.close()
+
+
+def _whole(sources: tuple[Synthetic, Synthetic]) -> dict[str, Any]:
+    models = open_model(sources[0], OPTIONS.fetch), open_model(sources[1], OPTIONS.fetch)
+    run = _Run(*models, OPTIONS)
+    planned = [plan.bytes_to_fetch for plan in run.plans()]
+    before = _counts(sources, models)
+    comparison = mk.compare(candidate=models[0], base=models[1], options=OPTIONS)
+    said = comparison.verdict.conclusion.value
+    frame = comparison.alignment.frame if comparison.alignment else None
+    return {**_since(before, sources, models), "planned": planned, "result": f"{said}, {frame or 'identity'}"}
+
+
+def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]) -> dict[str, Any]:
+    run = _Run(*models, OPTIONS)
+    run._pair_tokens()
+    stage = run._deep_stage()
+    before = _counts(sources, models)
+    result = _frame(stage, FRAMES[name]) if name in FRAMES else _survey(stage, name)
+    return {**_since(before, sources, models), "planned": stage.reading.spent, "result": result}
+
+
+def _survey(stage: DeepStage, name: str) -> str:
+    pair = replace(stage.pair, layer_pairs=stage._pairs_to_match())
+    stage._survey(pair, (name,))
+    skipped = [item.reason for item in stage.evidence if not item.ok]
+    n_read = sum(len(load_method(name).plan(pair).surveys) for _ in (0,))
+    return "done" if n_read else (skipped[0] or "") if skipped else "nothing to do"
+
+
+def _frame(stage: DeepStage, way: str) -> str:
+    if way == "tokens":
+        found = learn_frame(stage.reading, stage.pair, stage.tokens)
+    else:
+        rows = frame_rows(stage.pair)
+        if rows is None:
+            return "too large"
+        slices = [[item for part in parts for item in part.slices] for parts in (rows.candidate, rows.base)]
+        stage.reading.pay(slices[0], slices[1])
+        made = find_frame(
+            np.concatenate(stage.reading.read_parts(0, rows.candidate)),
+            np.concatenate(stage.reading.read_parts(1, rows.base)),
+            learned_from="units",
+            seed=0,
+        )
+        found = None if isinstance(made, str) else made
+    return "none" if found is None else f"{found.kind}, fit {found.fit:.2f}"
+
+
+def _counts(sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]) -> dict[str, Any]:
+    return {
+        "cpu_seconds": time.process_time() - sum(source.cpu_seconds for source in sources),
+        "read": [model.totals().bytes_fetched for model in models],
+        "base_bytes": peak_bytes(),
+    }
+
+
+def _since(
+    before: Mapping[str, Any], sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]
+) -> dict[str, Any]:
+    now = _counts(sources, models)
+    return {
+        "cpu_seconds": now["cpu_seconds"] - before["cpu_seconds"],
+        "read": [after - earlier for after, earlier in zip(now["read"], before["read"], strict=True)],
+        "all_read": now["read"],
+        "base_bytes": before["base_bytes"],
+        "peak_bytes": now["base_bytes"],
+    }
+
+
+if __name__ == "__main__":
+    answer_job(work)

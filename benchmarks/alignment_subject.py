@@ -1,0 +1,270 @@
+"""Models of 7B, 70B and 110B shape whose weights are computed when they are read, and disguised copies.
+
+The virtual files of `modelkin.testing` repeat every 4 MB, in every model at the same places. Where layers are
+aligned that would be found as a likeness, so here every row of every tensor is drawn by itself.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.peers_subject import SEVEN_B, SEVENTY_B, MixtureShape, tokenizer_json
+from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
+from modelkin.testing import LlamaShape, llama_config, safetensors_head, to_bfloat16
+
+Rows = npt.NDArray[np.float32]
+Extent = tuple[int, ...]
+Disguise = Literal["none", "permutation", "rotation"]
+
+_DEVIATION = 0.02
+_BLOCK = 65_536
+"""Values that are drawn at once."""
+_FILE = "model.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpt2Shape:
+    """The sizes of a GPT-2, whose matrices are stored input-first. The defaults make 13 billion weights."""
+
+    layers: int = 40
+    hidden: int = 5120
+    heads: int = 40
+    vocab: int = 50_257
+    positions: int = 2048
+
+    def tensors(self) -> Iterator[tuple[str, Extent]]:
+        """Yield names and shapes."""
+        d = self.hidden
+        yield "wte.weight", (self.vocab, d)
+        yield "wpe.weight", (self.positions, d)
+        for layer in range(self.layers):
+            prefix = f"h.{layer}."
+            for part, rows, columns in (
+                ("attn.c_attn", d, 3 * d),
+                ("attn.c_proj", d, d),
+                ("mlp.c_fc", d, 4 * d),
+                ("mlp.c_proj", 4 * d, d),
+            ):
+                yield f"{prefix}{part}.weight", (rows, columns)
+                yield f"{prefix}{part}.bias", (columns,)
+            for norm in ("ln_1", "ln_2"):
+                yield f"{prefix}{norm}.weight", (d,)
+                yield f"{prefix}{norm}.bias", (d,)
+        yield "ln_f.weight", (d,)
+        yield "ln_f.bias", (d,)
+
+    def config(self) -> dict[str, Any]:
+        """Return the contents of ``config.json``."""
+        return {
+            "architectures": ["GPT2LMHeadModel"],
+            "model_type": "gpt2",
+            "activation_function": "gelu",
+            "n_embd": self.hidden,
+            "n_head": self.heads,
+            "n_inner": None,
+            "n_layer": self.layers,
+            "n_positions": self.positions,
+            "vocab_size": self.vocab,
+            "tie_word_embeddings": True,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Tensors and config of a model of some shape."""
+
+    tensors: tuple[tuple[str, Extent], ...] = field(repr=False)
+    config: Mapping[str, Any] = field(repr=False)
+    hidden: int
+    vocab: int
+
+    @classmethod
+    def llama(cls, shape: LlamaShape) -> Subject:
+        """Take the names of a Llama."""
+        return cls(
+            tensors=tuple(shape.tensors()),
+            config=llama_config(shape, dtype="BF16"),
+            hidden=shape.hidden,
+            vocab=shape.vocab,
+        )
+
+    @classmethod
+    def mixture(cls, shape: MixtureShape) -> Subject:
+        """Take the names of a GLM-4.5 mixture."""
+        tensors = tuple((name, extent) for _, name, extent in shape.tensors())
+        return cls(tensors=tensors, config=shape.config(), hidden=shape.hidden, vocab=shape.vocab)
+
+    @classmethod
+    def gpt2(cls, shape: Gpt2Shape) -> Subject:
+        """Take the names of a GPT-2."""
+        return cls(
+            tensors=tuple(shape.tensors()), config=shape.config(), hidden=shape.hidden, vocab=shape.vocab
+        )
+
+
+SUBJECTS: Mapping[str, Callable[[], Subject]] = {
+    "7B": lambda: Subject.llama(SEVEN_B),
+    "70B": lambda: Subject.llama(SEVENTY_B),
+    "110B mixture": lambda: Subject.mixture(MixtureShape()),
+    "13B GPT-2": lambda: Subject.gpt2(Gpt2Shape()),
+}
+
+
+@final
+class Synthetic(Source):
+    """A model that exists as headers; rows are drawn when they are read, and the time for it is kept apart.
+
+    Parameters
+    ----------
+    subject
+        Its tensors.
+    seed
+        Of the weights.
+    vocabulary
+        Of the tokenizer: equal numbers give the same file.
+    disguise
+        How its residual stream is turned. What reads the stream is turned along; what writes into it is drawn
+        anew: the deep stage looks at writers in old coordinates only, where they look like noise anyway.
+    """
+
+    remote = True
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        seed: int,
+        vocabulary: int,
+        disguise: Disguise = "none",
+        name: str = "model",
+    ) -> None:
+        self.budget = ByteBudget()
+        self.cpu_seconds = 0.0
+        self._lock = threading.Lock()
+        self._name = name
+        self._seed, self._turn = seed, _turning(disguise, subject.hidden)
+        self._hidden = subject.hidden
+        layout = {name: ("BF16", extent, 2 * math.prod(extent)) for name, extent in subject.tensors}
+        self._head, _ = safetensors_head(layout)
+        self._extents = dict(subject.tensors)
+        self._names = list(layout)
+        self._starts = np.cumsum([0, *(n_bytes for _, _, n_bytes in layout.values())]).tolist()
+        self._small = {
+            "config.json": json.dumps(subject.config).encode(),
+            "tokenizer.json": tokenizer_json(subject.vocab, seed=vocabulary),
+        }
+        sizes = {name: len(data) for name, data in self._small.items()}
+        sizes[_FILE] = len(self._head) + self._starts[-1]
+        self._files = {name: FileInfo(name=name, size=size) for name, size in sorted(sizes.items())}
+
+    @property
+    def location(self) -> Location:
+        """A name, since there is no place."""
+        return Location(kind="memory", ref=self._name, origin=f"memory:{self._name}")
+
+    def files(self) -> dict[str, FileInfo]:
+        """Return all files."""
+        return dict(self._files)
+
+    def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
+        began = time.thread_time()
+        self.budget.reserve(wanted.length, where=file.name)
+        small = self._small.get(file.name)
+        data = (
+            small[wanted.start : wanted.stop]
+            if small is not None
+            else b"".join(self._pieces(wanted.start, wanted.stop))
+        )
+        with self._lock:
+            self.cpu_seconds += time.thread_time() - began
+        return data
+
+    def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
+        if start < len(self._head):
+            yield self._head[start:stop]
+        start, stop = max(0, start - len(self._head)), stop - len(self._head)
+        while start < stop:
+            at = bisect.bisect_right(self._starts, start) - 1
+            end = min(stop, self._starts[at + 1])
+            yield self._part(self._names[at], start - self._starts[at], end - self._starts[at])
+            start = end
+
+    def _part(self, name: str, start: int, stop: int) -> bytes:
+        extent = self._extents[name]
+        width = extent[-1] if len(extent) > 1 else 1
+        first, last = start // (2 * width), -(-stop // (2 * width))
+        data = to_bfloat16(self._rows(name, extent, first, last)).tobytes()
+        return data[start - 2 * width * first :][: stop - start]
+
+    def _rows(self, name: str, extent: Extent, first: int, last: int) -> Rows:
+        if len(extent) == 1:
+            return np.full((last - first, 1), 0.0 if name.endswith("bias") else 1.0, dtype=np.float32)
+        reads = extent[-1] == self._hidden
+        seed = self._seed if self._turn is None or reads else self._seed + 1_000_003
+        rows = _drawn((seed, zlib.crc32(name.encode())), extent[-1], first, last)
+        return rows if self._turn is None or not reads else self._turn(rows)
+
+
+def _drawn(key: tuple[int, int], width: int, first: int, last: int) -> Rows:
+    """Return rows of a matrix of normal numbers; each row is the same whichever others are asked for."""
+    step = max(1, _BLOCK // width)
+    blocks = [
+        np.random.default_rng([*key, block]).standard_normal((step, width), dtype=np.float32)
+        for block in range(first // step, -(-last // step))
+    ]
+    rows = np.concatenate(blocks)[first - first // step * step :][: last - first]
+    return np.asarray(rows * np.float32(_DEVIATION))
+
+
+def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:
+    rng = np.random.default_rng([77, width])
+    order, signs = rng.permutation(width), rng.choice(np.float32([-1, 1]), width)
+    if disguise == "none":
+        return None
+    if disguise == "permutation":
+        return lambda rows: np.ascontiguousarray(rows[:, order])
+    return lambda rows: hadamard(rows * signs)[:, order]
+
+
+def hadamard(rows: Rows) -> Rows:
+    """Multiply by the orthogonal Hadamard matrix, which mixes every coordinate with all others."""
+    n, width = rows.shape
+    if width & (width - 1):
+        raise ValueError(f"rows: expected a power of two as width, got {width}")
+    half = 1
+    while half < width:
+        pairs = rows.reshape(n, -1, 2, half)
+        rows = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        rows = rows.reshape(n, width)
+        half *= 2
+    return np.asarray(rows / np.float32(math.sqrt(width)), dtype=np.float32)
+
+
+def pair_of(name: str, kind: str) -> tuple[Synthetic, Synthetic]:
+    """Return candidate and base: ``strangers``, a ``copy``, or a copy with its residual stream turned."""
+    subject = SUBJECTS[name]()
+    base = Synthetic(subject, seed=1, vocabulary=1, name="base")
+    if kind == "strangers":
+        return Synthetic(subject, seed=2, vocabulary=2, name="candidate"), base
+    disguises: Mapping[str, Disguise] = {
+        "copy": "none",
+        "permuted copy": "permutation",
+        "rotated copy": "rotation",
+    }
+    return Synthetic(subject, seed=1, vocabulary=1, disguise=disguises[kind], name="candidate"), base
+
+
+def stored_bytes(tensors: Iterable[tuple[str, Extent]]) -> int:
+    """Return the size of all tensors in BF16."""
+    return sum(2 * math.prod(extent) for _, extent in tensors)
