@@ -11,7 +11,7 @@ from modelkin.evidence import Evidence
 from ._components import judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
-from ._words import LIMITATIONS, summary
+from ._words import limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
 
@@ -76,7 +76,7 @@ def decide(
         detection_limit=min(limits.values(), default=None),
         components=judged,
         summary=summary(conclusion, judged, identity.how, candidate=candidate, base=base, limits=limits),
-        limitations=(*LIMITATIONS[conclusion], *extra_limitations),
+        limitations=(*limitations(conclusion, stage=stage, ranked=bool(by_controls)), *extra_limitations),
         rule=f"rule {rule.version}",
         stage=stage,
     )
