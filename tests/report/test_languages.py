@@ -120,7 +120,10 @@ SUMMARIES = [
     "candidate", ["org/b", "a; no evidence in b. {pair}", "No evidence that x and y share weights"]
 )
 def test_every_summary_has_a_korean_form(conclusion, components, how, limits, words, candidate):
-    english = summary(conclusion, components, how, candidate=candidate, base="org/a", limits=limits)
+    ranked = any(item.calibrated for item in components.values())
+    english = summary(
+        conclusion, components, how, candidate=candidate, base="org/a", limits=limits, ranked=ranked
+    )
     told = summary_text(english, conclusion, candidate=candidate, base="org/a", language=KOREAN)
     assert told.startswith(f"후보 모델({candidate})과 기준 모델(org/a)")
     assert QUOTED not in told

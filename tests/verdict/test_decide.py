@@ -70,6 +70,16 @@ def test_a_rank_among_enough_controls_is_told_as_such():
     assert "not an exact p-value" in verdict.limitations[0]
 
 
+def test_an_exact_test_beside_a_rank_gives_the_p_value_of_the_verdict():
+    verdict = judged([agreeing(layer) for layer in range(3)] + [found("norms", log10_p=-30)], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.log10_p is not None
+    assert verdict.log10_p < -28
+    assert "share weights of common origin in a changed form" in verdict.summary
+    assert "mlp, norms" in verdict.summary
+    assert "not an exact p-value" in verdict.limitations[0]
+
+
 @pytest.mark.parametrize("odd", [{"control_pairs": 19}, {"beaten_by": 1}, {"share": 0.24}])
 def test_a_rank_decides_nothing_with_few_controls_or_a_rival_or_little_agreement(odd):
     verdict = judged([agreeing(layer, **odd) for layer in range(3)] + [null("norms")], stage="deep")

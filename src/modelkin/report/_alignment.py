@@ -90,11 +90,10 @@ def silent_maps(result: Comparison, language: Language = ENGLISH) -> Iterator[st
 
 def ranked_among(result: Comparison, name: str | None = None) -> int | None:
     """Return among how many control pairs a component, or the verdict, was ranked; None where p is exact."""
-    ranked: dict[str, ComponentVerdict] = {
-        key: item
-        for key, item in result.verdict.components.items()
-        if item.calibrated and name in (None, key)
-    }
+    components = result.verdict.components
+    # The p-value of a verdict is that of an exact test if there is one beside the rank.
+    wanted = [key for key, item in components.items() if item.log10_p == result.verdict.log10_p]
+    ranked = [key for key in (wanted if name is None else [name]) if _is_ranked(components.get(key))]
     numbers = [
         int(test.details["control_pairs"])
         for test in result.evidence
@@ -107,6 +106,10 @@ def ranked_text(result: Comparison, language: Language = ENGLISH, name: str | No
     """Say that a p-value is a rank among controls; None where it is exact."""
     number = ranked_among(result, name)
     return None if number is None else language.say("text.ranked", number=value_text(number))
+
+
+def _is_ranked(item: ComponentVerdict | None) -> bool:
+    return item is not None and item.calibrated
 
 
 def _span(effects: Sequence[float], language: Language) -> str:

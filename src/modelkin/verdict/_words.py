@@ -77,8 +77,9 @@ def summary(
     candidate: str,
     base: str,
     limits: Mapping[str, float],
+    ranked: bool = False,
 ) -> str:
-    """Say the verdict in one sentence."""
+    """Say the verdict in one sentence; `ranked` is one that rests on nothing but controls."""
     pair = f"{candidate} and {base}"
     shared = [
         name
@@ -96,7 +97,7 @@ def summary(
                 f"{pair} share weights of common origin in part: {_parts(components, shared)}{_not_in(rest)}."
             )
         case Conclusion.SHARED_REPARAMETRISED:
-            if any(components[name].calibrated for name in shared):
+            if ranked:
                 return (
                     f"{pair} agree in a changed form more than any control pair does, which points to "
                     f"weights of common origin: {_list(shared)}."
