@@ -33,8 +33,9 @@ from modelkin.evidence import (
 from modelkin.tensors import Array, TensorSlice
 
 FOUND_LOG10_P = -8.0
-"""Evidence this strong settles where to look next. The verdict is the rule's business: it asks for 10^-6 after
-correction for layers, components and stages, so less than this could end the search and still decide nothing."""
+"""Evidence this strong settles where to look next. The verdict is the rule's business: it asks for 10^-6
+after correction for layers, components and stages, so a weaker finding could end the search and then decide
+nothing."""
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
 _MATCH_SHARE = 0.1
