@@ -1,10 +1,10 @@
 """Compares relatives and strangers under disguises at deep depth and writes what came out.
 
 ``make disguises``: every row of the truth table (`tests/compare/relations.py`), every pair of strangers of
-one shape, plain and under a disguise drawn by chance, and a sample of the other strangers. Two processes, an
-hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a run that was stopped goes
-on where it was; results of other code are made again. Writes the facts to ``docs/disguises.json`` and their
-tables into ``docs/disguises.md``.
+one shape, plain and under a disguise drawn by chance, and a sample of the other strangers. Two processes,
+half an hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a run that was stopped
+goes on where it was; results of other code are made again. Writes the facts to ``docs/disguises.json`` and
+their tables into ``docs/disguises.md``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """What faces what: layers, coordinates and units are told, and nothing is made of a fit."""
 
+import json
 import re
 from dataclasses import replace
 
+import jsonschema
 import numpy as np
 import pytest
 from tests.compare.disguises import disguised, zoo_model
@@ -10,7 +12,7 @@ from tests.report.test_comparison_view import drawn, flat
 
 import modelkin as mk
 from modelkin.lab import derive
-from modelkin.report import load_language, report_html, report_markdown
+from modelkin.report import load_language, report_html, report_markdown, schema
 from modelkin.report._alignment import layer_rows, ranked_among, ranked_text
 from modelkin.source import MemorySource
 from modelkin.verdict import Conclusion
@@ -139,6 +141,14 @@ def test_all_of_it_is_told_in_korean(name, request):
     assert "(영어 원문)" not in text
     assert KOREAN.say("title.alignment") in text
     assert "(영어 원문)" not in report_html(result, KOREAN)
+
+
+@pytest.mark.parametrize("name", ["taller", "rotated", "strangers", "ranked"])
+def test_a_deep_comparison_follows_its_schema_and_comes_back_equal(name, request):
+    result = request.getfixturevalue(name)
+    document = result.to_json()
+    jsonschema.validate(json.loads(document), schema("modelkin.comparison/1"))
+    assert mk.Comparison.from_json(document) == result
 
 
 @pytest.mark.parametrize("width", [80, 120])
