@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
 TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: help demo test test-lab check bench calibrate fuzz docs clean
+.PHONY: help demo test test-lab check bench calibrate disguises fuzz docs clean
 
 help:
 	@echo "make demo      compare small models that come with the package (no network)"
@@ -55,6 +55,9 @@ check: $(VENV)/test.stamp
 
 calibrate: $(VENV)/test.stamp
 	$(BIN)/python docs/calibrate.py
+
+disguises: $(VENV)/test.stamp
+	$(BIN)/python docs/disguises.py
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks

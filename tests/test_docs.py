@@ -2,7 +2,9 @@
 
 import doctest
 import importlib.util
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,11 +36,19 @@ HEADINGS = [
     "Version history",
 ]
 
-_spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
-assert _spec is not None
-assert _spec.loader is not None
-generate = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(generate)
+
+def script(name):
+    """Import a script of the documentation."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look for the module they are in
+    spec.loader.exec_module(module)
+    return module
+
+
+generate, disguises = script("generate"), script("disguises")
 
 
 @pytest.mark.parametrize("name", generate.PARTS)
@@ -52,6 +62,23 @@ def test_generated_parts_are_up_to_date(name):
 def test_a_part_without_markers_is_an_error():
     with pytest.raises(ValueError, match="no markers for 'x'"):
         generate.regenerated("text", "x", "new")
+
+
+def test_the_tables_of_disguises_are_those_of_the_facts():
+    facts = json.loads(disguises.FACTS.read_text())
+    text = disguises.PAGE.read_text()
+    assert disguises.rendered(text, facts) == text, "run `make disguises`"
+    assert f"**{len(facts['strangers']['accused'])} false accusations**" in text
+    with pytest.raises(ValueError, match="no markers for 'relations'"):
+        disguises.rendered("text", facts)
+
+
+def test_what_is_compared_under_disguises_is_what_the_page_says():
+    relatives, strangers = disguises.relation_jobs(), disguises.stranger_jobs()
+    assert len(relatives) == len(set(relatives)) == len(disguises.relations())
+    assert len({job.name for job in strangers}) >= 1_000
+    assert len(set(strangers)) == len(strangers)
+    assert disguises.stranger_jobs() == strangers
 
 
 def test_the_python_page_runs():

@@ -99,7 +99,11 @@ READING: dict[Depth, tuple[int, int]] = {
     "full": (1_000_000_000, 10_000),
 }
 """Depth -> (bytes of a model that may be read, layers looked at). Sampled rows get what headers, gains and
-the beginning of the tokenizer leave."""
+the beginning of the tokenizer leave.
+
+Up to ``standard``, parts of equal number are compared: a disguise or a changed depth ends in *no evidence*.
+From ``deep`` on it is looked for which parts face each other (docs/disguises.md). ``full`` does the same, and
+may read remote models from end to end where nothing differs so far, to say *identical*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,9 @@ class CompareOptions:
     """How two models are compared."""
 
     depth: Depth = "standard"
-    """How much may be read. A ceiling: reading stops when the verdict is decided."""
+    """How much may be read, and whether to look for moved, reordered or rotated parts (``deep``, ``full``).
+
+    A ceiling: reading stops when the verdict is decided."""
     seed: int = 0
     """Chooses samples and permutations. Two runs with one seed read the same bytes and say the same."""
     fetch: FetchOptions = field(default_factory=FetchOptions)

@@ -26,12 +26,13 @@ def alignment_summary(
     made = any(test.ok for test in evidence)
     paired = _paired(deep, mine.layers, theirs.layers)
     layers = tuple((layer, facing, _best_effect(evidence, layer, facing)) for layer, facing in paired)
+    ranked = any(item.calibrated for item in verdict.components.values())  # whatever the numbers of units
     residual = "identity" if made else "none"
     if deep is not None and deep.frame != "none":
         residual = deep.frame
-    elif deep is not None and deep.frames and any(item.calibrated for item in verdict.components.values()):
+    elif deep is not None and deep.frames and ranked:
         residual = deep.frames[0].kind  # agreement is measured in the coordinates that were tried first
-    reordered = any("reordered" in test.flags for test in evidence)
+    reordered = ranked or any("reordered" in test.flags for test in evidence)
     return AlignmentSummary(
         layers=layers,
         residual=residual,

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from modelkin._comparison import AlignmentSummary, Comparison, ControlResult, Direction
+from modelkin._comparison import AlignmentSummary, Comparison, ControlResult, Direction, FrameRecord
 
 EVIL = (
     "</script><script>window.ran = 1</script>"
@@ -120,6 +120,6 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         units="permutation",
         unpaired=alignment.unpaired,
         maps=(item,),
-        frames=({"kind": text, "learned_from": text, "n_rows": 77, "fit": 0.5, "chance": 0.25},),
+        frames=(FrameRecord(kind=text, learned_from=text, n_rows=77, fit=0.5, chance=0.25),),
     )
     return replace(result, alignment=cast(AlignmentSummary, mapped))

@@ -14,8 +14,8 @@ from modelkin.evidence import Effect, all_methods
 from modelkin.report import LANGUAGES, load_language, report_markdown
 from modelkin.report._languages import limitation_text, sentence_text, summary_text
 from modelkin.report._words import not_examined
-from modelkin.verdict import ComponentVerdict, Conclusion
-from modelkin.verdict._words import LIMITATIONS, summary
+from modelkin.verdict import ComponentVerdict, Conclusion, load_rule
+from modelkin.verdict._words import limitations, summary
 
 ROOT = Path(modelkin.__file__).parent
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
@@ -71,6 +71,7 @@ def component(conclusion, **rest):
 
 
 SHARED, NOTHING = component(Conclusion.SHARED), component(Conclusion.NO_EVIDENCE)
+RANKED = component(Conclusion.SHARED_REPARAMETRISED, calibrated=True)
 SOME = component(Conclusion.SHARED_PARTIAL, layers=(0, 1), other_layers=(2, 3))
 UNTESTED = ComponentVerdict(
     conclusion=Conclusion.NOT_TESTABLE,
@@ -98,7 +99,8 @@ SUMMARIES = [
         {},
         "어텐션(검정한 레이어 중 0, 1).",
     ),
-    (Conclusion.SHARED_REPARAMETRISED, {"mlp": SHARED}, "", {}, "바뀐 형태"),
+    (Conclusion.SHARED_REPARAMETRISED, {"mlp": SHARED}, "", {}, "회전)로 공유합니다: MLP."),
+    (Conclusion.SHARED_REPARAMETRISED, {"mlp": RANKED}, "", {}, "어떤 대조 쌍보다도"),
     (
         Conclusion.NO_EVIDENCE,
         {"mlp": NOTHING},
@@ -118,7 +120,10 @@ SUMMARIES = [
     "candidate", ["org/b", "a; no evidence in b. {pair}", "No evidence that x and y share weights"]
 )
 def test_every_summary_has_a_korean_form(conclusion, components, how, limits, words, candidate):
-    english = summary(conclusion, components, how, candidate=candidate, base="org/a", limits=limits)
+    ranked = any(item.calibrated for item in components.values())
+    english = summary(
+        conclusion, components, how, candidate=candidate, base="org/a", limits=limits, ranked=ranked
+    )
     told = summary_text(english, conclusion, candidate=candidate, base="org/a", language=KOREAN)
     assert told.startswith(f"후보 모델({candidate})과 기준 모델(org/a)")
     assert QUOTED not in told
@@ -131,7 +136,16 @@ def test_a_summary_of_another_kind_is_quoted_and_not_guessed():
     assert told == f"“b and a are fine.”{QUOTED}"
 
 
-@pytest.mark.parametrize("sentence", sorted({text for texts in LIMITATIONS.values() for text in texts}))
+LIMITATIONS = {
+    text
+    for conclusion in Conclusion
+    for stage in load_rule().stages
+    for ranked in (False, True)
+    for text in limitations(conclusion, stage=stage, ranked=ranked)
+}
+
+
+@pytest.mark.parametrize("sentence", sorted(LIMITATIONS))
 def test_every_limitation_has_a_korean_form(sentence):
     told = limitation_text(sentence, KOREAN)
     assert QUOTED not in told

@@ -47,6 +47,60 @@ def judged(evidence, *, stage="standard", identity=None):
     return decide(evidence, RULE, candidate="B", base="A", stage=stage, identity=identity)
 
 
+def agreeing(layer, *, share=0.9, control_pairs=27, beaten_by=0):
+    rank = math.log10((1 + beaten_by) / (1 + control_pairs))
+    return Evidence(
+        method="unit-agreement",
+        version="1",
+        component="mlp",
+        axis="mlp",
+        layers=(layer,),
+        log10_p=rank,
+        effect=Effect(value=share, low=share - 0.05, high=share + 0.05),
+        details={"control_pairs": control_pairs},
+    )
+
+
+def test_a_rank_among_enough_controls_is_told_as_such():
+    verdict = judged([agreeing(layer) for layer in range(3)] + [null("norms")], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.components["mlp"].calibrated
+    assert verdict.log10_p == pytest.approx(math.log10(1 / 28))
+    assert "more than any control pair" in verdict.summary
+    assert "not an exact p-value" in verdict.limitations[0]
+
+
+def test_an_exact_test_beside_a_rank_gives_the_p_value_of_the_verdict():
+    verdict = judged([agreeing(layer) for layer in range(3)] + [found("norms", log10_p=-30)], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.log10_p is not None
+    assert verdict.log10_p < -28
+    assert "share weights of common origin in a changed form" in verdict.summary
+    assert "mlp, norms" in verdict.summary
+    assert "not an exact p-value" in verdict.limitations[0]
+
+
+@pytest.mark.parametrize("odd", [{"control_pairs": 19}, {"beaten_by": 1}, {"share": 0.24}])
+def test_a_rank_decides_nothing_with_few_controls_or_a_rival_or_little_agreement(odd):
+    verdict = judged([agreeing(layer, **odd) for layer in range(3)] + [null("norms")], stage="deep")
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+
+
+@pytest.mark.parametrize("stage", ["quick", "standard"])
+def test_below_the_deep_stage_disguises_are_not_undone_and_the_way_out_is_named(stage):
+    assert any("--depth deep" in line for line in judged([null("mlp")], stage=stage).limitations)
+    partial = judged([null("mlp"), found("norms", log10_p=-30)], stage=stage)
+    assert any("--depth deep" in line for line in partial.limitations)
+    assert any("--depth deep" in line for line in judged([skipped("mlp")], stage=stage).limitations)
+
+
+def test_at_the_deep_stage_it_is_said_what_stays_invisible():
+    lines = judged([null("mlp")], stage="deep").limitations
+    for words in ("Distillation", "comparison with controls only", "nothing to find coordinates by"):
+        assert sum(words in line for line in lines) == 1
+    assert not any("--depth deep" in line for line in lines)
+
+
 def test_everything_shared():
     verdict = judged([found("mlp", log10_p=-50), found("norms", log10_p=-30)])
     assert verdict.conclusion is Conclusion.SHARED

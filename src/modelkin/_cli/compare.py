@@ -29,14 +29,17 @@ FAILED = 1
     "controls",
     multiple=True,
     metavar="MODEL",
-    help="A model thought to be unrelated: the same tests are made with it. Repeat for several.",
+    help="A model thought to be unrelated: the same tests are made with it. Repeat for several; five of the "
+    "same shapes make the 20 pairs that a rank among controls needs.",
 )
 @click.option(
     "--depth",
     type=click.Choice(DEPTHS),
     default="standard",
     show_default=True,
-    help="How much may be read: quick about 1 MB a model, standard 20 MB, deep 1 GB, full everything.",
+    help="How much may be read of a model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
+    "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated coordinates), full as "
+    "deep, and every byte where nothing differs.",
 )
 @click.option(
     "--seed",
@@ -81,11 +84,17 @@ def compare(
     it does not say. Only samples are read; a finding needs no threshold on a similarity, because chance is
     measured on the same numbers in shuffled order. -v adds every single test.
 
+    Weights can be permuted or rotated without changing what a model computes. --depth deep looks for that;
+    below it such a copy, or one with another number of layers, may end in "no evidence". If units and
+    coordinates were both scrambled, only a comparison with several --control models of the same shapes can
+    tell.
+
     \b
     Examples
       modelkin compare org/new-model org/old-model
       modelkin compare ./candidate ./base --control org/other --out report
       modelkin compare org/new-model org/old-model --dry-run
+      modelkin compare org/new-model org/old-model --depth deep
       modelkin compare ./candidate ./base --json --fail-on shared
     """  # noqa: D301  click wants the character itself
     from modelkin import CompareOptions

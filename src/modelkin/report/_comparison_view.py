@@ -13,10 +13,20 @@ from rich.table import Table
 from rich.text import Text
 
 from modelkin._comparison import Comparison, ModelSummary
-from modelkin.evidence import Effect
+from modelkin.evidence import Effect, Evidence
 from modelkin.verdict import Conclusion
 
+from ._alignment import (
+    frame_rows,
+    layer_rows,
+    ranked_text,
+    reordered_lines,
+    silent_maps,
+    was_looked_for,
+)
 from ._beside import config_lines, config_rows, tokenizer_lines
+from ._languages import ENGLISH
+from ._newer import base_layers, frame
 from ._numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 from ._words import (
     HEADLINE,
@@ -57,8 +67,12 @@ def comparison_view(result: Comparison, *, verbose: bool = False) -> RenderableT
         Also show p-values that are extrapolated, and every piece of evidence.
     """
     parts: list[RenderableType] = [verdict_panel(result, verbose=verbose)]
+    if result.flags:
+        parts += [_title("Worth a closer look (no part of the verdict)"), _list(result.flags)]
     if any(tested_components(result)):
-        parts += [_title("Components"), _components(result)]
+        parts += [_title("Components"), *_components(result)]
+    if was_looked_for(result):
+        parts += [_title("Which parts face each other"), *_alignment(result)]
     if verbose:
         parts += [_title("Evidence"), *_evidence(result)]
     if result.controls:
@@ -76,6 +90,8 @@ def verdict_panel(result: Comparison, *, verbose: bool = False) -> Panel:
     """Draw the verdict at a glance."""
     verdict = result.verdict
     colour = _COLOUR[verdict.conclusion]
+    ranked = ranked_text(result) is not None
+    headline = ENGLISH.say("text.ranked_headline") if ranked else HEADLINE[verdict.conclusion]
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -83,7 +99,7 @@ def verdict_panel(result: Comparison, *, verbose: bool = False) -> Panel:
         facts.add_row(name, Text(visible(value)))
     return Panel(
         Group(Text(visible(verdict.summary), style="bold"), Text(), facts),
-        title=Text(HEADLINE[verdict.conclusion], style=f"bold {colour}"),
+        title=Text(headline, style=f"bold {colour}"),
         title_align="left",
         border_style=colour,
         padding=(1, 2),
@@ -95,7 +111,8 @@ def _facts(result: Comparison, *, verbose: bool) -> Iterable[tuple[str, str]]:
     yield "candidate", _model(result.candidate)
     yield "base", _model(result.base)
     if verdict.log10_p is not None:
-        yield "strength", f"{p_text(verdict.log10_p)}  ({STRENGTH[verdict.conclusion]})"
+        chance = ranked_text(result) or STRENGTH[verdict.conclusion]
+        yield "strength", f"{p_text(verdict.log10_p)}  ({chance})"
     if verbose and verdict.related and verdict.log10_p_extrapolated is not None:
         far = bound_text(verdict.log10_p_extrapolated)
         yield "extrapolated", f"p about {far}  (normal tail of the strongest test; not part of the verdict)"
@@ -118,7 +135,7 @@ def _model(model: ModelSummary) -> str:
     return f"{model.ref}{commit}  ({', '.join(facts)})"
 
 
-def _components(result: Comparison) -> RenderableType:
+def _components(result: Comparison) -> Iterable[RenderableType]:
     table = _table("component", "verdict", "effect", "", "p at most", "tests", "layers", right=(4, 5))
     for name, item in tested_components(result):
         shared = item.conclusion is not Conclusion.NO_EVIDENCE
@@ -127,11 +144,38 @@ def _components(result: Comparison) -> RenderableType:
             Text(SHORT[item.conclusion], style=_COLOUR[item.conclusion]),
             Text(effect_text(item.effect)) if item.effect else Text("-"),
             _Bar(item.effect) if item.effect else Text(),
-            Text(bound_text(item.log10_p)) if item.log10_p is not None else Text("-"),
+            Text(
+                f"{bound_text(item.log10_p)}{' *' if item.calibrated else ''}"
+                if item.log10_p is not None
+                else "-"
+            ),
             str(item.n_tests),
             layers_text(name, item, result),
         )
-    return _Fitting(table)
+    yield _Fitting(table)
+    for name, item in tested_components(result):
+        if item.calibrated:
+            yield Text(f"  * {visible(name)}: {ranked_text(result, name=name)}")
+
+
+def _alignment(result: Comparison) -> Iterable[RenderableType]:
+    """Draw what faces what: layers, then coordinates and units."""
+    layers = layer_rows(result)
+    if layers:
+        table = _table("candidate layers", "base layers", "effect", right=(2,))
+        for row in layers:
+            table.add_row(*row)
+        yield _Fitting(table)
+    paired = (("residual dimensions", result.alignment.residual), ("units", result.alignment.units))
+    facts = [f"{what}: {ENGLISH.word('pairing', how)}" for what, how in paired if result.verdict.related]
+    yield _list([*facts, *reordered_lines(result), *silent_maps(result)])
+    tried = frame_rows(result)
+    if tried:
+        yield _title("Coordinates that were tried (how well they fit is no evidence by itself)")
+        table = _table("kind", "learned from", "rows", "fit", "chance", right=(2, 3, 4))
+        for cells in tried:
+            table.add_row(*(Text(visible(cell)) for cell in cells))
+        yield _Fitting(table)
 
 
 def _evidence(result: Comparison) -> Iterable[RenderableType]:
@@ -143,7 +187,7 @@ def _evidence(result: Comparison) -> Iterable[RenderableType]:
             table.add_row(
                 Text(visible(test.method)),
                 Text(visible(test.role or "-")),
-                runs_text(test.layers) or "-",
+                _facing(test),
                 f"{test.effect.value:.3f}" if test.effect else "-",
                 bound_text(test.log10_p),
                 bound_text(far) if far is not None else "-",
@@ -154,6 +198,13 @@ def _evidence(result: Comparison) -> Iterable[RenderableType]:
     described = [test for test in result.evidence if test.ok and test.log10_p is None]
     if described:
         yield _list(f"{test.method} (no p-value): {details_text(test)}" for test in described)
+
+
+def _facing(test: Evidence) -> str:
+    """Write the layers of a test: both sides where they differ, and coordinates that were changed."""
+    others, coordinates = base_layers(test), frame(test)
+    both = [runs_text(test.layers) or "-", *([runs_text(others)] if others else [])]
+    return " -> ".join(both) + (f" ({coordinates})" if coordinates else "")
 
 
 def _controls(result: Comparison) -> Iterable[RenderableType]:

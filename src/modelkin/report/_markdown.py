@@ -7,11 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelkin._comparison import Comparison
 from modelkin.evidence import Evidence
-from modelkin.verdict import Conclusion
+from modelkin.verdict import ComponentVerdict, Conclusion
 
+from ._alignment import (
+    FRAME_COLUMNS,
+    frame_rows,
+    layer_rows,
+    ranked_text,
+    reordered_lines,
+    silent_maps,
+    was_looked_for,
+)
 from ._grids import grids
 from ._languages import ENGLISH, Language, sentence_text
-from ._newer import declared_lineage, frames, layer_maps, result_flags
+from ._newer import declared_lineage, layer_maps, result_flags
 from ._numbers import (
     bound_text,
     effect_text,
@@ -72,6 +81,7 @@ class _Document:
             self._flags(),
             self._components(),
             self._relation(),
+            self._alignment(),
             self._layers(),
             self._controls(),
             self._models(),
@@ -96,12 +106,14 @@ class _Document:
         verdict, say = self.result.verdict, self.say
         name = verdict.conclusion.value
         yield self._title("verdict")
-        yield f"**{say(f'headline.{name}')}.** {_text(summary_of(self.result, self.language))}"
-        yield _text(say(f"meaning.{name}"))
+        ranked = ranked_text(self.result, self.language)
+        headline = say("text.ranked_headline") if ranked else say(f"headline.{name}")
+        yield f"**{headline}.** {_text(summary_of(self.result, self.language))}"
+        yield _text(say("text.ranked_meaning") if ranked else say(f"meaning.{name}"))
         rows = [("conclusion", f"`{name}`")]
         if verdict.log10_p is not None:
-            strength = f"{p_text(verdict.log10_p)}: {say(f'strength.{name}')}; {say('text.corrected')}"
-            rows.append(("strength", strength))
+            chance = ranked or f"{say(f'strength.{name}')}; {say('text.corrected')}"
+            rows.append(("strength", f"{p_text(verdict.log10_p)}: {chance}"))
         if verdict.related and verdict.log10_p_extrapolated is not None:
             rows.append(("extrapolated", say("text.p_about", p=bound_text(verdict.log10_p_extrapolated))))
         if verdict.effect is not None:
@@ -132,7 +144,7 @@ class _Document:
                 _text(self.language.word("component", name)),
                 self.say(f"short.{item.conclusion.value}"),
                 effect_text(item.effect) if item.effect else "-",
-                bound_text(item.log10_p) if item.log10_p is not None else "-",
+                self._component_p(name, item),
                 str(item.n_tests),
                 layers_text(name, item, self.result, self.language),
                 limit_text(item.detection_limit) if item.detection_limit is not None else "-",
@@ -147,6 +159,11 @@ class _Document:
         yield _table(self._labels(*titles), rows)
         yield self.say("text.about_components")
 
+    def _component_p(self, name: str, item: ComponentVerdict) -> str:
+        bound = bound_text(item.log10_p) if item.log10_p is not None else "-"
+        ranked = ranked_text(self.result, self.language, name)
+        return bound if ranked is None else f"{bound} ({_text(ranked)})"
+
     def _relation(self) -> Iterator[str]:
         relation, alignment = self.result.relation, self.result.alignment
         yield self._title("relation")
@@ -157,13 +174,28 @@ class _Document:
         paired = [("residual_paired", alignment.residual), ("units_paired", alignment.units)]
         rows = [(self.say(f"label.{key}"), _text(self.language.word("pairing", how))) for key, how in paired]
         yield _table(self._labels("what", "value"), rows)
-        if tried := frames(self.result):
+
+    def _alignment(self) -> Iterator[str]:
+        """Show what faces what, where that was looked for."""
+        if not was_looked_for(self.result):
+            return
+        yield self._title("alignment", level=3)
+        if layers := layer_rows(self.result, self.language):
+            yield _table(self._labels("candidate_layers", "base_layers", "effect"), layers)
+            yield self.say("text.about_alignment")
+        found = [*reordered_lines(self.result, self.language), *silent_maps(self.result, self.language)]
+        yield _list(found)
+        if tried := frame_rows(self.result, self.language):
             yield self._title("frames", level=3)
-            yield from self._grids(list(tried))
+            titles = [self.language.word("detail", key) for key in FRAME_COLUMNS]
+            yield _table(titles, [[_text(cell) for cell in row] for row in tried])
+            yield self.say("text.about_frames")
 
     def _layers(self) -> Iterator[str]:
-        """Show the pairing of layers where it was looked for; equal numbers need no table."""
+        """Show how surely layers face each other, for each map in which some stand out."""
         for item in layer_maps(self.result):
+            if not item.path:
+                continue
             title = f"{self.say('title.maps')}: {self.language.word('component', item.component)}"
             yield f"### {_text(f'{title} ({map_place(item, self.language)})')}"
             scores = dict(zip(item.candidate_layers, item.scores, strict=True))

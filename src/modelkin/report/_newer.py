@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin._comparison import Comparison
+from modelkin._comparison import Comparison, FrameRecord
 from modelkin.evidence import Evidence
 
 
@@ -63,7 +63,7 @@ def declared_lineage(result: Comparison) -> Mapping[str, object]:
     return found
 
 
-def frames(result: Comparison) -> tuple[object, ...]:
+def frames(result: Comparison) -> tuple[FrameRecord, ...]:
     """Return the maps of the residual stream that were tried."""
     return tuple(getattr(result.alignment, "frames", None) or ())
 

@@ -43,7 +43,11 @@ def strongest_component(result: Comparison) -> str | None:
 
 def tested_components(result: Comparison) -> Iterator[tuple[str, ComponentVerdict]]:
     """Yield the components for which a test was made, the strongest first."""
-    made = [item for item in result.verdict.components.items() if item[1].log10_p is not None]
+    made = [
+        item
+        for item in result.verdict.components.items()
+        if item[1].log10_p is not None and item[1].conclusion is not Conclusion.NOT_TESTABLE
+    ]
     yield from sorted(made, key=lambda item: (item[1].log10_p or 0.0, item[0]))
 
 
@@ -107,6 +111,7 @@ def not_examined(result: Comparison, language: Language = ENGLISH) -> Iterator[s
     for (reason, where), names in merged.items():
         key = "text.layers_of" if where else "text.no_layers_of"
         yield language.say(key, components=", ".join(names), layers=where, reason=reason)
+    yield from _in_other_coordinates(result, language)
     for side, model in (("candidate", result.candidate), ("base", result.base)):
         for text in model.skipped:
             told = sentence_text(text, language)
@@ -117,6 +122,17 @@ def not_examined(result: Comparison, language: Language = ENGLISH) -> Iterator[s
     decided = result.verdict.conclusion is Conclusion.IDENTICAL
     if unused and not decided and result.verdict.stage == "quick":
         yield language.say("text.unused", stage=result.verdict.stage, methods=", ".join(unused))
+
+
+def _in_other_coordinates(result: Comparison, language: Language) -> Iterator[str]:
+    """Yield the components whose tests say nothing, since they were made in the wrong coordinates."""
+    reasons: dict[str, list[str]] = {}
+    for name, item in result.verdict.components.items():
+        if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None and item.reason:
+            reasons.setdefault(item.reason, []).append(language.word("component", name))
+    for reason, names in reasons.items():
+        told = reason_text(reason, language)
+        yield language.say("text.no_layers_of", components=", ".join(names), reason=told)
 
 
 def reason_text(reason: str | None, language: Language = ENGLISH) -> str:

@@ -11,7 +11,7 @@ from modelkin.evidence import Evidence
 from ._components import judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
-from ._words import LIMITATIONS, summary
+from ._words import limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
 
@@ -63,10 +63,10 @@ def decide(
     conclusion = _overall(judged, tested, identity)
     best = _strongest(judged)
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
-    shared = [item for item in judged.values() if item.conclusion in _SHARED]
-    if shared and all(item.calibrated for item in shared):
-        # One test, planned as such: there is nothing that it was chosen from.
-        best, log10_p = shared[0], shared[0].log10_p
+    by_controls = [item.log10_p for item in judged.values() if item.calibrated and item.log10_p is not None]
+    ranked = bool(by_controls) and not any(_exactly_shared(item, rule, penalty) for item in judged.values())
+    if ranked:  # one test, planned as such: there is nothing that it was chosen from
+        log10_p = min(by_controls)
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
@@ -76,8 +76,16 @@ def decide(
         effect=best.effect if best is not None else None,
         detection_limit=min(limits.values(), default=None),
         components=judged,
-        summary=summary(conclusion, judged, identity.how, candidate=candidate, base=base, limits=limits),
-        limitations=(*LIMITATIONS[conclusion], *extra_limitations),
+        summary=summary(
+            conclusion,
+            judged,
+            identity.how,
+            candidate=candidate,
+            base=base,
+            limits=limits,
+            ranked=ranked,
+        ),
+        limitations=(*limitations(conclusion, stage=stage, ranked=bool(by_controls)), *extra_limitations),
         rule=f"rule {rule.version}",
         stage=stage,
     )
@@ -121,6 +129,13 @@ def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity:
     counted = [judged[name] for name in tested if judged[name].conclusion is not Conclusion.NOT_TESTABLE]
     whole = all(item.conclusion is Conclusion.SHARED for item in counted)
     return Conclusion.SHARED if whole else Conclusion.SHARED_PARTIAL
+
+
+def _exactly_shared(item: ComponentVerdict, rule: DecisionRule, penalty: float) -> bool:
+    """Say whether a component is shared by an exact test, not by controls or by what others showed."""
+    if item.calibrated or item.conclusion not in _SHARED or item.log10_p is None:
+        return False
+    return item.log10_p + penalty < rule.log10_p
 
 
 def _strongest(judged: Mapping[str, ComponentVerdict]) -> ComponentVerdict | None:

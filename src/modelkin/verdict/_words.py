@@ -18,23 +18,55 @@ _SEED = "Two models started from the same initialisation (the same seed) share w
 _FROZEN = (
     "A part both models took from a third one (a frozen encoder, published embeddings) is shared as well."
 )
-_DISGUISE = (
-    "Deliberate disguises (permuted or rotated weights) are not undone here; they can hide a common origin."
-)
 _SAMPLED = "Parts of the models that were not read are not covered."
+_NOTHING = "Nothing could be tested, so nothing follows: neither kinship nor independence."
+
+_OTHER_SHAPES = (
+    "Models of other shapes can often be tested with --depth deep, which looks for the parts that face each "
+    "other."
+)
+_NOT_UNDONE = (
+    "Deliberate disguises (permuted or rotated weights) are not undone at this depth and can hide a common "
+    "origin; --depth deep undoes most of them."
+)
+_BOTH_CHANGED = (
+    "Reordered units in a residual stream that was changed as well can be found by comparison with controls "
+    "only."
+)
+_NO_COORDINATES = (
+    "Re-initialised embeddings, a rotated residual stream and permuted units together leave nothing to find "
+    "coordinates by."
+)
+_RANKED = (
+    "A part of this rests on controls: no pair with one of the unrelated models agreed as much. That is a "
+    "rank among them, not an exact p-value; other controls could give another."
+)
 
 _RELATED = (_ANCESTOR, _SEED, _FROZEN, _NOT_PLAGIARISM, _SAMPLED)
 
-LIMITATIONS: Mapping[Conclusion, tuple[str, ...]] = {
-    Conclusion.IDENTICAL: (_ANCESTOR, _NOT_PLAGIARISM),
-    Conclusion.SHARED: _RELATED,
-    Conclusion.SHARED_PARTIAL: _RELATED,
-    Conclusion.SHARED_REPARAMETRISED: _RELATED,
-    Conclusion.NO_EVIDENCE: (_DISTILLATION, _DISGUISE, _SAMPLED),
-    Conclusion.NOT_TESTABLE: (
-        "Nothing could be tested, so nothing follows: neither kinship nor independence.",
-    ),
-}
+
+def limitations(conclusion: Conclusion, *, stage: str, ranked: bool) -> tuple[str, ...]:
+    """Say what a verdict does not say.
+
+    Parameters
+    ----------
+    stage
+        The last stage that was read: only the deep one undoes disguises.
+    ranked
+        Whether a part of the verdict rests on controls.
+    """
+    hidden = (_BOTH_CHANGED, _NO_COORDINATES) if stage == "deep" else (_NOT_UNDONE,)
+    match conclusion:
+        case Conclusion.IDENTICAL:
+            return (_ANCESTOR, _NOT_PLAGIARISM)
+        case Conclusion.NO_EVIDENCE:
+            return (_DISTILLATION, *hidden, _SAMPLED)
+        case Conclusion.NOT_TESTABLE:
+            return (_NOTHING,) if stage == "deep" else (_NOTHING, _OTHER_SHAPES)
+        case Conclusion.SHARED_PARTIAL:  # what shows nothing may be disguised
+            return (*_RELATED, *hidden)
+        case _:
+            return (_RANKED, *_RELATED) if ranked else _RELATED
 
 
 def summary(
@@ -45,8 +77,9 @@ def summary(
     candidate: str,
     base: str,
     limits: Mapping[str, float],
+    ranked: bool = False,
 ) -> str:
-    """Say the verdict in one sentence."""
+    """Say the verdict in one sentence; `ranked` is one that rests on nothing but controls."""
     pair = f"{candidate} and {base}"
     shared = [
         name
@@ -64,7 +97,15 @@ def summary(
                 f"{pair} share weights of common origin in part: {_parts(components, shared)}{_not_in(rest)}."
             )
         case Conclusion.SHARED_REPARAMETRISED:
-            return f"{pair} share weights of common origin in a changed form (flipped or rotated)."
+            if ranked:
+                return (
+                    f"{pair} agree in a changed form more than any control pair does, which points to "
+                    f"weights of common origin: {_list(shared)}."
+                )
+            return (
+                f"{pair} share weights of common origin in a changed form (reordered, flipped or rotated): "
+                f"{_list(shared)}."
+            )
         case Conclusion.NO_EVIDENCE:
             return f"No evidence that {pair} share weights of common origin{_found_above(limits)}."
         case Conclusion.NOT_TESTABLE:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from modelkin._comparison import Comparison
 from modelkin.evidence import Effect
+from modelkin.report._alignment import ranked_text
 from modelkin.report._languages import Language
 from modelkin.report._numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.report._rows import effect_place
@@ -22,7 +23,7 @@ from modelkin.report._words import (
 from modelkin.verdict import ComponentVerdict, Conclusion
 
 from ._bars import axis_start, effect_bar
-from ._markup import Html, element, escaped, own_text, powers, with_names
+from ._markup import Html, element, escaped, joined, own_text, powers, with_names
 from ._tables import Cell, Row, number, runs, table, words
 
 # Neither red nor green: a common origin is no crime, and no evidence of one is no acquittal.
@@ -37,11 +38,16 @@ def tone(conclusion: Conclusion) -> str:
 def verdict_card(result: Comparison, language: Language) -> Html:
     """Show the verdict in plain words, then its numbers."""
     verdict, names = result.verdict, (result.candidate.ref, result.base.ref)
+    ranked = ranked_text(result, language) is not None
+    name = verdict.conclusion.value
+    headline, meaning = (
+        ("text.ranked_headline", "text.ranked_meaning") if ranked else (f"headline.{name}", f"meaning.{name}")
+    )
     return element(
         "div",
-        element("p", language.say(f"headline.{verdict.conclusion.value}"), class_="headline"),
+        element("p", language.say(headline), class_="headline"),
         element("p", with_names(summary_of(result, language), names), class_="summary"),
-        element("p", language.say(f"meaning.{verdict.conclusion.value}"), class_="meaning"),
+        element("p", language.say(meaning), class_="meaning"),
         element("dl", *_keys(result, language), class_="keys"),
         element("dl", *_facts(result, language), class_="small-facts"),
         class_=f"card {tone(verdict.conclusion)}",
@@ -55,7 +61,7 @@ def _keys(result: Comparison, language: Language) -> Iterator[Html]:
         yield _key(language.say("text.key_p"), "-", language.say("text.no_p"))
     else:
         strength = language.say(f"strength.{verdict.conclusion.value}")
-        note = f"{strength}; {language.say('text.corrected')}"
+        note = ranked_text(result, language) or f"{strength}; {language.say('text.corrected')}"
         yield _key(language.say("text.key_p"), powers(p_text(verdict.log10_p)), note)
     if verdict.effect is not None:
         yield _effect_key(result, verdict.effect, language)
@@ -118,15 +124,16 @@ def chip(conclusion: Conclusion, language: Language) -> Html:
 def components_table(result: Comparison, language: Language) -> Html:
     """Show what was found in each component; those without a test come last, with the reason."""
     tested = list(tested_components(result))
-    rest = [pair for pair in result.verdict.components.items() if pair[1].log10_p is None]
+    shown = {name for name, _ in tested}
+    rest = [pair for pair in result.verdict.components.items() if pair[0] not in shown]
     if not tested and not rest:
         return element("p", language.say("text.no_component"))
     start = axis_start(item.effect for _, item in tested)
     rows = [_component_row(name, item, result, language, start) for name, item in tested]
     rows += [_untested_row(name, item, language) for name, item in rest]
     titles = ("component", "verdict", "effect", "", "p_at_most", "found_from", "tests", "layers")
-    shown = [language.say(f"label.{key}") if key else "" for key in titles]
-    made = table(shown, rows, language=language, kind="components stack", numeric=(2, 4, 5, 6))
+    labels = [language.say(f"label.{key}") if key else "" for key in titles]
+    made = table(labels, rows, language=language, kind="components stack", numeric=(2, 4, 5, 6))
     return element("div", made, element("p", own_text(language.say("text.about_components")), class_="note"))
 
 
@@ -134,6 +141,7 @@ def _component_row(
     name: str, item: ComponentVerdict, result: Comparison, language: Language, start: float
 ) -> Row:
     label = language.word("component", name)
+    ranked = ranked_text(result, language, name)
     bar = Html("")
     if item.effect is not None:
         text = f"{label}: {effect_text(item.effect)}"
@@ -141,7 +149,7 @@ def _component_row(
     return Row(
         cells=(
             words(label),
-            Cell(shown=chip(item.conclusion, language)),
+            Cell(shown=joined([chip(item.conclusion, language), f" {ranked}" if ranked else None])),
             number(effect_text(item.effect) if item.effect else "-"),
             Cell(shown=bar, kind="picture"),
             number(powers(bound_text(item.log10_p)) if item.log10_p is not None else "-"),

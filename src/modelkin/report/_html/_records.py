@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from modelkin._comparison import Comparison, ControlResult, RangeRecord
 from modelkin.evidence import Evidence
+from modelkin.report._alignment import (
+    FRAME_COLUMNS,
+    frame_rows,
+    layer_rows,
+    reordered_lines,
+    silent_maps,
+    was_looked_for,
+)
 from modelkin.report._grids import grids
 from modelkin.report._languages import Language, sentence_text
-from modelkin.report._newer import declared_lineage, frames, result_flags
+from modelkin.report._newer import declared_lineage, result_flags
 from modelkin.report._numbers import (
     bound_text,
     effect_text,
@@ -135,10 +143,36 @@ def relation(result: Comparison, language: Language) -> Html:
             element("ul", *reasons) if reasons else None,
             fact_table(paired),
             *(grid_table(grid, language) for grid in grids(result.relation.details, language)),
-            element("h3", language.say("title.frames")) if frames(result) else None,
-            *(grid_table(grid, language) for grid in grids(list(frames(result)), language)),
+            *_alignment(result, language),
         ]
     )
+
+
+def _alignment(result: Comparison, language: Language) -> Iterator[Html]:
+    """Show what faces what, where that was looked for."""
+    if not was_looked_for(result):
+        return
+    yield element("h3", language.say("title.alignment"))
+    if layers := layer_rows(result, language):
+        titles = [language.say(f"label.{key}") for key in ("candidate_layers", "base_layers", "effect")]
+        rows = [
+            Row(cells=(Cell(shown=runs(mine)), Cell(shown=runs(theirs)), number(effect)))
+            for mine, theirs, effect in layers
+        ]
+        yield table(titles, rows, language=language, kind="plain", numeric=(2,))
+        yield element("p", own_text(language.say("text.about_alignment")), class_="note")
+    found = [*reordered_lines(result, language), *silent_maps(result, language)]
+    if found:
+        yield element("ul", *(element("li", name_of(line)) for line in found))
+    if tried := frame_rows(result, language):
+        yield element("h3", language.say("title.frames"))
+        titles = [language.word("detail", key) for key in FRAME_COLUMNS]
+        rows = [
+            Row(cells=(words(kind), words(source), *(number(cell) for cell in rest)))
+            for kind, source, *rest in tried
+        ]
+        yield table(titles, rows, language=language, kind="plain", numeric=(2, 3, 4))
+        yield element("p", own_text(language.say("text.about_frames")), class_="note")
 
 
 def models(result: Comparison, language: Language) -> Html:

@@ -26,7 +26,7 @@ _SUMMARIES: Mapping[Conclusion, tuple[str, ...]] = {
     Conclusion.IDENTICAL: ("identical",),
     Conclusion.SHARED: ("shared",),
     Conclusion.SHARED_PARTIAL: ("shared-partial", "shared-partial-layers"),
-    Conclusion.SHARED_REPARAMETRISED: ("shared-reparametrised",),
+    Conclusion.SHARED_REPARAMETRISED: ("shared-reparametrised", "shared-ranked"),
     Conclusion.NO_EVIDENCE: ("no-evidence", "no-evidence-one", "no-evidence-none"),
     Conclusion.NOT_TESTABLE: ("not-testable",),
 }
