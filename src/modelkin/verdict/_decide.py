@@ -66,7 +66,8 @@ def decide(
     by_controls = [item.log10_p for item in judged.values() if item.calibrated and item.log10_p is not None]
     ranked = bool(by_controls) and not any(_exactly_shared(item, rule, penalty) for item in judged.values())
     if ranked:  # one test, planned as such: there is nothing that it was chosen from
-        log10_p = min(by_controls)
+        best = next(item for item in judged.values() if item.calibrated)
+        log10_p = best.log10_p
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
