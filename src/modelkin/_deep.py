@@ -243,10 +243,11 @@ class DeepStage:
             self.evidence += plan.skipped
             n_left_out = 0
             for survey in plan.surveys:
-                if not self.reading.pay_survey(survey, keep=name in _MAPS):
+                keep = name if name in _MAPS else ""
+                if not self.reading.pay_survey(survey, keep=keep):
                     n_left_out += 1
                     continue
-                found = survey.evaluate(*self.reading.read_survey(survey))
+                found = survey.evaluate(*self.reading.read_survey(survey, keep=keep))
                 self.evidence += found.evidence
                 self.maps += found.maps
             if n_left_out:

@@ -27,7 +27,7 @@ class Reading:
     spent: list[int] = field(default_factory=lambda: [0, 0])
     asked: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
     """Everything that was paid for."""
-    _kept: tuple[dict[tuple[TensorSlice, ...], Array | None], ...] = field(
+    _kept: tuple[dict[tuple[str, tuple[TensorSlice, ...]], Array | None], ...] = field(
         default_factory=lambda: ({}, {}), repr=False
     )
     _kept_bytes: list[int] = field(default_factory=lambda: [0, 0])
@@ -44,38 +44,44 @@ class Reading:
             self.asked[side].extend(slices)
         return True
 
-    def pay_survey(self, survey: Survey, *, keep: bool = False) -> bool:
-        """Pay for the parts of a survey, without those that are kept from an earlier one."""
-        new = [self._new(side, parts) for side, parts in enumerate((survey.candidate, survey.base))]
+    def pay_survey(self, survey: Survey, *, keep: str = "") -> bool:
+        """Pay for the parts of a survey, without those that are kept from an earlier one.
+
+        `keep` names surveys that make the same of the same slices; without a name nothing is kept.
+        """
+        new = [self._new(side, parts, keep) for side, parts in enumerate((survey.candidate, survey.base))]
         slices = [[item for part in parts for item in part.slices] for parts in new]
         paid = self.pay(slices[0], slices[1])
         if paid and keep:
             for side, parts in enumerate(new):
-                self._kept[side].update({part.slices: None for part in parts})
+                self._kept[side].update({(keep, part.slices): None for part in parts})
         return paid
 
-    def read_survey(self, survey: Survey) -> tuple[list[Array], list[Array]]:
+    def read_survey(self, survey: Survey, *, keep: str = "") -> tuple[list[Array], list[Array]]:
         """Read what was paid for."""
-        return self.read_parts(0, survey.candidate), self.read_parts(1, survey.base)
+        return self.read_parts(0, survey.candidate, keep=keep), self.read_parts(1, survey.base, keep=keep)
 
-    def read_parts(self, side: int, parts: Sequence[Part]) -> list[Array]:
+    def read_parts(self, side: int, parts: Sequence[Part], *, keep: str = "") -> list[Array]:
         """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
         kept = self._kept[side]
         found = {
-            number: known for number, part in enumerate(parts) if (known := kept.get(part.slices)) is not None
+            number: known
+            for number, part in enumerate(parts)
+            if (known := kept.get((keep, part.slices))) is not None
         }
         numbers = [number for number in range(len(parts)) if number not in found]
         for number, rows in zip(
             numbers, read_parts(self.models[side], [parts[n] for n in numbers]), strict=True
         ):
             found[number] = rows
-            if parts[number].slices in kept and self._kept_bytes[side] + rows.nbytes <= _KEPT_BYTES:
-                kept[parts[number].slices] = rows
+            key = keep, parts[number].slices
+            if key in kept and self._kept_bytes[side] + rows.nbytes <= _KEPT_BYTES:
+                kept[key] = rows
                 self._kept_bytes[side] += rows.nbytes
         return [found[number] for number in range(len(parts))]
 
-    def _new(self, side: int, parts: Iterable[Part]) -> list[Part]:
-        return [part for part in parts if self._kept[side].get(part.slices) is None]
+    def _new(self, side: int, parts: Iterable[Part], keep: str) -> list[Part]:
+        return [part for part in parts if self._kept[side].get((keep, part.slices)) is None]
 
 
 def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:

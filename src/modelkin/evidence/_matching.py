@@ -54,10 +54,9 @@ class _Matching(Method):
 
     def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
         for layer, facing in pair.layer_pairs:
-            reader = mlp_reader(pair.candidate, layer, expert=pair.seed)
-            readers = _all_readers(pair.base, facing)
-            if reader is not None and readers:
-                yield layer, facing, (reader,), readers
+            mine, theirs = _all_readers(pair.candidate, layer), _all_readers(pair.base, facing)
+            if mine and theirs:
+                yield layer, facing, _some(mine, seed=pair.seed), theirs
 
     def _too_large(self, pair: Pair, sources: Sequence[Source]) -> bool:
         return sum(source.cost(source.n_units) for source in sources) > _SHARE * pair.byte_allowance
@@ -102,7 +101,9 @@ class _HalfMatching(_Matching):
         n_read: int,
     ) -> Survey:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            return Findings(evidence=(self._judged(pair, layers, mine[0], candidate[0], _joined(base)),))
+            return Findings(
+                evidence=(self._judged(pair, layers, mine[0], _joined(candidate), _joined(base)),)
+            )
 
         return Survey(
             candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
@@ -220,7 +221,7 @@ class MlpOrder(_Matching):
         surveys: list[Survey] = []
         skipped: list[Evidence] = []
         for layer, facing, mine, theirs in self._layers(pair):
-            if mine[0].n_units == theirs[0].n_units or len(theirs) > 1:
+            if mine[0].n_units == theirs[0].n_units or len(mine) > 1 or len(theirs) > 1:
                 continue
             n_read = self._n_read(pair, theirs)
             if n_read is None:
@@ -300,7 +301,7 @@ class UnitAgreement(_Matching):
         skipped: list[Evidence] = []
         for layer, facing, mine, theirs in self._layers(pair):
             partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
-            if not partners[0] or len(partners[1]) != len(theirs):
+            if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
                 skipped.append(self._skipped(pair, "the layer has no second matrix over its units", layer))
             elif self._too_large(pair, theirs):
                 skipped.append(self._skipped(pair, _TOO_LARGE, layer))
@@ -318,9 +319,8 @@ class UnitAgreement(_Matching):
         gated = second[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            half = len(base) // 2
-            mine = candidate[0], _own_part(candidate[1], candidate[0])
-            theirs = _joined(base[:half]), _joined(base[half:])
+            mine, theirs = _halves(candidate), _halves(base)
+            mine = mine[0], _own_part(mine[1], mine[0])
             if is_tied(mine[0]) and is_tied(theirs[0]):
                 return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
             # Two seeds: a tie must not be broken alike in both.
@@ -384,6 +384,12 @@ def _own_part(second: Array, first: Array) -> Array:
     return np.asarray(second - along[:, None] * first, dtype=np.float32)
 
 
+def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the first rows of all units, and their second rows."""
+    half = len(parts) // 2
+    return _joined(parts[:half]), _joined(parts[half:])
+
+
 def _joined(parts: Sequence[Array]) -> Array:
     """Return all units in one array, without a copy where they are in one already."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -408,6 +414,13 @@ def _all_readers(side: Side, layer: int) -> tuple[Source, ...]:
     numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
     found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
     return tuple(source for source in found if source is not None)
+
+
+def _some(readers: tuple[Source, ...], *, seed: int) -> tuple[Source, ...]:
+    """Choose experts until they have units enough; a dense MLP is one reader and stays."""
+    turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
+    wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))
+    return tuple(turned[:wanted])
 
 
 def _partners(side: Side, layer: int, readers: Sequence[Source]) -> tuple[Source, ...]:
