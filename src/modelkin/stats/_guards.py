@@ -16,8 +16,9 @@ _SORTED_Z = 5.0
 # Scatter over shifts is 1 under the null with an error of about 1/sqrt(2 n).
 _DISPERSION = 1.3
 _DISPERSION_ERRORS = 4.0
-# Half of a model's own similarity returning at a shift: units of initialisation were repeated.
-_REPEATED = 0.5
+# Half of a model's own similarity returns at a shift of one if each unit stands there twice; a little less
+# than that, so that the guard does not depend on chance there.
+_REPEATED = 0.4
 # Features on which repeats are looked for; a repeat shows in all of them.
 _REPEAT_FEATURES = 256
 

@@ -1,0 +1,44 @@
+"""Units that were repeated in both models are seen, however they were repeated."""
+
+import numpy as np
+import pytest
+
+from modelkin.stats import AxisOptions, AxisTest, axis_test
+
+OPTIONS = AxisOptions(n_permutations=99, n_bootstrap=99)
+REPEATS = {
+    "each twice": lambda rows: np.repeat(rows, 2, axis=0),
+    "all twice": lambda rows: np.tile(rows, (2, 1)),
+    "each four times": lambda rows: np.repeat(rows[::2], 4, axis=0),
+}
+
+
+@pytest.mark.parametrize("repeat", REPEATS)
+def test_repeated_units_are_flagged_and_p_has_the_floor_of_shifts(repeat):
+    for seed in range(25):
+        mine, theirs = np.random.default_rng(seed).normal(size=(2, 64, 48))
+        found = axis_test(
+            candidate=REPEATS[repeat](mine),
+            base=REPEATS[repeat](theirs),
+            exchangeable=True,
+            seed=1,
+            options=OPTIONS,
+        )
+        assert isinstance(found, AxisTest)
+        assert "duplicated-blocks" in found.flags
+        assert found.log10_p >= -np.log10(found.n_units) - 1e-9
+
+
+def test_one_model_that_repeats_its_units_is_no_obstacle():
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(128, 48))
+    found = axis_test(
+        candidate=base + 0.5 * np.repeat(base[::2], 2, axis=0),
+        base=base,
+        exchangeable=True,
+        seed=1,
+        options=OPTIONS,
+    )
+    assert isinstance(found, AxisTest)
+    assert "duplicated-blocks" not in found.flags
+    assert found.log10_p < -20
