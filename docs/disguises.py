@@ -2,8 +2,8 @@
 
 ``make disguises``: every row of the truth table (`tests/compare/relations.py`), every pair of strangers of
 one shape, plain and under a disguise drawn by chance, and a sample of the other strangers. Two processes,
-half an hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a run that was
-stopped goes on where it was; results of other code are made again. Facts go to ``docs/disguises.json``,
+half an hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a stopped run
+goes on where it was; results of other code are made again. Writes the facts to ``docs/disguises.json`` and
 their tables into ``docs/disguises.md``.
 """
 

@@ -11,6 +11,7 @@ from tests.compare.disguises import disguised, zoo_model
 from tests.report.test_comparison_view import drawn, flat
 
 import modelkin as mk
+from modelkin._comparison import ControlResult
 from modelkin.lab import derive
 from modelkin.report import load_language, report_html, report_markdown, schema
 from modelkin.report._alignment import layer_rows, ranked_among, ranked_text
@@ -116,6 +117,22 @@ def test_what_rests_on_controls_is_marked_everywhere(ranked):
         assert "Common origin in a changed form, by comparison with controls" in text
         assert "Common origin: shared weights" not in text
         assert "only a common origin explains" not in text
+
+
+def test_controls_are_not_said_to_be_beside_the_point_where_the_verdict_rests_on_them(ranked, rotated):
+    control = ControlResult(
+        pair=("org/base", "org/other"),
+        revision=None,
+        conclusion="no-evidence",
+        effect=None,
+        log10_p=None,
+        usable=True,
+    )
+    beside = "The verdict does not depend on controls"
+    for result, said in ((ranked, False), (rotated, True)):
+        shown = replace(result, controls=(control,))
+        assert (beside in report_markdown(shown)) is said
+        assert (beside in report_html(shown)) is said
 
 
 def test_exact_p_values_have_no_such_mark(rotated):

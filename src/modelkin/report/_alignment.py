@@ -108,6 +108,12 @@ def ranked_text(result: Comparison, language: Language = ENGLISH, name: str | No
     return None if number is None else language.say("text.ranked", number=value_text(number))
 
 
+def about_controls(result: Comparison, language: Language = ENGLISH) -> str:
+    """Say what controls are for: to show what chance looks like, or also to rank a part of the verdict."""
+    ranked = any(item.calibrated for item in result.verdict.components.values())
+    return language.say("text.about_ranked_controls" if ranked else "text.about_controls")
+
+
 def _is_ranked(item: ComponentVerdict | None) -> bool:
     return item is not None and item.calibrated
 

@@ -11,6 +11,7 @@ from modelkin.verdict import ComponentVerdict, Conclusion
 
 from ._alignment import (
     FRAME_COLUMNS,
+    about_controls,
     frame_rows,
     layer_rows,
     ranked_text,
@@ -226,7 +227,7 @@ class _Document:
         ]
         titles = ("control", "compared_with", "verdict", "effect", "p_at_most", "serves")
         yield _table(self._labels(*titles), rows)
-        yield self.say("text.about_controls")
+        yield about_controls(self.result, self.language)
 
     # -- what it rests on ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from modelkin._comparison import Comparison, ControlResult, RangeRecord
 from modelkin.evidence import Evidence
 from modelkin.report._alignment import (
     FRAME_COLUMNS,
+    about_controls,
     frame_rows,
     layer_rows,
     reordered_lines,
@@ -108,7 +109,7 @@ def controls_table(result: Comparison, language: Language) -> Html:
         kind="stack",
         numeric=(3, 4),
     )
-    return joined([made, element("p", language.say("text.about_controls"), class_="note")])
+    return joined([made, element("p", about_controls(result, language), class_="note")])
 
 
 def _control_row(item: ControlResult, language: Language) -> Row:
