@@ -21,7 +21,7 @@ from ._cosines_exact import ExactCosine, exact_cosine, limit_cosine
 from ._cosines_figures import cosine_figures, write_cosines
 from ._norms import norms_experiment
 from ._norms_figures import norms_figures
-from ._norms_files import norms_document, norms_from_json, write_norms
+from ._norms_files import norms_document, norms_from_json, norms_to_json, write_norms
 from ._norms_records import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
 from ._norms_words import Group, conclude, groups_of
 from ._parts import PARTS, Part, layer_of, part_of
@@ -73,6 +73,7 @@ __all__ = [
     "norms_experiment",
     "norms_figures",
     "norms_from_json",
+    "norms_to_json",
     "parse_recipes",
     "part_of",
     "published_cosines",

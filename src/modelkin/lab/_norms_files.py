@@ -24,14 +24,14 @@ from ._norms_records import (
 )
 from ._norms_words import groups_of, p_text
 
-__all__ = ["norms_document", "norms_from_json", "write_norms"]
+__all__ = ["norms_document", "norms_from_json", "norms_to_json", "write_norms"]
 
 
 def write_norms(result: NormsResult, out: Path) -> None:
     """Write ``norms.json``, ``models.csv``, ``pairs.csv``, ``gains.csv``, ``NORMS.md`` and the figures."""
     out.mkdir(parents=True, exist_ok=True)
     texts = {
-        "norms.json": json.dumps(asdict(result), indent=1, allow_nan=False) + "\n",
+        "norms.json": norms_to_json(result),
         "models.csv": _csv(_without(asdict(run), "losses") for run in result.models),
         "pairs.csv": _csv(_pair_row(pair) for pair in result.pairs),
         "gains.csv": _csv(
@@ -47,8 +47,13 @@ def write_norms(result: NormsResult, out: Path) -> None:
         draw(figure, out, name)
 
 
+def norms_to_json(result: NormsResult) -> str:
+    """Write everything as one JSON document."""
+    return json.dumps(asdict(result), indent=1, allow_nan=False) + "\n"
+
+
 def norms_from_json(text: str) -> NormsResult:
-    """Read what `write_norms` wrote; the result is equal.
+    """Read what `norms_to_json` wrote; the result is equal.
 
     Raises
     ------
