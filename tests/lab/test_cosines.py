@@ -78,6 +78,16 @@ def test_vectors_without_means_have_the_spread_of_random_directions():
     assert found.spread == pytest.approx(1 / 8, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("sigma", "mean", "spread"), [(0.1, 0.9901, 0.0002), (0.01, 0.999900, 2.213e-6)], ids=["0.1", "0.01"]
+)
+def test_published_draws_around_one_have_the_exact_mean_and_spread(sigma, mean, spread):
+    """Two published baselines of random vectors of 4096 values, as far as their digits go."""
+    found = exact_cosine(means=(1.0, 1.0), sigmas=(sigma, sigma), dimension=4096)
+    assert found.mean == pytest.approx(mean, abs=6e-6)
+    assert found.spread == pytest.approx(spread, rel=0.1)
+
+
 def test_only_mean_over_sigma_counts():
     one = exact_cosine(means=(1.0, 2.0), sigmas=(0.1, 0.3), dimension=100)
     other = exact_cosine(means=(10.0, 0.2), sigmas=(1.0, 0.03), dimension=100)

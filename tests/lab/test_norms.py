@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import doctest
 import json
 import math
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ from modelkin.lab._norms_train import CORPORA, initial_gains, letters, unigram_l
 from modelkin.lab._norms_words import p_text
 
 ZOO = embedded_zoo()
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def pair(init, relation, number, *, cosine=0.98, expected=0.98, r=0.01, log10_p=-0.2, verdict="no-evidence"):
@@ -318,6 +321,20 @@ class TestFiles:
         document["pairs"][0]["extra"] = 1
         with pytest.raises(FormatError, match="extra"):
             norms_from_json(json.dumps(document))
+
+
+def test_the_page_tells_the_kept_results():
+    """What docs/experiments.md says of the experiment is computed from the numbers beside it."""
+    kept = conclude(norms_from_json((DOCS / "experiments" / "norms.json").read_text()))
+    told = norms_document(kept).partition("\n\n")[2].replace("\n## ", "\n### ")
+    page = (DOCS / "experiments.md").read_text()
+    assert page.partition("<!-- begin norms -->\n")[2].partition("<!-- end norms -->")[0] == told
+
+
+def test_the_page_runs():
+    found = doctest.testfile(str(DOCS / "experiments.md"), module_relative=False)
+    assert found.attempted > 5
+    assert found.failed == 0
 
 
 def test_every_pair_is_drawn_beside_its_expectation():
