@@ -50,7 +50,10 @@ MAY_IMPORT = {
     "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
     "verdict": {"errors", "evidence", "stats"},
     "testing": {"errors"},
-    "lab": {"errors", "tensors", "testing", "demo"},
+    "lab": {
+        *("errors", "_config", "stats", "figures", "source", "tensors", "_model", "_matrix", "_compare"),
+        *("testing", "demo"),
+    },
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 

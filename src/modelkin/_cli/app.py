@@ -11,6 +11,7 @@ from modelkin._cli.compare import compare
 from modelkin._cli.demo import demo
 from modelkin._cli.failures import run
 from modelkin._cli.inspect import inspect
+from modelkin._cli.lab import lab
 from modelkin._cli.matrix import matrix
 from modelkin._cli.methods import methods
 from modelkin._cli.tokenizers import tokenizers
@@ -43,7 +44,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, matrix, inspect, tokenizers, demo, methods, cache):
+for command in (compare, matrix, inspect, tokenizers, demo, methods, lab, cache):
     app.add_command(command)
 
 

@@ -1,0 +1,266 @@
+"""The cosine study: independent normal vectors, drawn and in closed form, beside published norm gains."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.errors import UsageError
+
+from ._cosines_exact import exact_cosine, limit_cosine, positive_share
+
+__all__ = [
+    "CosineStudy",
+    "CosineStudyOptions",
+    "DrawnCosines",
+    "PublishedCosine",
+    "cosine_study",
+    "published_cosines",
+]
+
+SCHEMA: Final = "modelkin.cosines/1"
+_BLOCK: Final = 1 << 21
+"""Values drawn at a time."""
+PUBLISHED_WIDTH: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosineStudyOptions:
+    """What is drawn."""
+
+    means: tuple[tuple[float, float], ...] = ((0.1, 0.5), (0.5, 1.0), (1.0, 2.0))
+    sigmas: tuple[float, ...] = (1.0, 0.75, 0.5, 0.25, 0.1)
+    """Of the first vectors."""
+    ratios: tuple[float, ...] = (1.0, 0.25, 4.0)
+    """Sigma of the second vectors over that of the first."""
+    dimensions: tuple[int, ...] = (64, 512, 4096)
+    pairs: int = 10_000
+    """Drawn for each dimension."""
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if not (self.means and self.sigmas and self.ratios and self.dimensions):
+            raise UsageError("cosines", "expected at least one of means, sigmas, ratios and dimensions")
+        if min(*self.sigmas, *self.ratios, 1.0) <= 0:
+            raise UsageError("cosines", "expected sigmas and ratios above zero")
+        if min(self.dimensions) < 2 or self.pairs < 2:
+            raise UsageError("cosines", "expected at least two dimensions and two pairs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnCosines:
+    """Cosines of many pairs of one kind, beside what they should be."""
+
+    mean_1: float
+    mean_2: float
+    sigma_1: float
+    sigma_2: float
+    dimension: int
+    pairs: int
+    cosine: float
+    """Mean over the pairs."""
+    spread: float
+    """Standard deviation over the pairs."""
+    least: float
+    largest: float
+    exact: float
+    """Expected mean in this dimension."""
+    exact_spread: float
+    limit: float
+    """Expected mean of very long vectors: m1 m2 / (sqrt(m1^2 + s1^2) sqrt(m2^2 + s2^2))."""
+    positive_1: float
+    """Share of positive values of the first vectors."""
+    positive_2: float
+    exact_positive_1: float
+    exact_positive_2: float
+
+    @property
+    def error(self) -> float:
+        """Difference of the drawn mean from the exact one, in its standard errors."""
+        return (self.cosine - self.exact) / (self.exact_spread / math.sqrt(self.pairs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedCosine:
+    """A published pair of norm gains, beside normal vectors with the same means and deviations."""
+
+    layer: int
+    norm: str
+    mean_a: float
+    std_a: float
+    mean_b: float
+    std_b: float
+    cosine: float
+    pearson: float
+    expected: float
+    """Cosine of independent normal vectors with these means and deviations."""
+
+    @property
+    def excess(self) -> float:
+        """What the two models have in common beyond their means."""
+        return self.cosine - self.expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosineStudy:
+    """The whole study."""
+
+    schema: str
+    options: CosineStudyOptions
+    cells: tuple[DrawnCosines, ...]
+    published: tuple[PublishedCosine, ...]
+    conclusion: tuple[str, ...]
+    """In plain words, made of the numbers above."""
+    limits: tuple[str, ...]
+
+
+def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
+    """Draw independent normal vectors and compare their cosines with the closed forms.
+
+    All kinds of one dimension are made of the same standard normal draws, scaled and shifted: their errors go
+    together. Different dimensions are drawn independently.
+    """
+    options = options or CosineStudyOptions()
+    cells = tuple(cell for dimension in options.dimensions for cell in _cells(options, dimension))
+    published = published_cosines()
+    return CosineStudy(
+        schema=SCHEMA,
+        options=options,
+        cells=cells,
+        published=published,
+        conclusion=_conclusion(cells, published),
+        limits=(
+            "Gains of a model are neither normal nor independent of each other. That leaves the product of "
+            "both rho as it is, which needs means and deviations alone, but not the spread of the closed "
+            "form.",
+            "Kinds of one dimension share their draws, so their errors go together.",
+        ),
+    )
+
+
+def published_cosines() -> tuple[PublishedCosine, ...]:
+    """Return published statistics of the norm gains of two models of 4096 dimensions, with what is expected.
+
+    Some layers of Solar-Open-100B (a) and GLM-4.5-Air (b), as published in January 2026.
+    """
+    text = files(__package__).joinpath("data", "published_norms.csv").read_text(encoding="utf-8")
+    found = []
+    for row in csv.DictReader(text.splitlines()):
+        number = {key: float(value) for key, value in row.items() if key not in ("layer", "norm")}
+        found.append(
+            PublishedCosine(
+                layer=int(row["layer"]),
+                norm=row["norm"],
+                **number,
+                expected=exact_cosine(
+                    means=(number["mean_a"], number["mean_b"]),
+                    sigmas=(number["std_a"], number["std_b"]),
+                    dimension=PUBLISHED_WIDTH,
+                ).mean,
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What is needed of standard normal pairs to know the cosine of any scaled and shifted ones."""
+
+    first: npt.NDArray[np.float64]
+    second: npt.NDArray[np.float64]
+    first_squares: npt.NDArray[np.float64]
+    second_squares: npt.NDArray[np.float64]
+    products: npt.NDArray[np.float64]
+
+
+def _cells(options: CosineStudyOptions, dimension: int) -> Iterator[DrawnCosines]:
+    kinds = [
+        (m1, m2, s1, s1 * ratio)
+        for ratio in options.ratios
+        for m1, m2 in options.means
+        for s1 in options.sigmas
+    ]
+    above_1 = {m1 / s1: 0 for m1, _, s1, _ in kinds}
+    above_2 = {m2 / s2: 0 for _, m2, _, s2 in kinds}
+    parts: list[_Sums] = []
+    rng = np.random.default_rng([options.seed, dimension])
+    step = max(1, _BLOCK // dimension)
+    for start in range(0, options.pairs, step):
+        x, y = (rng.standard_normal((min(step, options.pairs - start), dimension)) for _ in range(2))
+        parts.append(
+            _Sums(
+                x.sum(1),
+                y.sum(1),
+                np.einsum("ij,ij->i", x, x),
+                np.einsum("ij,ij->i", y, y),
+                np.einsum("ij,ij->i", x, y),
+            )
+        )
+        for values, counts in ((x, above_1), (y, above_2)):
+            for threshold in counts:
+                counts[threshold] += int(np.count_nonzero(values > -threshold))
+    sums = _Sums(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Sums.__slots__))
+    size = options.pairs * dimension
+    for m1, m2, s1, s2 in kinds:
+        cosines = _cosines(sums, dimension, means=(m1, m2), sigmas=(s1, s2))
+        exact = exact_cosine(means=(m1, m2), sigmas=(s1, s2), dimension=dimension)
+        yield DrawnCosines(
+            mean_1=m1,
+            mean_2=m2,
+            sigma_1=s1,
+            sigma_2=s2,
+            dimension=dimension,
+            pairs=options.pairs,
+            cosine=float(cosines.mean()),
+            spread=float(cosines.std(ddof=1)),
+            least=float(cosines.min()),
+            largest=float(cosines.max()),
+            exact=exact.mean,
+            exact_spread=exact.spread,
+            limit=limit_cosine(means=(m1, m2), sigmas=(s1, s2)),
+            positive_1=above_1[m1 / s1] / size,
+            positive_2=above_2[m2 / s2] / size,
+            exact_positive_1=positive_share(m1, s1),
+            exact_positive_2=positive_share(m2, s2),
+        )
+
+
+def _cosines(
+    sums: _Sums, n: int, *, means: tuple[float, float], sigmas: tuple[float, float]
+) -> npt.NDArray[np.float64]:
+    """Return the cosines of ``m + s z`` from the sums of z."""
+    (m1, m2), (s1, s2) = means, sigmas
+    dots = n * m1 * m2 + m1 * s2 * sums.second + m2 * s1 * sums.first + s1 * s2 * sums.products
+    first = n * m1 * m1 + 2 * m1 * s1 * sums.first + s1 * s1 * sums.first_squares
+    second = n * m2 * m2 + 2 * m2 * s2 * sums.second + s2 * s2 * sums.second_squares
+    return np.asarray(dots / np.sqrt(first * second))
+
+
+def _conclusion(cells: tuple[DrawnCosines, ...], published: tuple[PublishedCosine, ...]) -> tuple[str, ...]:
+    highest = max(cells, key=lambda cell: cell.cosine)
+    lowest = min(cells, key=lambda cell: cell.cosine)
+    worst = max(cells, key=lambda cell: abs(cell.error))
+    gap = max(abs(cell.cosine - cell.exact) for cell in cells)
+    positive = max(
+        max(abs(c.positive_1 - c.exact_positive_1), abs(c.positive_2 - c.exact_positive_2)) for c in cells
+    )
+    excess = max(published, key=lambda row: abs(row.excess))
+    return (
+        f"The vectors are independent in all {len(cells)} kinds, and their mean cosine is anything from "
+        f"{lowest.cosine:.3f} to {highest.cosine:.4f}. It follows from mean over sigma alone: "
+        f"{highest.cosine:.4f} belongs to means {highest.mean_1:g} and {highest.mean_2:g} with sigmas "
+        f"{highest.sigma_1:g} and {highest.sigma_2:g}.",
+        f"Drawn means differ from the closed form by at most {gap:.1e}, and by at most "
+        f"{abs(worst.error):.1f} standard errors; shares of positive values by at most {positive:.1e}.",
+        f"Of the {len(published)} published pairs of norm gains, independent normal vectors with the same "
+        f"means and deviations explain each cosine to {abs(excess.excess):.3f} or better (cosines "
+        f"{min(row.cosine for row in published):.3f} to {max(row.cosine for row in published):.3f}; the "
+        f"largest difference is {excess.excess:+.3f}, layer {excess.layer}, {excess.norm} norm).",
+    )

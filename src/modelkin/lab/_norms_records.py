@@ -1,0 +1,184 @@
+"""What the norm experiment can be told, and what it records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+from modelkin.errors import UsageError
+
+__all__ = [
+    "FAMILIES",
+    "INITS",
+    "RELATIONS",
+    "Family",
+    "GainInit",
+    "ModelRun",
+    "NormCosine",
+    "NormsOptions",
+    "NormsResult",
+    "PairRelation",
+    "PairResult",
+    "TestResult",
+]
+
+SCHEMA: Final = "modelkin.norms/1"
+
+GainInit = Literal["ones", "near-one", "random"]
+INITS: Final[tuple[GainInit, ...]] = get_args(GainInit)
+"""How gains begin: all one, as in real models; drawn from N(1, 0.1); from N(0, 1), as in document 001."""
+
+Family = Literal["gpt2", "llama"]
+FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
+
+PairRelation = Literal["unrelated, same data", "unrelated, other data", "same start", "fine-tuned"]
+RELATIONS: Final[tuple[PairRelation, ...]] = get_args(PairRelation)
+"""What is known of two models. `same start`: one initialisation, trained on different corpora."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormsOptions:
+    """The size of the experiment. The defaults take some minutes on one core."""
+
+    family: Family = "gpt2"
+    inits: tuple[GainInit, ...] = INITS
+    seeds: int = 4
+    """Models trained from scratch in each arm; all pairs of them are compared."""
+    steps: int = 400
+    width: int = 128
+    layers: int = 3
+    units: int = 256
+    """Hidden units of an MLP."""
+    characters: int = 300_000
+    """Length of each of the two corpora."""
+    learning_rate: float = 4e-3
+    seed: int = 0
+    """From which all other seeds are made."""
+    n_permutations: int = 9_999
+    """Orders drawn by each exact test; far smaller p-values come from its bounds."""
+
+    def __post_init__(self) -> None:
+        for what, names, known in (("family", (self.family,), FAMILIES), ("init", self.inits, INITS)):
+            for name in names:
+                if name not in known:
+                    raise UsageError(what, f"expected one of {', '.join(known)}, got {name!r}")
+        if not self.inits or len(set(self.inits)) < len(self.inits):
+            raise UsageError("init", "expected at least one way to begin, each once")
+        for field, least in (("seeds", 2), ("steps", 4), ("layers", 1), ("units", 8), ("n_permutations", 99)):
+            if getattr(self, field) < least:
+                raise UsageError(field, f"expected at least {least}, got {getattr(self, field)}")
+        if self.seeds > 50:
+            raise UsageError("seeds", f"expected at most 50, got {self.seeds}")
+        if self.width < 16 or self.width % 8:
+            raise UsageError("width", f"expected a multiple of 8 from 16 on, got {self.width}")
+        if self.characters < 5_000:
+            raise UsageError("characters", f"expected at least 5000, got {self.characters}")
+        if not 0 <= self.seed < 2**20:
+            raise UsageError("seed", f"expected a number from 0 to 2**20, got {self.seed}")
+
+    def small(self) -> NormsOptions:
+        """Return an experiment of seconds: it shows that everything works, and no more."""
+        return replace(
+            self, seeds=2, steps=30, width=48, layers=2, units=64, characters=20_000, n_permutations=499
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """One trained model: what was done, and what became of it."""
+
+    name: str
+    init: GainInit
+    number: int
+    """Which of the models of its arm; models that come from it have the same."""
+    relation: str
+    """``base``, or what it is to the base of its number: ``same start``, ``fine-tuned``."""
+    corpus: str
+    init_seed: int
+    order_seed: int
+    steps: int
+    learning_rate: float
+    losses: tuple[float, ...]
+    """Means over up to 40 equal stretches of the training."""
+    held_out: float
+    """Loss on new text of its own corpus."""
+    held_out_other: float
+    """Loss on text of the other corpus, on which it was not trained unless before it was fine-tuned."""
+    gain_mean: float
+    gain_std: float
+    """Standard deviation of the gains within a norm, averaged over norms."""
+    gain_moved: float
+    """Root mean square of how far gains are from where the very first training began."""
+    start_kept: float | None
+    """Correlation of the gains with those of the very first start, mean over norms; None if all were one."""
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormCosine:
+    """One vector of gains of two models."""
+
+    norm: str
+    cosine: float
+    expected: float
+    """The product of both rho: exactly the mean over all orders of one vector."""
+    pearson: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """An exact test, or why it was not made."""
+
+    __test__ = False  # pytest is not meant
+
+    log10_p: float | None
+    effect: float | None
+    """0 for chance, 1 for equal up to a scale."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairResult:
+    """Two models with a known relation, measured and tested."""
+
+    init: GainInit
+    relation: PairRelation
+    candidate: str
+    base: str
+    cosine: float
+    """Mean over norms, as are `expected` and `pearson`."""
+    expected: float
+    pearson: float | None
+    norms: tuple[NormCosine, ...]
+    norm_test: TestResult
+    """Whether gains rise and fall in the same residual dimensions, all norms together."""
+    unit_test: TestResult
+    """Whether MLP units in the same places belong together, corrected for the number of layers."""
+    verdict: str
+    """What `modelkin.compare` concludes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormsResult:
+    """The whole experiment."""
+
+    schema: str
+    options: NormsOptions
+    versions: tuple[tuple[str, str], ...]
+    """Packages that trained the models."""
+    chance_losses: tuple[tuple[str, float], ...]
+    """Corpus, and the loss of who knows only how frequent each letter is."""
+    models: tuple[ModelRun, ...]
+    pairs: tuple[PairResult, ...]
+    conclusion: tuple[str, ...]
+    """In plain words, made of the numbers above."""
+    limits: tuple[str, ...]
+
+    @property
+    def cpu_minutes(self) -> float:
+        """Time of the processor for training."""
+        return sum(model.cpu_seconds for model in self.models) / 60
+
+    def group(self, init: GainInit, relation: PairRelation) -> tuple[PairResult, ...]:
+        """Return the pairs of one arm and relation."""
+        return tuple(pair for pair in self.pairs if (pair.init, pair.relation) == (init, relation))

@@ -1,0 +1,223 @@
+"""Training for the norm experiment: tiny models over letters, two corpora, gains as an arm begins them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ._build import gains_of, saved
+from ._checkpoint import Checkpoint, Floats
+from ._corpus import CorpusSpec, corpus_text
+from ._extra import lab_module
+from ._norms_records import INITS, GainInit, ModelRun, NormsOptions
+from ._parts import part_of
+from ._train import Training, new_model, train
+
+__all__ = ["CORPORA", "Trainer", "Turn", "initial_gains", "letters", "unigram_loss"]
+
+CORPORA: Final[Mapping[str, CorpusSpec]] = {
+    "stories": CorpusSpec(languages=(1, 2), domains=("prose", "dialogue"), seed=11, characters=1),
+    "lists": CorpusSpec(languages=(3, 4), domains=("records", "nested"), seed=12, characters=1),
+}
+"""Invented languages and ways of writing that differ; lengths come from the options."""
+_VOCABULARY: Final = 128
+_WINDOW: Final = 48
+_CURVE: Final = 40
+_NEAR_ONE: Final = 0.1
+_TUNED: Final = 0.25
+"""Learning rate of fine-tuning, as a share of the first one."""
+
+Turn = Literal["base", "same start", "fine-tuned"]
+Letters = npt.NDArray[np.int64]
+
+
+def letters(corpus: str, characters: int, *, held_out: bool = False) -> Letters:
+    """Return the text of a corpus as numbers of its letters; held-out text is in the same languages."""
+    spec = CORPORA[corpus]
+    seed = spec.seed + 1000 * held_out
+    text = corpus_text(replace(spec, seed=seed, characters=characters))
+    return np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64)
+
+
+def unigram_loss(tokens: Letters) -> float:
+    """Return the loss of who knows nothing but how frequent each letter is."""
+    shares = np.bincount(tokens, minlength=_VOCABULARY) / len(tokens)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum())
+
+
+def initial_gains(init: GainInit, shapes: Mapping[str, int], *, seed: int) -> dict[str, Floats]:
+    """Return the gains with which an arm begins, by name of the norm."""
+    rng = np.random.default_rng([23, seed])
+    return {name: _drawn(init, size, rng).astype(np.float32) for name, size in shapes.items()}
+
+
+def _drawn(init: GainInit, size: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    if init == "ones":
+        return np.ones(size)
+    return rng.normal(1.0, _NEAR_ONE, size) if init == "near-one" else rng.normal(0.0, 1.0, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A model before training, and the gains with which the very first training of its line began."""
+
+    model: Any
+    gains: Mapping[str, Floats]
+
+
+class Trainer:
+    """Trains the models of the experiment one after the other, each from seeds that its place gives.
+
+    Parameters
+    ----------
+    options
+        Size of the experiment.
+    report
+        Called with a line after each model.
+    """
+
+    def __init__(self, options: NormsOptions, *, report: Callable[[str], None]) -> None:
+        self._options = options
+        self._report = report
+        self._tokens = {name: letters(name, options.characters) for name in CORPORA}
+        self._new = {name: letters(name, 6_000, held_out=True) for name in CORPORA}
+
+    @cached_property
+    def versions(self) -> tuple[tuple[str, str], ...]:
+        """Versions of what trains."""
+        return tuple((name, str(lab_module(name).__version__)) for name in ("torch", "transformers", "numpy"))
+
+    def chance_losses(self) -> tuple[tuple[str, float], ...]:
+        """Return the loss of each corpus for who knows only how frequent letters are."""
+        return tuple((name, unigram_loss(tokens)) for name, tokens in self._tokens.items())
+
+    def arm(self, init: GainInit) -> dict[str, tuple[ModelRun, Checkpoint]]:
+        """Train all models of one arm: for each number a base, another from the same start, and a child."""
+        found: dict[str, tuple[ModelRun, Checkpoint]] = {}
+        for number in range(self._options.seeds):
+            start = self._start(init, number)
+            run, base = self._trained(init, number, "base", start)
+            found[run.name] = (run, base)
+            again = self._start(init, number)
+            run, checkpoint = self._trained(init, number, "same start", again)
+            found[run.name] = (run, checkpoint)
+            # The base goes on from where it is; its checkpoint above is a copy.
+            run, checkpoint = self._trained(init, number, "fine-tuned", start)
+            found[run.name] = (run, checkpoint)
+        return found
+
+    def _start(self, init: GainInit, number: int) -> _Start:
+        seed = self._seed(init, number)
+        model = new_model(_config(self._options), vocab=_VOCABULARY, seed=seed)
+        torch = lab_module("torch")
+        norms = {
+            name: parameter
+            for name, parameter in model.named_parameters()
+            if part_of(name) == "norms" and name.endswith(".weight")
+        }
+        gains = initial_gains(init, {name: len(values) for name, values in norms.items()}, seed=seed)
+        with torch.no_grad():
+            for name, parameter in norms.items():
+                parameter.copy_(torch.from_numpy(gains[name]))
+        return _Start(model, gains)
+
+    def _trained(self, init: GainInit, number: int, turn: Turn, start: _Start) -> tuple[ModelRun, Checkpoint]:
+        options = self._options
+        # Neighbours differ in their corpus, and what comes of a base sees the other one.
+        names = list(CORPORA)
+        corpus, other = names if (number + (turn != "base")) % 2 == 0 else names[::-1]
+        training = Training(
+            tokens=self._tokens[corpus].tolist(),
+            steps=max(4, options.steps // 2) if turn == "fine-tuned" else options.steps,
+            learning_rate=options.learning_rate * (_TUNED if turn == "fine-tuned" else 1.0),
+            order_seed=self._seed(init, number) + {"base": 0, "same start": 100, "fine-tuned": 200}[turn],
+        )
+        began = time.process_time()
+        losses = train(start.model, training).losses
+        seconds = time.process_time() - began
+        checkpoint = replace(saved(start.model, ""), tokenizer=None)
+        gains = gains_of(checkpoint)
+        moves = [gains[name].astype(np.float64) - first for name, first in start.gains.items()]
+        run = ModelRun(
+            name=f"{init}-{number}" + ("" if turn == "base" else f"-{turn.replace(' ', '-')}"),
+            init=init,
+            number=number,
+            relation=turn,
+            corpus=corpus,
+            init_seed=self._seed(init, number),
+            order_seed=training.order_seed,
+            steps=training.steps,
+            learning_rate=training.learning_rate,
+            losses=tuple(
+                float(part.mean()) for part in np.array_split(np.array(losses), min(_CURVE, len(losses)))
+            ),
+            held_out=_loss(start.model, self._new[corpus]),
+            held_out_other=_loss(start.model, self._new[other]),
+            gain_mean=float(np.mean([values.mean() for values in gains.values()])),
+            gain_std=float(np.mean([values.std() for values in gains.values()])),
+            gain_moved=float(np.sqrt(np.mean(np.square(np.concatenate(moves))))),
+            start_kept=_kept(gains, start.gains),
+            cpu_seconds=seconds,
+        )
+        self._report(
+            f"{run.name}: loss {losses[0]:.2f} to {run.losses[-1]:.2f} on {corpus}, {seconds:.1f} s of CPU"
+        )
+        return run, checkpoint
+
+    def _seed(self, init: GainInit, number: int) -> int:
+        """Return a seed of its own for each place, whatever other arms are trained."""
+        return 1000 * (1 + self._options.seed) * len(INITS) + 1000 * INITS.index(init) + number
+
+
+def _kept(gains: Mapping[str, Floats], first: Mapping[str, Floats]) -> float | None:
+    found = [
+        float(np.corrcoef(gains[name], values)[0, 1])
+        for name, values in first.items()
+        if values.std() > 0 and gains[name].std() > 0
+    ]
+    return float(np.mean(found)) if found else None
+
+
+def _loss(model: Any, tokens: Letters) -> float:  # noqa: ANN401
+    torch = lab_module("torch")
+    rows = tokens[: len(tokens) // _WINDOW * _WINDOW].reshape(-1, _WINDOW)
+    inputs = torch.from_numpy(rows.copy())
+    with torch.no_grad():
+        logits = model(input_ids=inputs, use_cache=False).logits[:, :-1].flatten(0, 1)
+        return float(torch.nn.functional.cross_entropy(logits, inputs[:, 1:].flatten()))
+
+
+def _config(options: NormsOptions) -> dict[str, Any]:
+    """Return the config of a family as recipes of the zoo write it."""
+    heads = max(1, options.width // 32)
+    common = {"initializer_range": 0.05, "bos_token_id": 0, "eos_token_id": 0}
+    if options.family == "gpt2":
+        arguments = {
+            "n_embd": options.width,
+            "n_inner": options.units,
+            "n_layer": options.layers,
+            "n_head": heads,
+            "n_positions": _WINDOW,
+            "resid_pdrop": 0.0,
+            "embd_pdrop": 0.0,
+            "attn_pdrop": 0.0,
+        }
+        return {"class": "GPT2LMHeadModel", "config_class": "GPT2Config", "arguments": arguments | common}
+    arguments = {
+        "hidden_size": options.width,
+        "intermediate_size": options.units,
+        "num_hidden_layers": options.layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "head_dim": options.width // heads,
+        "max_position_embeddings": _WINDOW,
+        "tie_word_embeddings": False,
+    }
+    return {"class": "LlamaForCausalLM", "config_class": "LlamaConfig", "arguments": arguments | common}

@@ -1,0 +1,237 @@
+"""What follows from the norm experiment, in plain words: every sentence is computed from the results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ._norms_records import RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
+
+__all__ = ["ALPHA", "Group", "conclude", "found", "groups_of", "needed_log10_p", "p_text"]
+
+ALPHA: Final = 0.01
+"""Chance of any false alarm among all pairs of the experiment, for one kind of test."""
+_CLOSE: Final = 0.01
+"""A cosine this near to its expectation is called explained."""
+
+_MOSTLY: Final = 0.7
+"""Gains that correlate more than this with their start still are half of it, in variance."""
+
+_INIT: Final[dict[GainInit, str]] = {
+    "ones": "gains that begin at one",
+    "near-one": "gains drawn around one",
+    "random": "gains drawn around zero",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """All pairs of one arm and relation, summed up."""
+
+    init: GainInit
+    relation: PairRelation
+    n: int
+    cosine: float
+    expected: float
+    pearson: float | None
+    largest_pearson: float | None
+    """Largest absolute value."""
+    log10_p_norms: tuple[float, float] | None
+    """Smallest and largest; None if no pair could be tested."""
+    log10_p_units: tuple[float, float] | None
+    found_by_norms: int
+    found_by_units: int
+    verdicts: tuple[tuple[str, int], ...]
+    """Conclusion of `modelkin.compare`, and how often."""
+
+
+def needed_log10_p(result: NormsResult) -> float:
+    """Return what one test must reach, so that false alarms among all pairs are rarer than `ALPHA`."""
+    return math.log10(ALPHA / max(1, len(result.pairs)))
+
+
+def found(test: TestResult, needed: float) -> bool:
+    """Say whether a test finds a common origin; one that was not made finds nothing."""
+    return test.log10_p is not None and test.log10_p <= needed
+
+
+def groups_of(result: NormsResult) -> tuple[Group, ...]:
+    """Sum up the pairs by arm and relation; empty groups are left out."""
+    return tuple(
+        _group(result, init, relation, pairs)
+        for init in result.options.inits
+        for relation in RELATIONS
+        if (pairs := result.group(init, relation))
+    )
+
+
+def conclude(result: NormsResult) -> NormsResult:
+    """Return the result with its conclusion and limits, made of its numbers."""
+    return replace(result, conclusion=_conclusion(result), limits=_limits(result))
+
+
+def _conclusion(result: NormsResult) -> tuple[str, ...]:
+    """Say what was found, arm by arm and over all arms."""
+    sentences = [_arm(result, init) for init in result.options.inits]
+    return (*sentences, _threshold(result), _tests(result), _start(result), _verdicts(result))
+
+
+def _limits(result: NormsResult) -> tuple[str, ...]:
+    """Say what the experiment cannot show."""
+    options = result.options
+    moved = max(run.gain_moved for run in result.models)
+    limits = [
+        f"Tiny models of one family ({options.family}, {options.width} dimensions, {options.layers} "
+        f"layers), invented languages, {options.steps} steps: gains moved by {moved:.2f} at most (root mean "
+        "square of a model). Those of published models, which begin at one, have means from 0.02 to 2.3.",
+        "Gains learn three times as fast as matrices here, without weight decay, so that they move at all.",
+        "Pairs of an arm share models: their spread is no standard error. Each p-value holds all the same, "
+        "and so does the correction for their number.",
+        "Absence of evidence in a pair does not prove that it is unrelated.",
+    ]
+    kept = [run.start_kept for run in result.models if run.relation == "base" and run.start_kept is not None]
+    if kept:
+        told = (
+            "Gains that were drawn at random still resemble their own start after training (r = "
+            f"{min(kept):.2f} to {max(kept):.2f})"
+        )
+        much = "those arms show how gains begin rather than what training makes of them"
+        limits.append(f"{told}: {much}." if min(kept) > _MOSTLY else f"{told}.")
+    if options.seeds < 4:
+        limits.append(
+            f"With {options.seeds} seeds there are few pairs: this run shows that it works, and no more."
+        )
+    return tuple(limits)
+
+
+def _group(result: NormsResult, init: GainInit, relation: PairRelation, pairs: Sequence[PairResult]) -> Group:
+    needed = needed_log10_p(result)
+    correlations = [pair.pearson for pair in pairs if pair.pearson is not None]
+    words = [pair.verdict for pair in pairs]
+    return Group(
+        init=init,
+        relation=relation,
+        n=len(pairs),
+        cosine=_mean([pair.cosine for pair in pairs]),
+        expected=_mean([pair.expected for pair in pairs]),
+        pearson=_mean(correlations) if correlations else None,
+        largest_pearson=max((abs(r) for r in correlations), default=None),
+        log10_p_norms=_range([pair.norm_test for pair in pairs]),
+        log10_p_units=_range([pair.unit_test for pair in pairs]),
+        found_by_norms=sum(found(pair.norm_test, needed) for pair in pairs),
+        found_by_units=sum(found(pair.unit_test, needed) for pair in pairs),
+        verdicts=tuple((word, words.count(word)) for word in dict.fromkeys(words)),
+    )
+
+
+def _unrelated(result: NormsResult, init: GainInit | None = None) -> list[PairResult]:
+    return [p for p in result.pairs if p.relation.startswith("unrelated") and init in (None, p.init)]
+
+
+def _related(result: NormsResult, relation: PairRelation, init: GainInit | None = None) -> list[PairResult]:
+    return [p for p in result.pairs if p.relation == relation and init in (None, p.init)]
+
+
+def _arm(result: NormsResult, init: GainInit) -> str:
+    strangers, children = _unrelated(result, init), _related(result, "fine-tuned", init)
+    cosine, expected = _mean([p.cosine for p in strangers]), _mean([p.expected for p in strangers])
+    gap = max(abs(p.cosine - p.expected) for p in strangers)
+    told = (
+        f"{init} ({_INIT[init]}): unrelated pairs ({len(strangers)}) have a mean cosine of {cosine:.3f}; "
+        f"the means of the gains alone give {expected:.3f}"
+    )
+    told += (
+        f" (no pair differs by more than {gap:.3f})"
+        if gap <= _CLOSE
+        else f" (pairs differ by up to {gap:.3f})"
+    )
+    told += f"; {_correlation(strangers)}. "
+    told += (
+        f"Fine-tuned pairs: cosine {_mean([p.cosine for p in children]):.3f}, means alone "
+        f"{_mean([p.expected for p in children]):.3f}, {_correlation(children)}."
+    )
+    return told
+
+
+def _correlation(pairs: Sequence[PairResult]) -> str:
+    values = [pair.pearson for pair in pairs if pair.pearson is not None]
+    if not values:
+        return "no correlation could be computed"
+    return f"r is {_mean(values):+.3f} on average ({min(values):+.3f} to {max(values):+.3f})"
+
+
+def _threshold(result: NormsResult) -> str:
+    """Say whether any one threshold on the cosine would tell strangers from children."""
+    strangers, children = _unrelated(result), _related(result, "fine-tuned")
+    high, low = max(strangers, key=lambda p: p.cosine), min(children, key=lambda p: p.cosine)
+    told = (
+        f"The most alike unrelated pair has a cosine of {high.cosine:.4f} ({high.init}), the least alike "
+        f"fine-tuned pair {low.cosine:.4f} ({low.init}): "
+    )
+    if high.cosine >= low.cosine:
+        return told + "no threshold on the cosine tells them apart in all arms."
+    gap = low.cosine - high.cosine
+    return told + (
+        f"a threshold between them, {gap:.4f} wide, would tell these pairs apart, but nobody knows it "
+        "beforehand: it depends on means and deviations of the gains."
+    )
+
+
+def _tests(result: NormsResult) -> str:
+    needed = needed_log10_p(result)
+    strangers, children = _unrelated(result), _related(result, "fine-tuned")
+
+    def count(pairs: Sequence[PairResult], name: str) -> int:
+        return sum(found(getattr(pair, name), needed) for pair in pairs)
+
+    ranges = [_range([getattr(p, name) for p in strangers]) for name in ("norm_test", "unit_test")]
+    least = [p_text(None if values is None else values[0]) for values in ranges]
+    return (
+        f"Exact tests, at a chance of {ALPHA:.0%} of any false alarm: of {len(children)} fine-tuned pairs "
+        f"the gains find {count(children, 'norm_test')} and the MLP units {count(children, 'unit_test')}; "
+        f"of {len(strangers)} unrelated pairs {count(strangers, 'norm_test')} and "
+        f"{count(strangers, 'unit_test')}. The smallest p of an unrelated pair is {least[0]} (gains) and "
+        f"{least[1]} (units), before any correction for their number."
+    )
+
+
+def _start(result: NormsResult) -> str:
+    pairs = _related(result, "same start")
+    needed = needed_log10_p(result)
+    norms = sum(found(pair.norm_test, needed) for pair in pairs)
+    units = sum(found(pair.unit_test, needed) for pair in pairs)
+    told = (
+        f"Of {len(pairs)} pairs that share only their initialisation, the gains find {norms} and the MLP "
+        f"units {units}"
+    )
+    if norms or units:
+        told += ": a common origin may be no more than common random numbers, and the tests do not say which"
+    return f"{told}."
+
+
+def _verdicts(result: NormsResult) -> str:
+    strangers, children = _unrelated(result), _related(result, "fine-tuned")
+    accused = sum(pair.verdict not in ("no-evidence", "not-testable") for pair in strangers)
+    known = sum(pair.verdict not in ("no-evidence", "not-testable") for pair in children)
+    return (
+        f"`modelkin compare` finds a common origin in {known} of {len(children)} fine-tuned and in "
+        f"{accused} of {len(strangers)} unrelated pairs."
+    )
+
+
+def p_text(log10_p: float | None) -> str:
+    """Write a p-value; a small one as a power of ten, rounded up."""
+    if log10_p is None:
+        return "not tested"
+    return f"{10**log10_p:.2g}" if log10_p > -4 else f"1e{math.ceil(log10_p)}"
+
+
+def _range(tests: Sequence[TestResult]) -> tuple[float, float] | None:
+    values = [test.log10_p for test in tests if test.log10_p is not None]
+    return (min(values), max(values)) if values else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
