@@ -18,7 +18,7 @@ _THREE = ("solar-glm", "solar-phi", "glm-phi")
 def answers(facts: Facts) -> Chapter:
     """Tell what those who answered computed: other pairs, other measures, other baselines."""
     groups = {name: value for name, value in facts.single["layer_10_groups"].items() if name != "source"}
-    rows = tuple(
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
         (
             pair,
             *(facts.three_models["cosine", "20", role, pair] for role in ("input", "post")),
@@ -26,7 +26,7 @@ def answers(facts: Facts) -> Chapter:
         )
         for pair in _THREE
     )
-    cosines = [row[1] for row in rows]
+    cosines = [facts.three_models["cosine", "20", "input", pair] for pair in _THREE]
     twice = max(
         abs(value - facts.three_models["pearson", layers, tensor, models])
         for (measure, layers, tensor, models), value in facts.three_models.items()

@@ -11,7 +11,7 @@ from modelkin.figures import Figure
 from modelkin.figures import catalogue as draw
 
 from ._assignment import random_matchings
-from ._facts import EXPERTS, WIDTH, Facts, load_facts
+from ._facts import EXPERTS, WIDTH, Facts, Floats, load_facts
 from ._matrices import DRAWS, SEED, full_z
 from ._norms import claimed_gap, explained_gap
 from ._steps import step_size
@@ -19,6 +19,8 @@ from ._steps import step_size
 _PAIR = ("Solar-Open-100B", "GLM-4.5-Air")
 _KINDS = {"input": "input norm", "post": "post-attention norm"}
 _THREE = ("Solar", "GLM", "Phi")
+_DARKEST = 0.9
+"""Where the colours of the published figure of GLM and INTELLECT begin."""
 CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "claim": ("norm_cosines",),
     "expectation": ("shuffle_summary",),
@@ -125,7 +127,7 @@ def _pair_figures(facts: Facts) -> dict[str, Figure]:
         ),
         "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson}),
         "pair_matrices": draw.pair_matrices(
-            {pair.replace("-", " | "): matrix for pair, matrix in facts.abs_pearson.items()},
+            {pair.replace("-", " | "): _legible(pair, matrix) for pair, matrix in facts.abs_pearson.items()},
             measure="|Pearson r|, read from a figure",
             limits={
                 pair.replace("-", " | "): 1.0 if pair == "GLM-INTELLECT" else 0.1
@@ -134,6 +136,11 @@ def _pair_figures(facts: Facts) -> dict[str, Figure]:
             signed=False,
         ),
     }
+
+
+def _legible(pair: str, matrix: Floats) -> Floats:
+    """Leave out cells where the published colours end: 0.9 and anything below it look the same there."""
+    return np.where(matrix <= _DARKEST, np.nan, matrix) if pair == "GLM-INTELLECT" else matrix
 
 
 def _tensor_figures(facts: Facts) -> dict[str, Figure]:

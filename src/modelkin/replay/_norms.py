@@ -244,13 +244,14 @@ def layer_zero(facts: Facts) -> Chapter:
 def about_one(norms: Norms) -> Floats:
     """Return the cosine after subtracting 1 from all values, from means, deviations and correlation."""
     a, b = norms.mean_a - 1.0, norms.mean_b - 1.0
-    dot = a * b + norms.pearson * norms.std_a * norms.std_b
-    return dot / (np.hypot(a, norms.std_a) * np.hypot(b, norms.std_b))
+    dot: Floats = a * b + norms.pearson * norms.std_a * norms.std_b
+    lengths: Floats = np.hypot(a, norms.std_a) * np.hypot(b, norms.std_b)
+    return np.asarray(dot / lengths, dtype=np.float64)
 
 
 def relative_l2(norms: Norms) -> Floats:
     """Return the length of the difference over the length of Solar's gains."""
-    ratio = norms.rms_b / norms.rms_a
+    ratio: Floats = norms.rms_b / norms.rms_a
     return np.sqrt(1.0 + ratio**2 - 2.0 * norms.cosine * ratio)
 
 

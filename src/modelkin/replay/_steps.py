@@ -82,7 +82,9 @@ def steps(facts: Facts) -> Chapter:
             "correlation": float(np.corrcoef(model.predicted[rest], model.changed[rest])[0, 1]),
             "first": known["per_cent"][0],
             "third": known["per_cent"][2],
-            "gain_third": float(norms.mean_b[2]),
+            "steps_first": differences[0]
+            / (known["per_cent"][0] / 100.0)
+            / step_size(float(norms.mean_b[0])),
             "residual": float(np.abs(model.residuals[rest]).max()),
             "layers": len(model.layers),
             "odd_layer": int(model.layers[odd]),
