@@ -13,6 +13,7 @@ from rich.console import Console
 
 from modelkin._cli.app import app
 from modelkin.errors import UsageError
+from modelkin.figures import HeatMap
 from modelkin.replay import (
     LANGUAGES,
     replay_figures,
@@ -129,9 +130,10 @@ def test_every_figure_belongs_to_a_chapter_and_shows_chance(story):
     claim = figures["claimed_evidence"]
     assert "182 sigma" in claim.to_json()
     # What the published colours cannot tell apart is left out, not drawn as a number.
-    hidden = figures["pair_matrices"].panels[0].marks[0].values
-    assert hidden[0][5] is None
-    assert hidden[0][0] == 1.0
+    heat = figures["pair_matrices"].panels[0].marks[0]
+    assert isinstance(heat, HeatMap)
+    assert heat.values[0][5] is None
+    assert heat.values[0][0] == 1.0
 
 
 def test_the_folder_holds_what_is_linked(story, tmp_path):
