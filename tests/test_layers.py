@@ -35,6 +35,7 @@ ORDER = [
     {"testing"},
     {"demo"},
     {"lab"},
+    {"replay"},
     {"_cli"},
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
@@ -54,6 +55,7 @@ MAY_IMPORT = {
         *("errors", "_config", "stats", "figures", "source", "tensors", "_model", "_matrix", "_compare"),
         *("testing", "demo"),
     },
+    "replay": {"errors", "_version", "stats", "measures", "figures", "tokenizer", "verdict", "report"},
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 

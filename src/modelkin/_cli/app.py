@@ -14,6 +14,7 @@ from modelkin._cli.inspect import inspect
 from modelkin._cli.lab import lab
 from modelkin._cli.matrix import matrix
 from modelkin._cli.methods import methods
+from modelkin._cli.study import study
 from modelkin._cli.tokenizers import tokenizers
 from modelkin._version import __version__
 
@@ -44,7 +45,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, matrix, inspect, tokenizers, demo, methods, lab, cache):
+for command in (compare, matrix, inspect, tokenizers, study, demo, methods, lab, cache):
     app.add_command(command)
 
 

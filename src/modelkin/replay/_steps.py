@@ -1,0 +1,117 @@
+"""GLM and INTELLECT: what changed between two relatives, and what the number format hides of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._facts import WIDTH, Facts, Floats
+from ._record import Chapter, Grid
+
+_BORDER = 0.5
+"""Here the steps of the format double."""
+_FIRST = 3
+"""In layers before it almost everything changed, and by more than a step."""
+_MANTISSA = 8
+"""Bits of bf16, the hidden one included: a value in [1/2, 1) has steps of 2^-8."""
+
+
+def step_size(value: float) -> float:
+    """Return the distance of neighbouring bf16 numbers at a positive value."""
+    return 2.0 ** (math.floor(math.log2(value)) + 1 - _MANTISSA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneNumber:
+    """A model with one number: this share of the gains below 1/2 changed, and none above."""
+
+    layers: Floats
+    below: Floats
+    """Share of the gains of a layer below 1/2, in per cent of 1."""
+    changed: Floats
+    """Per cent, as published."""
+    share: float
+
+    @property
+    def predicted(self) -> Floats:
+        """Per cent of the gains of each layer that changed, by the model."""
+        return self.share * self.below
+
+    @property
+    def residuals(self) -> Floats:
+        """What it does not explain, in points."""
+        return self.changed - self.predicted
+
+
+def one_number(facts: Facts) -> OneNumber:
+    """Fit the model. The exception it has is left in."""
+    known, norms = facts.single["changed"], facts.norms["input"]
+    layers = np.array([layer for layer in known["layers"] if layer >= _FIRST])
+    changed = np.array(known["per_cent"])[layers]
+    z = (_BORDER - norms.mean_b[layers]) / norms.std_b[layers]
+    below = np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in z])
+    # The median of the ratios, so that a layer that does not follow it stands out instead of bending it.
+    share = float(np.median(changed[below > 0.5] / below[below > 0.5]))
+    return OneNumber(layers=layers.astype(float), below=below, changed=changed, share=share)
+
+
+def steps(facts: Facts) -> Chapter:
+    """Tell why changes seem to stop at a layer."""
+    known, norms = facts.single["changed"], facts.norms["input"]
+    model = one_number(facts)
+    odd = int(np.argmax(np.abs(model.residuals)))
+    rest = np.delete(np.arange(len(model.layers)), odd)
+    differences = dict(zip(known["difference_layers"], known["mean_difference"], strict=True))
+    rows = []
+    for layer in (13, 44, 45):
+        step = step_size(float(norms.mean_b[layer]))
+        rows.append(
+            (layer, float(norms.mean_b[layer]), differences[layer], differences[layer] * WIDTH / step)
+        )
+    return Chapter(
+        key="steps",
+        values={
+            "share": model.share,
+            "before": float(model.changed[model.layers == 12][0]),
+            "after": float(model.changed[model.layers == 13][0]),
+            "mean_before": float(norms.mean_b[12]),
+            "mean_after": float(norms.mean_b[13]),
+            "correlation_all": float(np.corrcoef(model.predicted, model.changed)[0, 1]),
+            "correlation": float(np.corrcoef(model.predicted[rest], model.changed[rest])[0, 1]),
+            "first": known["per_cent"][0],
+            "third": known["per_cent"][2],
+            "steps_first": differences[0]
+            / (known["per_cent"][0] / 100.0)
+            / step_size(float(norms.mean_b[0])),
+            "residual": float(np.abs(model.residuals[rest]).max()),
+            "layers": len(model.layers),
+            "odd_layer": int(model.layers[odd]),
+            "odd": float(model.residuals[odd]),
+            "last": rows[-1][3],
+        },
+        grids=(
+            Grid(
+                key="steps",
+                columns=("layer", "changed", "below", "predicted"),
+                rows=tuple(
+                    (int(layer), changed, 100.0 * below, predicted)
+                    for layer, changed, below, predicted in zip(
+                        model.layers.tolist(),
+                        model.changed.tolist(),
+                        model.below.tolist(),
+                        model.predicted.tolist(),
+                        strict=True,
+                    )
+                ),
+                formats=("d", ".1f", ".0f", ".1f"),
+            ),
+            Grid(
+                key="elements",
+                columns=("layer", "mean_gain", "mean_difference", "elements"),
+                rows=tuple(rows),
+                formats=("d", ".3f", ".2e", ".1f"),
+            ),
+        ),
+    )
