@@ -173,12 +173,16 @@ class DeepStage:
     # -- layers ---------------------------------------------------------------------------------------------
 
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Return the layers that face each other: by the best map there is, else by relative depth."""
-        known = [found.path for found in self.maps if found.path]
-        # What layers write is a hint only: it may propose pairs to look at where units were reordered.
-        known = known or [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
-        best = max(known, key=len, default=())
-        return best or by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+        """Return the layers that may face each other: by the best map there is, then by guesses.
+
+        Units or heads may have kept their places in one layer and not in the others, so layers that the map
+        leaves open are paired too: by what they write, which is a hint only, else by relative depth.
+        """
+        pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
+        hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
+        for proposed in (hints, [found.path for found in self.maps]):
+            pairs.update(dict(max(proposed, key=len)) if proposed else {})
+        return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
         """Choose the layers of which whole matrices are read: all of them, where that is cheap."""
