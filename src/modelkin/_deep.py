@@ -180,8 +180,10 @@ class DeepStage:
         """
         pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
         hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
-        for proposed in (hints, [found.path for found in self.maps]):
-            pairs.update(dict(max(proposed, key=len)) if proposed else {})
+        paths = [found.path for found in self.maps]
+        for proposed in (hints, paths):
+            best: tuple[tuple[int, int], ...] = max(proposed, key=len, default=())
+            pairs.update(best)
         return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
