@@ -215,14 +215,17 @@ class DeepStage:
     # -- layers ---------------------------------------------------------------------------------------------
 
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Return the layers that may face each other: by the best map there is, else by relative depth."""
+        """Return the layers that may face each other: by the best map there is, then by guesses.
+
+        Units or heads may have kept their places in one layer and not in the others, so layers that the map
+        leaves open are paired too: by what they write, which is a hint only, else by relative depth.
+        """
         pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
-        # What layers write is a hint only: it may propose pairs to look at where units were reordered.
         hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
-        paths = [found.path for found in self.maps if found.path]
-        for known in (hints, paths):
-            longest: tuple[tuple[int, int], ...] = max(known, key=lambda path: len(path), default=())
-            pairs.update(longest)
+        paths = [found.path for found in self.maps]
+        for proposed in (hints, paths):
+            best: tuple[tuple[int, int], ...] = max(proposed, key=len, default=())
+            pairs.update(best)
         return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:

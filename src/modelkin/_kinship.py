@@ -24,21 +24,23 @@ def alignment_summary(
     """Say which layers, coordinates and units were paired."""
     mine, theirs = candidate.architecture, base.architecture
     made = any(test.ok for test in evidence)
-    paired = _paired(deep, mine.layers, theirs.layers)
-    layers = tuple((layer, facing, _best_effect(evidence, layer, facing)) for layer, facing in paired)
     ranked = any(item.calibrated for item in verdict.components.values())  # whatever the numbers of units
+    paired = _agreeing(verdict, evidence) if ranked else ()
+    paired = (deep.layer_pairs if deep else ()) or paired or _equal_numbers(mine.layers, theirs.layers)
+    layers = tuple((layer, facing, _best_effect(evidence, layer, facing)) for layer, facing in paired)
     residual = "identity" if made else "none"
     if deep is not None and deep.frame != "none":
         residual = deep.frame
     elif deep is not None and deep.frames and ranked:
         residual = deep.frames[0].kind  # agreement is measured in the coordinates that were tried first
     reordered = ranked or any("reordered" in test.flags for test in evidence)
+    searched = ranked or bool(deep and deep.frame != "none")
     return AlignmentSummary(
         layers=layers,
         residual=residual,
         units="reordered" if reordered else "identity" if made else "none",
         unpaired=(
-            *_unpaired(paired, mine.layers, theirs.layers, searched=bool(deep and deep.frame != "none")),
+            *_unpaired(paired, mine.layers, theirs.layers, searched=searched),
             *(f"candidate layer {layer}: {_MTP}" for layer in mine.mtp_layers),
             *(f"base layer {layer}: {_MTP}" for layer in theirs.mtp_layers),
         ),
@@ -98,12 +100,19 @@ def _changed_shape(candidate: Model, base: Model, alignment: AlignmentSummary) -
     return "unknown"
 
 
-def _paired(
-    deep: DeepResult | None, mine: Sequence[int], theirs: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
-    if deep is not None and deep.layer_pairs:
-        return deep.layer_pairs
+def _equal_numbers(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((layer, layer) for layer in sorted(set(mine) & set(theirs)))
+
+
+def _agreeing(verdict: Verdict, evidence: Iterable[Evidence]) -> tuple[tuple[int, int], ...]:
+    """Return the layers in which a component agrees that was measured on controls."""
+    return tuple(
+        (layer, facing)
+        for test in evidence
+        if test.ok and not test.exact and (found := verdict.components.get(test.component)) is not None
+        for layer, facing in zip(test.layers, test.base_layers or test.layers, strict=False)
+        if found.calibrated and layer in found.layers
+    )
 
 
 def _unpaired(

@@ -94,7 +94,9 @@ def problems(relation: Relation, result: mk.Comparison) -> list[str]:
         f"{name} is not shared and was accused" for name in sorted(relation.not_shared) if related.get(name)
     ]
     layers = tuple((layer, facing) for layer, facing, _ in result.alignment.layers)
-    if relation.layers is not None and layers != relation.layers:
+    # What only controls can tell is measured in some layers; none of them may be a wrong one.
+    right = set(layers) <= set(relation.layers or ()) if controls_for(relation) else layers == relation.layers
+    if relation.layers is not None and not right:
         found.append(f"layers {layers} instead of {relation.layers}")
     return found
 
