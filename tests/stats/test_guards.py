@@ -30,15 +30,10 @@ def test_repeated_units_are_flagged_and_p_has_the_floor_of_shifts(repeat):
 
 
 def test_one_model_that_repeats_its_units_is_no_obstacle():
-    rng = np.random.default_rng(1)
-    base = rng.normal(size=(128, 48))
+    """The other model's order is arbitrary, which is enough."""
+    mine, theirs = np.random.default_rng(1).normal(size=(2, 128, 48))
     found = axis_test(
-        candidate=base + 0.5 * np.repeat(base[::2], 2, axis=0),
-        base=base,
-        exchangeable=True,
-        seed=1,
-        options=OPTIONS,
+        candidate=np.repeat(mine[::2], 2, axis=0), base=theirs, exchangeable=True, seed=1, options=OPTIONS
     )
     assert isinstance(found, AxisTest)
-    assert "duplicated-blocks" not in found.flags
-    assert found.log10_p < -20
+    assert found.flags == ()

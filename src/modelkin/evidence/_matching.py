@@ -32,7 +32,7 @@ from ._tied import TIED, is_tied
 
 MOST_UNITS = 512
 """Units of the candidate that are looked for in each layer."""
-FEWEST_UNITS = 32
+FEWEST_UNITS = 16
 """Units of which an agreement is measured; of fewer, a few accidents make a large share."""
 FOUND_COSINE = 0.5
 """A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
