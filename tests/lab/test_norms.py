@@ -246,6 +246,16 @@ class TestWords:
         assert "no threshold" in " ".join(result(child=0.97).conclusion)
         assert "would tell these pairs apart" in " ".join(result(child=0.999).conclusion)
 
+    def test_the_common_mean_is_named_as_the_cause_only_if_it_is(self):
+        wanted = result()
+        for cosine, expected, named in ((0.97, 0.972, True), (0.97, 0.9, False), (0.3, 0.3, False)):
+            pairs = tuple(
+                replace(pair, init="near-one", cosine=cosine, expected=expected) for pair in wanted.pairs
+            )
+            arm = replace(wanted, options=NormsOptions(inits=("near-one",)), pairs=pairs)
+            assert ("needs no common start" in " ".join(conclude(arm).conclusion)) is named
+        assert "near-one" not in " ".join(wanted.conclusion)
+
     def test_a_false_alarm_would_be_told(self):
         assert "of 2 unrelated pairs 0 and 0" in " ".join(result().conclusion)
         assert "of 2 unrelated pairs 1 and 1" in " ".join(result(stranger_log10_p=-9).conclusion)
@@ -259,10 +269,22 @@ class TestWords:
         assert "common random numbers" not in " ".join(result(start_log10_p=-1).conclusion)
 
     def test_limits_follow_the_numbers(self):
-        assert "still resemble" not in " ".join(result().limits)
-        assert "rather than what training makes" in " ".join(result(kept=0.95).limits)
-        assert "rather than what training makes" not in " ".join(result(kept=0.3).limits)
-        assert "With 2 seeds" in " ".join(result().limits)
+        wanted = result()
+        assert "their own start" not in " ".join(wanted.limits)  # all gains begin alike
+        assert "With 2 seeds" in " ".join(wanted.limits)
+        told = {}
+        for kept in (None, 0.3, 0.95):
+            pairs = tuple(replace(pair, init="random") for pair in wanted.pairs)
+            options = NormsOptions(inits=("random",))
+            models = (run("random", 0, kept=kept),)
+            told[kept] = " ".join(
+                conclude(replace(wanted, options=options, models=models, pairs=pairs)).limits
+            )
+        assert "was not measured" in told[None]
+        assert "r from +0.300" in told[0.3]
+        assert "rather than what training makes" not in told[0.3]
+        assert "rather than what training makes" in told[0.95]
+        assert "seeds there are few" not in told[0.95]
 
     def test_the_needed_p_is_corrected_for_all_pairs(self):
         """Four pairs: 0.01 / 4 is log10 -2.6."""
@@ -280,12 +302,10 @@ class TestWords:
         assert groups[3].verdicts == (("shared", 1),)
         assert groups[1].expected == 0.975
 
-    def test_p_values_are_written_without_underflow(self):
-        assert [p_text(value) for value in (None, -0.3010, -4.5, -400.2)] == [
-            "not tested",
-            "0.5",
-            "1e-4",
-            "1e-400",
+    def test_p_values_are_rounded_up_and_do_not_underflow(self):
+        values = (None, 0.0, math.log10(0.5), math.log10(0.0321), math.log10(0.999), -4.5, -400.2)
+        assert [p_text(value) for value in values] == [
+            *("not tested", "1", "0.5", "0.033", "1", "1e-4", "1e-400"),
         ]
 
 
@@ -306,6 +326,7 @@ class TestFiles:
             assert {f"{name}.png", f"{name}.svg"} <= names
         document = (tmp_path / "out" / "NORMS.md").read_text()
         assert document == norms_document(wanted)
+        assert "2.00 to 2.00 of their own corpus, 2.50 to 2.50 of the other one" in document
         for sentence in (*wanted.conclusion, *wanted.limits):
             assert sentence in document
 

@@ -198,7 +198,6 @@ def _curves(result: NormsResult) -> Figure:
                         x=tuple(run.steps * (i + 0.5) / n for i in range(n)),
                         y=run.losses,
                         style=Style(tone=looks[run.relation]),  # type: ignore[arg-type]  # a table of tones
-                        thin=True,
                     )
                 )
         panels.append(

@@ -88,7 +88,7 @@ def norms_document(result: NormsResult) -> str:
         "cosine",
         "expected",
         "r",
-        "largest r",
+        "largest abs r",
         "p gains",
         "p units",
         "found",
@@ -119,6 +119,7 @@ def norms_document(result: NormsResult) -> str:
             f"{len(result.models)} {options.family} models ({options.width} dimensions, {options.layers} "
             f"layers), {options.steps} steps, {result.cpu_minutes:.1f} CPU minutes of training, seed "
             f"{options.seed}; {versions}.",
+            _learnt(result),
             "",
             *(f"- {sentence}" for sentence in result.conclusion),
             "",
@@ -135,6 +136,18 @@ def norms_document(result: NormsResult) -> str:
             *(f"- {sentence}" for sentence in result.limits),
             "",
         ]
+    )
+
+
+def _learnt(result: NormsResult) -> str:
+    """Say how well models know their own corpus and the other one."""
+    scratch = [run for run in result.models if run.relation != "fine-tuned"]
+    own, other = [run.held_out for run in scratch], [run.held_out_other for run in scratch]
+    chance = " and ".join(f"{loss:.2f} ({corpus})" for corpus, loss in result.chance_losses)
+    return (
+        f"Loss of models from scratch on new text: {min(own):.2f} to {max(own):.2f} of their own corpus, "
+        f"{min(other):.2f} to {max(other):.2f} of the other one; knowing only how frequent letters are gives "
+        f"{chance}."
     )
 
 

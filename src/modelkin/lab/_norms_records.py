@@ -26,7 +26,7 @@ SCHEMA: Final = "modelkin.norms/1"
 
 GainInit = Literal["ones", "near-one", "random"]
 INITS: Final[tuple[GainInit, ...]] = get_args(GainInit)
-"""How gains begin: all one, as in real models; drawn from N(1, 0.1); from N(0, 1), as in document 001."""
+"""How gains begin: all one, as in real models; drawn from N(1, 0.1); from N(0, 1), as once published."""
 
 Family = Literal["gpt2", "llama"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)

@@ -16,6 +16,7 @@ ALPHA: Final = 0.01
 _CLOSE: Final = 0.01
 """A cosine this near to its expectation is called explained."""
 
+_HIGH: Final = 0.9
 _MOSTLY: Final = 0.7
 """Gains that correlate more than this with their start still are half of it, in variance."""
 
@@ -75,6 +76,8 @@ def conclude(result: NormsResult) -> NormsResult:
 def _conclusion(result: NormsResult) -> tuple[str, ...]:
     """Say what was found, arm by arm and over all arms."""
     sentences = [_arm(result, init) for init in result.options.inits]
+    if "near-one" in result.options.inits:
+        sentences.append(_cause(result))
     return (*sentences, _threshold(result), _tests(result), _start(result), _verdicts(result))
 
 
@@ -91,19 +94,27 @@ def _limits(result: NormsResult) -> tuple[str, ...]:
         "and so does the correction for their number.",
         "Absence of evidence in a pair does not prove that it is unrelated.",
     ]
-    kept = [run.start_kept for run in result.models if run.relation == "base" and run.start_kept is not None]
-    if kept:
-        told = (
-            "Gains that were drawn at random still resemble their own start after training (r = "
-            f"{min(kept):.2f} to {max(kept):.2f})"
-        )
-        much = "those arms show how gains begin rather than what training makes of them"
-        limits.append(f"{told}: {much}." if min(kept) > _MOSTLY else f"{told}.")
+    limits += [_kept(result, init) for init in options.inits if init != "ones"]
     if options.seeds < 4:
         limits.append(
             f"With {options.seeds} seeds there are few pairs: this run shows that it works, and no more."
         )
     return tuple(limits)
+
+
+def _kept(result: NormsResult, init: GainInit) -> str:
+    """Say how much of an arm's outcome is its start."""
+    values = [
+        run.start_kept
+        for run in result.models
+        if (run.init, run.relation) == (init, "base") and run.start_kept is not None
+    ]
+    if not values:
+        return f"{init}: how much gains resemble their own start was not measured."
+    told = f"{init}: after training, gains correlate with their own start, r from {_span(values)}"
+    if min(values) > _MOSTLY:
+        told += ", so that this arm shows how gains begin rather than what training makes of them"
+    return f"{told}."
 
 
 def _group(result: NormsResult, init: GainInit, relation: PairRelation, pairs: Sequence[PairResult]) -> Group:
@@ -139,18 +150,18 @@ def _arm(result: NormsResult, init: GainInit) -> str:
     cosine, expected = _mean([p.cosine for p in strangers]), _mean([p.expected for p in strangers])
     gap = max(abs(p.cosine - p.expected) for p in strangers)
     told = (
-        f"{init} ({_INIT[init]}): unrelated pairs ({len(strangers)}) have a mean cosine of {cosine:.3f}; "
-        f"the means of the gains alone give {expected:.3f}"
+        f"{init} ({_INIT[init]}): unrelated pairs ({len(strangers)}) have a mean cosine of {cosine:.4f}; "
+        f"the means of the gains alone give {expected:.4f}"
     )
     told += (
-        f" (no pair differs by more than {gap:.3f})"
+        f" (no pair differs by more than {gap:.4f})"
         if gap <= _CLOSE
-        else f" (pairs differ by up to {gap:.3f})"
+        else f" (pairs differ by up to {gap:.4f})"
     )
     told += f"; {_correlation(strangers)}. "
     told += (
-        f"Fine-tuned pairs: cosine {_mean([p.cosine for p in children]):.3f}, means alone "
-        f"{_mean([p.expected for p in children]):.3f}, {_correlation(children)}."
+        f"Fine-tuned pairs: cosine {_mean([p.cosine for p in children]):.4f}, means alone "
+        f"{_mean([p.expected for p in children]):.4f}, {_correlation(children)}."
     )
     return told
 
@@ -159,7 +170,25 @@ def _correlation(pairs: Sequence[PairResult]) -> str:
     values = [pair.pearson for pair in pairs if pair.pearson is not None]
     if not values:
         return "no correlation could be computed"
-    return f"r is {_mean(values):+.3f} on average ({min(values):+.3f} to {max(values):+.3f})"
+    return f"r is {_mean(values):+.3f} on average ({_span(values)})"
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):+.3f} to {max(values):+.3f}"
+
+
+def _cause(result: NormsResult) -> str:
+    """Say whether a common mean is enough for a high cosine, without a common start."""
+    strangers = _unrelated(result, "near-one")
+    cosines = [pair.cosine for pair in strangers]
+    gap = max(abs(pair.cosine - pair.expected) for pair in strangers)
+    told = (
+        "Gains of near-one share nothing at the start but their mean, and unrelated pairs have cosines of "
+        f"{min(cosines):.4f} to {max(cosines):.4f}"
+    )
+    if min(cosines) > _HIGH and gap <= _CLOSE:
+        return f"{told}, as their means say: a common mean makes a high cosine, and needs no common start."
+    return f"{told}; means alone give up to {gap:.4f} more or less."
 
 
 def _threshold(result: NormsResult) -> str:
@@ -222,10 +251,14 @@ def _verdicts(result: NormsResult) -> str:
 
 
 def p_text(log10_p: float | None) -> str:
-    """Write a p-value; a small one as a power of ten, rounded up."""
+    """Write a p-value, rounded up: with two digits, or a small one as a power of ten."""
     if log10_p is None:
         return "not tested"
-    return f"{10**log10_p:.2g}" if log10_p > -4 else f"1e{math.ceil(log10_p)}"
+    if log10_p <= -4:
+        return f"1e{math.ceil(log10_p)}"
+    unit = 10.0 ** (math.floor(log10_p) - 1)
+    # What is a whole number of units but for the last bits of the logarithm stays one.
+    return f"{math.ceil(10**log10_p / unit - 1e-9) * unit:.2g}"
 
 
 def _range(tests: Sequence[TestResult]) -> tuple[float, float] | None:
