@@ -13,6 +13,7 @@ from modelkin._cli.failures import run
 from modelkin._cli.inspect import inspect
 from modelkin._cli.matrix import matrix
 from modelkin._cli.methods import methods
+from modelkin._cli.study import study
 from modelkin._cli.tokenizers import tokenizers
 from modelkin._version import __version__
 
@@ -43,7 +44,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, matrix, inspect, tokenizers, demo, methods, cache):
+for command in (compare, matrix, study, inspect, tokenizers, demo, methods, cache):
     app.add_command(command)
 
 
