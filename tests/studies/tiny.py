@@ -115,7 +115,11 @@ def _mlp(tiny: Tiny, p: str, normal: Any) -> dict[str, Floats]:
         found = {p + "block_sparse_moe.gate.weight": normal(EXPERTS, d)}
         for expert in range(EXPERTS):
             e = f"{p}block_sparse_moe.experts.{expert}."
-            found |= {e + "w1.weight": normal(8, d), e + "w3.weight": normal(8, d), e + "w2.weight": normal(d, 8)}
+            found |= {
+                e + "w1.weight": normal(8, d),
+                e + "w3.weight": normal(8, d),
+                e + "w2.weight": normal(d, 8),
+            }
         return found
     found = {p + "mlp.gate.weight": normal(EXPERTS, d)}
     found[p + "mlp.gate.e_score_correction_bias"] = normal(EXPERTS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from modelkin._compare import compare
 from modelkin._comparison import Comparison
 from modelkin._config import CompareOptions
 from modelkin.figures import draw
+from modelkin.figures._draw import Format
 from modelkin.figures.catalogue import comparison_figures
 from modelkin.report import write_folder
 
@@ -16,7 +17,9 @@ from ._bench import Bench, Skipped
 FOLDER = "comparison"
 
 
-def run_comparison(bench: Bench, *, language: str, dpi: int) -> Mapping[str, object]:
+def run_comparison(
+    bench: Bench, *, language: str, dpi: int, formats: Sequence[Format]
+) -> Mapping[str, object]:
     """Compare the main pair; write its report folder, and return the answer in short.
 
     Raises
@@ -38,7 +41,7 @@ def run_comparison(bench: Bench, *, language: str, dpi: int) -> Mapping[str, obj
     )
     for path in write_folder(result, bench.folder.root / FOLDER, language=language):
         bench.folder.note(f"{FOLDER}/{path.name}")
-    _draw(bench, dpi)
+    _draw(bench, dpi, formats)
     answer = {
         "candidate": main.candidate,
         "base": main.base,
@@ -104,10 +107,10 @@ def _relatives(bench: Bench, options: CompareOptions) -> list[dict[str, object]]
     return found
 
 
-def _draw(bench: Bench, dpi: int) -> None:
+def _draw(bench: Bench, dpi: int, formats: Sequence[Format]) -> None:
     """Draw the figures of the comparison from its saved record."""
     text = (bench.folder.root / FOLDER / "comparison.json").read_text(encoding="utf-8")
     figures = comparison_figures(Comparison.from_json(text))
     for name, figure in figures.items():
-        for path in draw(figure, bench.folder.root / FOLDER / "figures", name, dpi=dpi):
+        for path in draw(figure, bench.folder.root / FOLDER / "figures", name, dpi=dpi, formats=formats):
             bench.folder.note(f"{FOLDER}/figures/{path.name}")

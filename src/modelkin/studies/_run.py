@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,6 +18,7 @@ from modelkin._progress import Progress
 from modelkin._version import __version__
 from modelkin.errors import ModelkinError, UsageError
 from modelkin.figures import Animation, animate, draw
+from modelkin.figures._draw import Format
 from modelkin.report import LANGUAGES
 
 from ._answer import run_comparison
@@ -42,6 +43,7 @@ def run_study(
     language: str = "en",
     fetch: FetchOptions | None = None,
     dpi: int = DPI,
+    formats: Sequence[Format] = ("png", "svg"),
     progress: Progress | None = None,
 ) -> StudyResult:
     """Run a study and write everything into a folder.
@@ -60,8 +62,8 @@ def run_study(
         Of the reports.
     fetch
         How to fetch.
-    dpi
-        Of the pictures.
+    dpi, formats
+        Of the pictures. Reports show the PNG.
     progress
         Told about long reads.
 
@@ -80,10 +82,10 @@ def run_study(
         options = stack.enter_context(_reading_once(fetch or FetchOptions()))
         opened, missing = _open(chosen, options, progress, stack)
         bench = Bench(study=chosen, folder=folder, models=opened, missing=missing, seed=seed, fetch=options)
-        comparison, answer = _compare(bench, language, dpi)
+        comparison, answer = _compare(bench, language, dpi, formats)
         experiments = tuple(_experiments(bench, progress))
         records = tuple(_record(bench, alias, replaced=alias in (models or {})) for alias in opened)
-    figures = tuple(_figures(bench, dpi, progress))
+    figures = tuple(_figures(bench, dpi, formats, progress))
     result = StudyResult(
         schema=SCHEMA,
         study=study.name,
@@ -153,12 +155,14 @@ def _open(
     return models, {alias: reason for alias, reason in found.items() if isinstance(reason, str)}
 
 
-def _compare(bench: Bench, language: str, dpi: int) -> tuple[Step | None, Mapping[str, object] | None]:
+def _compare(
+    bench: Bench, language: str, dpi: int, formats: Sequence[Format]
+) -> tuple[Step | None, Mapping[str, object] | None]:
     if bench.study.compare is None:
         return None, None
     bench.id = bench.folder.by = "comparison"
     try:
-        answer = run_comparison(bench, language=language, dpi=dpi)
+        answer = run_comparison(bench, language=language, dpi=dpi, formats=formats)
     except (Skipped, ModelkinError) as error:
         return _skipped("comparison", "compare", str(error)), None
     return Step(id="comparison", kind="compare", status="done", reason=None), answer
@@ -177,11 +181,11 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
         yield Step(id=item.id, kind=item.kind, status="done", reason=None)
 
 
-def _figures(bench: Bench, dpi: int, progress: Progress | None) -> Iterator[Step]:
+def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progress | None) -> Iterator[Step]:
     for item in bench.study.figures:
         bench.id = bench.folder.by = item.file
         try:
-            alt = _drawn(bench, item, dpi)
+            alt = _drawn(bench, item, dpi, formats)
         except (Skipped, ModelkinError) as error:
             yield _skipped(item.file, item.figure, str(error))
             continue
@@ -190,14 +194,14 @@ def _figures(bench: Bench, dpi: int, progress: Progress | None) -> Iterator[Step
         yield Step(id=item.file, kind=item.figure, status="done", reason=None, alt=alt)
 
 
-def _drawn(bench: Bench, item: Drawing, dpi: int) -> str:
+def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> str:
     made = PLOTS[item.figure].make(bench, item.options)
     place, name = (bench.folder.root / item.file).parent, Path(item.file).name
     if isinstance(made, Animation):
         paths: tuple[Path, ...] = (animate(made, place, name, dpi=min(dpi, 80)),)
         alt = made.alt
     else:
-        paths, alt = draw(made, place, name, dpi=dpi), made.alt
+        paths, alt = draw(made, place, name, dpi=dpi, formats=formats), made.alt
     for path in paths:
         bench.folder.note(str(path.relative_to(bench.folder.root).as_posix()))
     return alt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,10 @@ def decay(bench: Bench, form: Form, table: Table) -> None:
             if measure not in table.distinct("measure"):
                 continue
             grid = table.matrix(measure=measure, role=role, model_a=a, model_b=b)
-            facing = [
-                grid.values[i, grid.layers_b.index(layer)]
-                for i, layer in enumerate(grid.layers_a)
-                if layer in grid.layers_b
-            ]
+            facing = _facing(grid)
             half = len(facing) // 2
             early, late = _average(facing[:half]), _average(facing[half:])
-            on, off = distribution(np.ma.array(facing)), off_diagonal(grid)
+            on, off = distribution(facing), off_diagonal(grid)
             found.setdefault(role, {})[measure] = {
                 "diagonal": on,
                 "off_diagonal": off,
@@ -44,9 +39,8 @@ def decay(bench: Bench, form: Form, table: Table) -> None:
     bench.folder.json(form.file, {"model_a": bench.name(a), "model_b": bench.name(b), "roles": found})
 
 
-def _average(values: Sequence[object]) -> float | None:
-    found = np.ma.masked_invalid(np.ma.array(values, dtype=np.float64))
-    return float(found.mean()) if found.count() else None
+def _average(values: np.ma.MaskedArray[Any, Any]) -> float | None:
+    return float(values.mean()) if values.count() else None
 
 
 def _best_of_row(grid: LayerMatrix) -> dict[str, float]:
@@ -86,10 +80,11 @@ def statistics(bench: Bench, form: Form, table: Table) -> None:
 
 
 def _facing(grid: LayerMatrix) -> np.ma.MaskedArray[Any, Any]:
+    """Return layers of equal number, in order."""
     pairs = [
         (i, grid.layers_b.index(layer)) for i, layer in enumerate(grid.layers_a) if layer in grid.layers_b
     ]
-    return np.ma.array([grid.values[i, j] for i, j in pairs], dtype=np.float64)
+    return grid.values[[i for i, _ in pairs], [j for _, j in pairs]]
 
 
 def _at(grid: LayerMatrix, distance: int) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from ._kind import Kind
 from ._reading import read_layers, read_measures, read_roles
 from ._summary import shown_summary, summed_up
 
+_LAYER = re.compile(r"layer \d+")
 TENSOR_COLUMNS = (
     "model",
     "role",
@@ -170,14 +172,19 @@ def _tensor_rows(found: MatrixResult, models: Mapping[str, Model]) -> list[list[
 def _leave_missing(bench: Bench, found: MatrixResult) -> None:
     """Record why pairs were not measured, once for each role, pair of models and reason."""
     table = found.table
-    gaps: dict[tuple[Any, ...], int] = {}
-    for row in table:
-        if row.value is None and row.measure in (table.distinct("measure")[0], "cv-difference", "mean-ulps"):
-            key = row.role, row.model_a, row.model_b, row.view, row.measure, row.reason
-            gaps[key] = gaps.get(key, 0) + 1
-    for (role, a, b, view, measure, reason), count in gaps.items():
+    told = (table.distinct("measure")[0], "cv-difference", "mean-ulps") if len(table) else ()
+    gaps: dict[tuple[str, ...], list[int]] = {}
+    for row in table.where(measure=told) if told else ():
+        if row.value is None:
+            # Layers that a shallower model lacks are told together.
+            reason = _LAYER.sub("such layer", str(row.reason))
+            key = row.role, row.model_a, row.model_b, row.view, row.measure, reason
+            gaps.setdefault(key, []).append(-1 if row.layer_a is None else row.layer_a)
+    for (role, a, b, view, measure, reason), layers in gaps.items():
         cut = "" if view == "whole" else f", {view}"
-        bench.leave(f"{role}{cut}, {a} and {b}, {measure}, {count} pairs of layers", str(reason))
+        numbers = sorted({layer for layer in layers if layer >= 0})
+        where = f", layers {', '.join(map(str, numbers))}" if numbers else ""
+        bench.leave(f"{role}{cut}, {measure} of {a} and {b}{where}", reason)
 
 
 KIND = Kind(

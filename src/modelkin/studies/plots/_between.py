@@ -96,8 +96,9 @@ def _type_summary(bench: Bench, options: Options) -> Figure:
 def _claimed_evidence(bench: Bench, options: Options) -> Figure:
     document = bench.folder.read_json(bench.earlier(options.data))
     base, evidence = document["baseline"], document["evidence"]
+    keys = list(document["groups"]) if options.groups else [*base, evidence]
     claims = []
-    for key in (*base, evidence):
+    for key in keys:
         item = document["groups"][key]
         if item["cosine"] is None or item["expected"] is None:
             raise Skipped(f"{key}: nothing was measured")
@@ -222,7 +223,7 @@ PLOTS = (
         make=_distribution_by_type,
     ),
     Plot(name="type-summary", required=("pair",), optional=("roles", "measure"), make=_type_summary),
-    Plot(name="claimed-evidence", required=(), optional=(), make=_claimed_evidence),
+    Plot(name="claimed-evidence", required=(), optional=("groups",), make=_claimed_evidence),
     Plot(name="cosine-and-pearson", required=("pair",), optional=("roles",), make=_cosine_and_pearson),
     Plot(name="pair-matrices", required=("pairs",), optional=("roles", "measure"), make=_pair_matrices),
     Plot(
