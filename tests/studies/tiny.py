@@ -14,18 +14,17 @@ import numpy.typing as npt
 from modelkin.testing import safetensors_bytes, to_bfloat16
 
 Floats = npt.NDArray[np.float64]
-HIDDEN = 64
+HIDDEN = 32
+HEAD = 8
+EXPERT = 4
 EXPERTS = 16
-WORDS = [
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "theta", "kappa", "lambda", "sigma", "omega", "river",
-    "stone", "cloud", "grass", "light", "night", "paper", "glass", "house", "table", "chair", "horse", "plant",
-]  # fmt: skip
+WORDS = tuple("abcdefgh"[i] + "aeiou"[j] + "klm"[k] for i in range(8) for j in range(3) for k in range(1))
 
 
 def unit_pattern(seed: int, n: int = HIDDEN) -> Floats:
     """Return a vector with mean 0 and standard deviation 1."""
     found = np.random.default_rng(seed).standard_normal(n)
-    return (found - found.mean()) / found.std()
+    return np.asarray((found - found.mean()) / found.std())
 
 
 def gain(mean: float, std: float, seed: int, n: int = HIDDEN) -> Floats:
@@ -39,7 +38,7 @@ def correlated(r: float, seed: int, other: int, n: int = HIDDEN) -> Floats:
     own = unit_pattern(seed, n)
     own = own - (own @ base) / n * base
     own = (own - own.mean()) / own.std()
-    return r * base + np.sqrt(1 - r * r) * own
+    return np.asarray(r * base + np.sqrt(1 - r * r) * own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +67,7 @@ def gains(tiny: Tiny, layer: int, kind: int) -> Floats:
 def tensors(tiny: Tiny) -> dict[str, Floats]:
     """Return all tensors of a model."""
     rng = np.random.default_rng(tiny.seed)
-    d, head = tiny.hidden, 16
+    d, head = tiny.hidden, HEAD
 
     def normal(*shape: int) -> Floats:
         return rng.standard_normal(shape) * 0.02
@@ -116,19 +115,19 @@ def _mlp(tiny: Tiny, p: str, normal: Any) -> dict[str, Floats]:
         for expert in range(EXPERTS):
             e = f"{p}block_sparse_moe.experts.{expert}."
             found |= {
-                e + "w1.weight": normal(8, d),
-                e + "w3.weight": normal(8, d),
-                e + "w2.weight": normal(d, 8),
+                e + "w1.weight": normal(EXPERT, d),
+                e + "w3.weight": normal(EXPERT, d),
+                e + "w2.weight": normal(d, EXPERT),
             }
         return found
     found = {p + "mlp.gate.weight": normal(EXPERTS, d)}
     found[p + "mlp.gate.e_score_correction_bias"] = normal(EXPERTS)
     for expert in range(EXPERTS):
         e = f"{p}mlp.experts.{expert}."
-        found |= {e + f"{n}_proj.weight": normal(8, d) for n in ("gate", "up")}
-        found[e + "down_proj.weight"] = normal(d, 8)
-    found |= {p + f"mlp.shared_experts.{n}_proj.weight": normal(8, d) for n in ("gate", "up")}
-    found[p + "mlp.shared_experts.down_proj.weight"] = normal(d, 8)
+        found |= {e + f"{n}_proj.weight": normal(EXPERT, d) for n in ("gate", "up")}
+        found[e + "down_proj.weight"] = normal(d, EXPERT)
+    found |= {p + f"mlp.shared_experts.{n}_proj.weight": normal(EXPERT, d) for n in ("gate", "up")}
+    found[p + "mlp.shared_experts.down_proj.weight"] = normal(d, EXPERT)
     return found
 
 
@@ -145,12 +144,12 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "architectures": [_CLASSES[tiny.family]],
         "model_type": tiny.family,
         "hidden_size": tiny.hidden,
-        "intermediate_size": 8 if tiny.family in ("mixtral", "phimoe") else 32,
-        "moe_intermediate_size": 8,
+        "intermediate_size": EXPERT if tiny.family in ("mixtral", "phimoe") else 32,
+        "moe_intermediate_size": EXPERT,
         "num_hidden_layers": tiny.layers,
         "num_attention_heads": tiny.heads,
         "num_key_value_heads": tiny.kv_heads,
-        "head_dim": 16,
+        "head_dim": HEAD,
         "n_routed_experts": EXPERTS,
         "num_local_experts": EXPERTS,
         "n_shared_experts": 1,
@@ -165,7 +164,7 @@ def config(tiny: Tiny) -> dict[str, Any]:
 
 def tokenizer(shift: int) -> bytes:
     """Return a word-level tokenizer: the same words, at ids shifted round by some places."""
-    words = WORDS + [f"w{number}" for number in range(32)]
+    words = [*WORDS] + [f"w{number}" for number in range(32)]
     order = words[shift:] + words[:shift]
     vocab = {word: at for at, word in enumerate(order)}
     model = {"type": "WordLevel", "vocab": vocab, "unk_token": "w0"}

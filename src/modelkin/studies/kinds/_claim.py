@@ -74,11 +74,11 @@ def run(bench: Bench, options: Argument) -> None:
     shuffled = sigmas(_values(zero[b], "expected"), _values(cross, "expected"))
     fair = sigmas(_values(among[b], "cosine"), _values(cross, "cosine"))
     groups = {
-        f"{bench.name(a)}: {options.zero} x": zero[a],
-        f"{bench.name(b)}: {options.zero} x": zero[b],
+        f"{bench.name(a)}, layer {options.zero} with others": zero[a],
+        f"{bench.name(b)}, layer {options.zero} with others": zero[b],
         f"{bench.name(a)} | {bench.name(b)}": cross,
-        f"{bench.name(a)}: >{options.zero}": among[a],
-        f"{bench.name(b)}: >{options.zero}": among[b],
+        f"{bench.name(a)}, other layers": among[a],
+        f"{bench.name(b)}, other layers": among[b],
         **{key: item for key, item in others.items() if not isinstance(item, str)},
     }
     for key, item in others.items():
@@ -87,7 +87,7 @@ def run(bench: Bench, options: Argument) -> None:
     bench.folder.json(
         bench.data("-cosines.json"), {key: [asdict(item) for item in items] for key, items in groups.items()}
     )
-    baseline = [key for key in list(groups)[:2]]
+    baseline = list(groups)[:2]
     bench.document(
         {
             "pair": options.pair,

@@ -11,6 +11,7 @@ from modelkin._model import Model
 from modelkin._tokenizers import compare_tokenizers, load_tokenizer
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.report import plain
+from modelkin.source import ByteRange
 from modelkin.studies._bench import Bench, Skipped, said, shown_table
 from modelkin.studies._folder import FILE
 from modelkin.studies._node import Node
@@ -181,13 +182,21 @@ def _stored(model: Model, role: str, options: RawBytes) -> dict[int, str]:
     names: dict[str, int] = {}
     for layer in model.architecture.layers:
         entry = model.architecture.find(choice.role, layer, choice.part)
-        wanted = options.layers is None or layer in options.layers
-        if entry is not None and wanted and model.index[entry.tensor].n_bytes <= options.most:
+        chosen = options.layers is None or layer in options.layers
+        if entry is not None and chosen and model.index[entry.tensor].n_bytes <= options.most:
             names[entry.tensor] = layer
-    digests = {name: hashlib.sha256() for name in names}
-    for chunk in model.raw_chunks(list(names)) if names else ():
-        digests[chunk.name].update(chunk.values.tobytes())
-    return {names[name]: digest.hexdigest() for name, digest in digests.items()}
+    wanted: dict[str, list[ByteRange]] = {}
+    for name in names:
+        info = model.index[name]
+        wanted.setdefault(info.file, []).append(ByteRange(info.start, info.stop))
+    if not wanted:
+        return {}
+    found = model.fetcher.fetch(wanted, task="reading tensors as they are stored")
+    return {
+        layer: hashlib.sha256(found.view(info.file, ByteRange(info.start, info.stop))).hexdigest()
+        for name, layer in names.items()
+        for info in [model.index[name]]
+    }
 
 
 CONFIGS = Kind(

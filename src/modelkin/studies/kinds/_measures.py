@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from modelkin._matrix import (
     BASELINES,
@@ -20,6 +19,7 @@ from modelkin.measures import (
     PAIRINGS,
     LayerPairing,
 )
+from modelkin.report._numbers import runs_text
 from modelkin.studies._bench import Bench, Skipped, said
 from modelkin.studies._node import Node
 from modelkin.studies._spec import Fields, Scope
@@ -182,8 +182,8 @@ def _leave_missing(bench: Bench, found: MatrixResult) -> None:
             gaps.setdefault(key, []).append(-1 if row.layer_a is None else row.layer_a)
     for (role, a, b, view, measure, reason), layers in gaps.items():
         cut = "" if view == "whole" else f", {view}"
-        numbers = sorted({layer for layer in layers if layer >= 0})
-        where = f", layers {', '.join(map(str, numbers))}" if numbers else ""
+        numbers = runs_text(sorted({layer for layer in layers if layer >= 0}))
+        where = f", layers {numbers}" if numbers else ""
         bench.leave(f"{role}{cut}, {measure} of {a} and {b}{where}", reason)
 
 

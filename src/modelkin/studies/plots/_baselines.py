@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -217,8 +218,9 @@ def _measured(table: Table, role: str, a: str, b: str, i: int | None, j: int | N
 def _experiments_summary(bench: Bench, options: Options) -> Figure:
     table = load_table(bench, options)
     kept, values, expected = _model_cells(bench, options, table)
+    few = replace(options, models=options.pair) if options.pair else options
     return experiments_summary(
-        _pair_cells(bench, options, table),
+        _pair_cells(bench, few, table),
         ([bench.name(alias) for alias in kept], values, expected),
         _range_cells(bench, options, table),
         _group_cells(bench, options, table),
@@ -254,7 +256,7 @@ PLOTS = (
     Plot(
         name="experiments-summary",
         required=("layer", "layer_pairs"),
-        optional=("models", "roles", "layers"),
+        optional=("models", "roles", "layers", "pair"),
         make=_experiments_summary,
     ),
 )
