@@ -12,7 +12,7 @@ import modelkin
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
     {"errors", "_version"},
-    {"_config", "_progress"},
+    {"_config", "_progress", "_strict_yaml"},
     {"stats"},
     {"measures"},
     {"figures"},
@@ -32,6 +32,7 @@ ORDER = [
     {"_kinship"},
     {"report"},
     {"_compare"},
+    {"studies"},
     {"testing"},
     {"demo"},
     {"lab"},

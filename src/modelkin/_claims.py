@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from modelkin._model import Model
-
-if TYPE_CHECKING:
-    import yaml
+from modelkin._strict_yaml import YamlRefused, strict_yaml
 
 MAX_CARD_BYTES = 256 * 1024
 """Of the card only the beginning is read; its front matter is mostly a few hundred bytes."""
@@ -18,7 +15,6 @@ _CARD = "README.md"
 _MERGE = "mergekit_config.yml"
 _FRONT_MATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _MOST = 40
-_MAX_DEPTH = 32
 _LONGEST = 200
 
 
@@ -92,8 +88,8 @@ def _front_matter(data: bytes, notes: list[str]) -> Mapping[str, object]:
 def _mapping(name: str, data: bytes, notes: list[str]) -> Mapping[str, object]:
     """Parse YAML strictly: plain data only, no references, no key twice."""
     try:
-        document = _strict_yaml(data)
-    except _Refused as error:
+        document = strict_yaml(data)
+    except YamlRefused as error:
         notes.append(f"{name}: not read, {error}")
         return {}
     if document is None:
@@ -102,51 +98,6 @@ def _mapping(name: str, data: bytes, notes: list[str]) -> Mapping[str, object]:
         notes.append(f"{name}: not read, expected fields, got {type(document).__name__}")
         return {}
     return document
-
-
-class _Refused(ValueError):
-    """YAML that is not taken, with the reason."""
-
-
-def _strict_yaml(data: bytes) -> object:
-    import yaml  # only where there is a card to read
-
-    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Strict(loader):  # type: ignore[misc]
-        """Refuses a key that stands twice."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            if len(set(keys)) != len(keys) or len(keys) != len(node.value):
-                raise _Refused("a key stands twice or is no plain text")
-            found: dict[object, object] = super().construct_mapping(node, deep=deep)
-            return found
-
-    try:
-        _check_events(yaml.parse(data, Loader=loader))
-        return yaml.load(data, Loader=Strict)  # noqa: S506  a subclass of the safe loader
-    except _Refused:
-        raise
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
-        line = str(error).split("\n", 1)[0]
-        raise _Refused(f"it is no valid YAML ({line[:80]})") from error
-
-
-def _check_events(events: Iterator[yaml.Event]) -> None:
-    """Refuse references, a few lines of which can stand for endless data, and nesting, which takes hours."""
-    import yaml
-
-    depth = 0
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            raise _Refused("it uses references, which are not followed")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _MAX_DEPTH:
-            raise _Refused(f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _merged(merge: Mapping[str, object]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -125,24 +125,50 @@ def compare_embeddings(
             for model in (candidate, base)
         ]
         try:
-            return _compare(models[0], models[1], role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
-        except _Skip as skip:
+            return compare_rows(
+                shared_rows(models[0], models[1], role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
+            )
+        except RowsNotComparable as skip:
             reason = str(skip)
     return EmbeddingComparison(status="skipped", reason=reason, role=role, tokens=tokens, seed=seed)
 
 
-class _Skip(Exception):
+class RowsNotComparable(Exception):
     """Why nothing can be compared."""
 
 
-def _compare(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedRows:
+    """Rows of shared tokens as they were read, in the order of the base's ids. None of them is all zeros."""
+
+    role: str
+    tokens: str
+    seed: int
+    texts: tuple[bytes, ...]
+    ids: tuple[tuple[int, int], ...]
+    """Candidate's id and base's id of each token."""
+    candidate: Rows = field(repr=False)
+    base: Rows = field(repr=False)
+    shared: int
+    matching: int
+    zero_rows: int
+
+
+def shared_rows(
     candidate: Model, base: Model, *, role: str, tokens: str, n_tokens: int, seed: int
-) -> EmbeddingComparison:
+) -> SharedRows:
+    """Read the rows of tokens that both models have, matched by text.
+
+    Raises
+    ------
+    RowsNotComparable
+        There are none that could be compared.
+    """
     names = [_table(model, role) for model in (candidate, base)]
     infos = [model.index[name] for model, name in zip((candidate, base), names, strict=True)]
     widths = [info.shape[1] for info in infos]
     if widths[0] != widths[1]:
-        raise _Skip(f"rows have {widths[0]} and {widths[1]} numbers")
+        raise RowsNotComparable(f"rows have {widths[0]} and {widths[1]} numbers")
     mine, theirs = (_tokenizer(model) for model in (candidate, base))
     shared = [
         text
@@ -156,41 +182,57 @@ def _compare(
     chosen = sorted(_sampled(matching, n_tokens, seed), key=lambda text: theirs.tokens[text])
     ids = [(mine.tokens[text], theirs.tokens[text]) for text in chosen]
     if len(chosen) < _FEWEST:
-        raise _Skip(f"only {len(chosen)} tokens of this kind are in both vocabularies")
+        raise RowsNotComparable(f"only {len(chosen)} tokens of this kind are in both vocabularies")
     left = _read(candidate, names[0], [one for one, _ in ids])
     right = _read(base, names[1], [other for _, other in ids])
     usable = np.flatnonzero(lengths(left) * lengths(right) > 0.0)
     if len(usable) < _FEWEST:
-        raise _Skip("nearly all rows are zeros")
-    left, right = left[usable], right[usable]
-    kept = [(chosen[i], *ids[i]) for i in usable]
-    same = np.array([one == other for _, one, other in kept])
-    raw = row_view(left, right, same=same, seed=seed)
-    centred_left, centred_right = left - left.mean(axis=0), right - right.mean(axis=0)
-    found = cosines(left, right)
-    order = np.argsort(found, kind="stable")
-    listed = [
-        TokenCosine(
-            token=shown(kept[i][0]), candidate_id=kept[i][1], base_id=kept[i][2], cosine=float(found[i])
-        )
-        for i in order
-    ]
-    return EmbeddingComparison(
-        status="ok",
-        reason=None,
+        raise RowsNotComparable("nearly all rows are zeros")
+    return SharedRows(
         role=role,
         tokens=tokens,
         seed=seed,
-        width=widths[0],
+        texts=tuple(chosen[i] for i in usable),
+        ids=tuple(ids[i] for i in usable),
+        candidate=left[usable],
+        base=right[usable],
         shared=len(shared),
         matching=len(matching),
-        used=len(kept),
-        zero_rows=len(chosen) - len(kept),
-        raw=raw,
-        centred=row_view(centred_left, centred_right, same=same, seed=seed),
+        zero_rows=len(chosen) - len(usable),
+    )
+
+
+def compare_rows(rows: SharedRows) -> EmbeddingComparison:
+    """Compare rows that were read."""
+    left, right = rows.candidate, rows.base
+    same = np.array([one == other for one, other in rows.ids])
+    centred_left, centred_right = left - left.mean(axis=0), right - right.mean(axis=0)
+    listed = sorted(token_cosines(rows), key=lambda item: item.cosine)
+    return EmbeddingComparison(
+        status="ok",
+        reason=None,
+        role=rows.role,
+        tokens=rows.tokens,
+        seed=rows.seed,
+        width=left.shape[1],
+        shared=rows.shared,
+        matching=rows.matching,
+        used=len(rows.texts),
+        zero_rows=rows.zero_rows,
+        raw=row_view(left, right, same=same, seed=rows.seed),
+        centred=row_view(centred_left, centred_right, same=same, seed=rows.seed),
         geometry=geometry(centred_left, centred_right),
         nearest=tuple(reversed(listed[-_LISTED:])),
         farthest=tuple(listed[:_LISTED]),
+    )
+
+
+def token_cosines(rows: SharedRows) -> tuple[TokenCosine, ...]:
+    """Return every token with its cosine, in the order of the rows."""
+    found = cosines(rows.candidate, rows.base)
+    return tuple(
+        TokenCosine(token=shown(text), candidate_id=one, base_id=other, cosine=float(found[i]))
+        for i, (text, (one, other)) in enumerate(zip(rows.texts, rows.ids, strict=True))
     )
 
 
@@ -200,9 +242,9 @@ def _compare(
 def _table(model: Model, role: str) -> str:
     entry = model.architecture.find(ROLES[role])
     if entry is None:
-        raise _Skip(f"{model.location.ref} has no such table that is known (tied, or not stored)")
+        raise RowsNotComparable(f"{model.location.ref} has no such table that is known (tied, or not stored)")
     if entry.transposed or len(model.index[entry.tensor].shape) != 2:
-        raise _Skip(f"{model.location.ref} stores the table in another form")
+        raise RowsNotComparable(f"{model.location.ref} stores the table in another form")
     return entry.tensor
 
 
@@ -210,7 +252,7 @@ def _tokenizer(model: Model) -> Tokenizer:
     try:
         return load_tokenizer(model)
     except (NotFound, TokenizerError) as error:
-        raise _Skip(f"tokens cannot be matched by text: {error}") from error
+        raise RowsNotComparable(f"tokens cannot be matched by text: {error}") from error
 
 
 def _wanted(tokens: str) -> Callable[[bytes], bool]:
@@ -233,5 +275,5 @@ def _read(model: Model, name: str, rows: list[int]) -> Rows:
     (values,) = model.read([TensorSlice.scattered(name, rows)])
     found = np.asarray(values, dtype=np.float64)
     if not np.isfinite(found).all():
-        raise _Skip(f"{model.location.ref} has rows that are not finite")
+        raise RowsNotComparable(f"{model.location.ref} has rows that are not finite")
     return found

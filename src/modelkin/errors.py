@@ -25,7 +25,8 @@
         ├── ConfigError           a config file that is not what it claims to be
         ├── TokenizerError        a tokenizer's file breaks the rules of its format
         ├── ListingError          a server's answer about a repository makes no sense
-        └── SpecError             an architecture file of ours is wrong
+        ├── SpecError             an architecture file of ours is wrong
+        └── StudyError            a study file breaks its rules
 
 A message says where, what was expected and what came; `hint` is one sentence to act on. Not being able to
 tell is not an error: an unknown architecture or a skipped method is a value and reaches the report.
@@ -54,6 +55,7 @@ __all__ = [
     "SourceError",
     "SourceTimeout",
     "SpecError",
+    "StudyError",
     "TokenizerError",
     "UnsupportedFormat",
     "UsageError",
@@ -187,3 +189,7 @@ class ListingError(FormatError):
 
 class SpecError(FormatError):
     """An architecture file of ours is wrong."""
+
+
+class StudyError(FormatError):
+    """A study file breaks its rules."""

@@ -45,7 +45,7 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, matrix, inspect, tokenizers, study, demo, methods, lab, cache):
+for command in (compare, matrix, study, inspect, tokenizers, demo, methods, lab, cache):
     app.add_command(command)
 
 

@@ -1,0 +1,16 @@
+"""Studies: a whole investigation from one YAML file, with data first, figures from the data, and reports."""
+
+from ._result import StudyResult
+from ._run import run_study
+from ._shipped import load_study, parse_study, shipped_studies, study_text
+from ._spec import Study
+
+__all__ = [
+    "Study",
+    "StudyResult",
+    "load_study",
+    "parse_study",
+    "run_study",
+    "shipped_studies",
+    "study_text",
+]

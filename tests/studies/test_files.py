@@ -1,0 +1,145 @@
+"""Study files: what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelkin.errors import NotFound, StudyError, UsageError
+from modelkin.studies import load_study, parse_study
+from modelkin.studies._report._blocks import texts
+from modelkin.studies._spec import replace_models
+
+GOOD = """
+format: 1
+name: mine
+title: A title
+about: {en: About, ko: 소개}
+models:
+  a: {ref: org/a, name: A, group: one}
+  b: {ref: org/b}
+compare: {candidate: a, base: b}
+experiments:
+  - {id: gains, kind: vectors, title: Gains, roles: [input-norm]}
+  - {id: norms, kind: measures, title: Norms, roles: [input-norm], layers: "0-3,7"}
+figures:
+  - {file: plots/cosine, figure: layer-curves, data: norms, pair: [a, b]}
+"""
+
+
+def test_a_good_file_is_read():
+    study = parse_study(GOOD.encode())
+    assert (study.name, study.title["ko"], study.about["ko"]) == ("mine", "A title", "소개")
+    assert {alias: model.name for alias, model in study.models.items()} == {"a": "A", "b": "b"}
+    assert study.groups == {"one": ("a",)}
+    assert study.experiments[1].options.layers == "0-3,7"
+    assert [(item.file, item.of) for item in study.figures] == [("plots/cosine", "norms")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("format: 1", "format: 2", r"study\.yaml: format: expected a whole number from 1 to 1, got 2"),
+        ("format: 1", "format: true", r"format: expected a whole number"),
+        ("name: mine", "name: ../up", r"name: expected a name of the form .*got '\.\./up'"),
+        ("title: A title", "titel: A title", r"titel: there is no such key"),
+        ("about: {en: About, ko: 소개}", "", r"about: expected it, and it is missing"),
+        ("ko: 소개", "fr: Texte", r"about\.fr: there is no such key"),
+        ("ref: org/b", "ref: 7", r"models\.b\.ref: expected a text"),
+        ("  b: {", "  B!: {", r"models\.B!: expected a name of the form"),
+        ("base: b}", "base: c}", r"compare\.base: expected one of a, b, got 'c'"),
+        ("base: b}", "base: a}", r"compare: expected a candidate, a base and controls that all differ"),
+        ("kind: vectors", "kind: vector", r"experiments\[0\]\.kind: expected one of"),
+        ("[input-norm], layers", "[imput-norm], layers", r"experiments\[1\]\.roles\[0\]: expected"),
+        ('"0-3,7"', '"3-0"', r"experiments\[1\]\.layers: expected layers such as"),
+        ("layers: \"0-3,7\"", "sample: 1", r"experiments\[1\]\.sample: expected a whole number from 16"),
+        ("layers: \"0-3,7\"", "sampel: 99", r"experiments\[1\]\.sampel: there is no such key"),
+        ("id: norms", "id: gains", r"experiments\[1\]\.id: expected an id that no other experiment has"),
+        ("data: norms", "data: nothing", r"figures\[0\]\.data: expected one of gains, norms"),
+        ("pair: [a, b]", "pair: [a]", r"figures\[0\]\.pair: expected a list of 2 to 2"),
+        ("pair: [a, b]", "pair: [a, a]", r"figures\[0\]\.pair: expected each name once"),
+        ("file: plots/cosine", "file: ../cosine", r"figures\[0\]\.file: expected a path"),
+        ("file: plots/cosine", "file: /etc/passwd", r"figures\[0\]\.file: expected a path"),
+        ("file: plots/cosine", "file: plots/.hidden", r"figures\[0\]\.file: expected a path"),
+        ("figure: layer-curves", "figure: pie", r"figures\[0\]\.figure: expected one of"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_refused_with_its_place(old: str, new: str, said: str):
+    assert old in GOOD
+    with pytest.raises(StudyError, match=said):
+        parse_study(GOOD.replace(old, new, 1).encode(), "study.yaml")
+
+
+def test_a_misspelt_key_has_a_hint():
+    with pytest.raises(StudyError, match="there is no such key") as caught:
+        parse_study(GOOD.replace("title: A title", "titel: A title").encode())
+    assert caught.value.hint == "Did you mean 'title'?"
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "expected fields"),
+        (b"- 1\n- 2\n", "expected fields"),
+        (b"a: &x [1]\nb: *x\n", "uses references"),
+        (b"a: 1\na: 2\n", "a key stands twice"),
+        (b"[" * 200 + b"]" * 200, "nested more than"),
+        (b"a: !!python/object/apply:os.system [true]\n", "no valid YAML"),
+        (b"a: \x00\n", "no valid YAML"),
+        (b"#" * 300_000, "expected at most 262,144 bytes"),
+    ],
+)
+def test_hostile_yaml_is_refused(data: bytes, said: str):
+    with pytest.raises(StudyError, match=said):
+        parse_study(data, "evil.yaml")
+
+
+def test_names_with_control_characters_are_refused():
+    with pytest.raises(StudyError, match="without control characters"):
+        parse_study(GOOD.replace("name: A,", 'name: "A\\u202e",').encode())
+
+
+def test_a_study_that_is_nowhere_names_those_that_are_there():
+    with pytest.raises(NotFound, match="no study and no file") as caught:
+        load_study("no-such-study")
+    assert "sanity-check" in (caught.value.hint or "")
+
+
+def test_only_aliases_of_the_study_can_be_replaced():
+    study = parse_study(GOOD.encode())
+    assert replace_models(study, {"a": "./here"}).models["a"].ref == "./here"
+    with pytest.raises(UsageError, match="no model called 'z'"):
+        replace_models(study, {"z": "./here"})
+
+
+def test_a_figure_can_be_repeated_for_each_measure_and_layer():
+    text = GOOD.replace(
+        "- {file: plots/cosine, figure: layer-curves, data: norms, pair: [a, b]}",
+        "- {file: 'x/{measure}_{layer}', figure: confusion, data: norms, "
+        "each: {measure: [rel-l2, cosine], layer: [1, 2]}}",
+    )
+    study = parse_study(text.encode())
+    assert [item.file for item in study.figures] == ["x/rel_l2_1", "x/rel_l2_2", "x/cosine_1", "x/cosine_2"]
+    assert [item.options.layer for item in study.figures] == [1, 2, 1, 2]
+
+
+def test_too_many_drawn_numbers_are_refused():
+    text = GOOD.replace(
+        "- {id: gains, kind: vectors, title: Gains, roles: [input-norm]}",
+        "- {id: gains, kind: random-vectors, title: x, dimension: 99999, trials: 999999, normal: [[0, 1]]}",
+    )
+    with pytest.raises(StudyError, match="numbers to be drawn"):
+        parse_study(text.encode())
+
+
+def test_both_languages_have_the_same_texts_and_places():
+    import re
+
+    english, korean = texts("en"), texts("ko")
+    assert {table: list(items) for table, items in english.items()} == {
+        table: list(items) for table, items in korean.items()
+    }
+    for table, items in english.items():
+        for key, text in items.items():
+            places = [set(re.findall(r"{(\w+)}", told)) for told in (text, korean[table][key])]
+            assert places[0] == places[1], (table, key)
