@@ -1,4 +1,4 @@
-"""One step of the deep stage, or all of it, in a process of its own: bytes by plan and by ledger, CPU, memory."""
+"""One step of the deep stage, or all of it, in its own process: bytes by plan and ledger, CPU, memory."""
 
 from __future__ import annotations
 

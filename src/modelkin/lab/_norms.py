@@ -1,7 +1,7 @@
 """The norm experiment: whether gains are alike because models are kin, or because of how gains begin.
 
-A published experiment trained two pairs of tiny models and looked at cosines. Here every arm has several seeds,
-really different corpora, known relatives as positive controls, and exact tests beside the cosine.
+A published experiment trained two pairs of tiny models and looked at cosines. Here every arm has several
+seeds, really different corpora, known relatives as positive controls, and exact tests beside the cosine.
 """
 
 from __future__ import annotations
