@@ -1,4 +1,4 @@
-"""One step of the deep stage, or all of it, in its own process: bytes by plan and ledger, CPU, memory."""
+"""One step of the deep stage, or all of it, in a process of its own: bytes, CPU seconds, memory."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def _whole(sources: tuple[Synthetic, Synthetic]) -> dict[str, Any]:
     planned = [plan.bytes_to_fetch for plan in run.plans()]
     before = _counts(sources, models)
     comparison = mk.compare(candidate=models[0], base=models[1], options=OPTIONS)
-    said = comparison.verdict.conclusion.value
-    frame = comparison.alignment.frame if comparison.alignment else None
-    return {**_since(before, sources, models), "planned": planned, "result": f"{said}, {frame or 'identity'}"}
+    said = f"{comparison.verdict.conclusion.value}, {comparison.alignment.residual}"
+    return {**_since(before, sources, models), "planned": planned, "result": said}
 
 
 def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]) -> dict[str, Any]:
@@ -58,8 +57,9 @@ def _survey(stage: DeepStage, name: str) -> str:
     pair = replace(stage.pair, layer_pairs=stage._pairs_to_match())
     stage._survey(pair, (name,))
     skipped = [item.reason for item in stage.evidence if not item.ok]
-    n_read = sum(len(load_method(name).plan(pair).surveys) for _ in (0,))
-    return "done" if n_read else (skipped[0] or "") if skipped else "nothing to do"
+    if load_method(name).plan(pair).surveys:
+        return "done"
+    return (skipped[0] or "") if skipped else "nothing to do"
 
 
 def _frame(stage: DeepStage, way: str) -> str:

@@ -31,6 +31,7 @@ _DEVIATION = 0.02
 _BLOCK = 65_536
 """Values that are drawn at once."""
 _FILE = "model.safetensors"
+_WRITERS = ("o_proj.weight", "down_proj.weight", "c_proj.weight")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +157,9 @@ class Synthetic(Source):
         self._seed, self._turn = seed, _turning(disguise, subject.hidden)
         self._hidden = subject.hidden
         layout = {name: ("BF16", extent, 2 * math.prod(extent)) for name, extent in subject.tensors}
-        self._head, _ = safetensors_head(layout)
+        self._head, self._names = safetensors_head(layout)
         self._extents = dict(subject.tensors)
-        self._names = list(layout)
-        self._starts = np.cumsum([0, *(n_bytes for _, _, n_bytes in layout.values())]).tolist()
+        self._starts = np.cumsum([0, *(layout[name][2] for name in self._names)]).tolist()
         self._small = {
             "config.json": json.dumps(subject.config).encode(),
             "tokenizer.json": tokenizer_json(subject.vocab, seed=vocabulary),
@@ -210,7 +210,7 @@ class Synthetic(Source):
     def _rows(self, name: str, extent: Extent, first: int, last: int) -> Rows:
         if len(extent) == 1:
             return np.full((last - first, 1), 0.0 if name.endswith("bias") else 1.0, dtype=np.float32)
-        reads = extent[-1] == self._hidden
+        reads = extent[-1] == self._hidden and not name.endswith(_WRITERS)
         seed = self._seed if self._turn is None or reads else self._seed + 1_000_003
         rows = _drawn((seed, zlib.crc32(name.encode())), extent[-1], first, last)
         return rows if self._turn is None or not reads else self._turn(rows)
@@ -229,7 +229,7 @@ def _drawn(key: tuple[int, int], width: int, first: int, last: int) -> Rows:
 
 def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:
     rng = np.random.default_rng([77, width])
-    order, signs = rng.permutation(width), rng.choice(np.float32([-1, 1]), width)
+    order, signs = rng.permutation(width), rng.choice(np.array([-1, 1], np.float32), width)
     if disguise == "none":
         return None
     if disguise == "permutation":

@@ -83,8 +83,12 @@ def rows_part(
     count: int | None = None,
     features: int | None = None,
 ) -> Part:
-    """Plan the reading of rows, whole or their first features, with the gain in front of them folded in."""
-    count, features = count or source.n_units, features or source.n_features
+    """Plan the reading of rows, with the gain in front of them folded in.
+
+    First features alone are read where that saves bytes; elsewhere rows are whole.
+    """
+    count = count or source.n_units
+    features = features if features and source.along_columns else source.n_features
     block = unit_block(
         source.entry,
         side.index[source.entry.tensor],

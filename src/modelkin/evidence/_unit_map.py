@@ -89,6 +89,8 @@ class UnitMap(Method):
         )
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            if pair.frame is None:
+                candidate, base = ([rows[:, : min(features)] for rows in side] for side in (candidate, base))
             return self._judged(pair, layers[0], layers[1], candidate, base)
 
         return Plan(surveys=(Survey(candidate=parts[0], base=parts[1], evaluate=evaluate),))
@@ -103,10 +105,13 @@ class UnitMap(Method):
     def _n_units(self, pair: Pair, found: Sequence[dict[int, Source]]) -> int:
         """Choose how many units of each layer are sketched: the same number everywhere."""
         counts = [MOST_UNITS]
+        allowance = int(_SHARE * pair.byte_allowance)
         for side, sources in zip((pair.candidate, pair.base), found, strict=True):
             width = next(iter(sources.values())).n_features
             counts.append(max(FEWEST_UNITS, MOST_ELEMENTS // (len(sources) * width)))
             counts += [self.group(source, side) for source in sources.values()]
+            by_rows = sum(source.row_bytes for source in sources.values() if not source.along_columns)
+            counts += [allowance // by_rows] if by_rows else []
         return min(counts)
 
     def _judged(
