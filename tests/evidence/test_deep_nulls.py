@@ -10,7 +10,8 @@ from scipy import stats
 
 import modelkin as mk
 from modelkin._compare import _Run
-from modelkin._deep import by_depth, read_parts
+from modelkin._deep import by_depth
+from modelkin._deep_reading import read_parts
 from modelkin.evidence import _head_matching, _matching, load_method
 from modelkin.source import MemorySource
 from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
