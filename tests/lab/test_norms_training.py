@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.timeout(600),  # it trains, and the machine may be busy
     pytest.mark.filterwarnings("ignore"),  # of other people's packages
 ]
 
