@@ -197,34 +197,28 @@ class Synthetic(Source):
         while start < stop:
             at = bisect.bisect_right(self._starts, start) - 1
             end = min(stop, self._starts[at + 1])
-            yield self._part(self._names[at], start - self._starts[at], end - self._starts[at])
+            yield from self._parts(self._names[at], start - self._starts[at], end - self._starts[at])
             start = end
 
-    def _part(self, name: str, start: int, stop: int) -> bytes:
+    def _parts(self, name: str, start: int, stop: int) -> Iterator[bytes]:
+        """Yield bytes of one tensor, few rows at a time: many threads read, and memory is measured."""
         extent = self._extents[name]
         width = extent[-1] if len(extent) > 1 else 1
-        first, last = start // (2 * width), -(-stop // (2 * width))
-        data = to_bfloat16(self._rows(name, extent, first, last)).tobytes()
-        return data[start - 2 * width * first :][: stop - start]
+        step = max(1, _BLOCK // width)
+        for first in range(start // (2 * width) // step * step, -(-stop // (2 * width)), step):
+            begin = 2 * width * first
+            data = to_bfloat16(self._rows(name, extent, first, first + step)).tobytes()
+            yield data[max(0, start - begin) : stop - begin]
 
     def _rows(self, name: str, extent: Extent, first: int, last: int) -> Rows:
         if len(extent) == 1:
             return np.full((last - first, 1), 0.0 if name.endswith("bias") else 1.0, dtype=np.float32)
         reads = extent[-1] == self._hidden and not name.endswith(_WRITERS)
         seed = self._seed if self._turn is None or reads else self._seed + 1_000_003
-        rows = _drawn((seed, zlib.crc32(name.encode())), extent[-1], first, last)
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode()), first])
+        rows = rng.standard_normal((last - first, extent[-1]), dtype=np.float32)
+        rows *= np.float32(_DEVIATION)
         return rows if self._turn is None or not reads else self._turn(rows)
-
-
-def _drawn(key: tuple[int, int], width: int, first: int, last: int) -> Rows:
-    """Return rows of a matrix of normal numbers; each row is the same whichever others are asked for."""
-    step = max(1, _BLOCK // width)
-    blocks = [
-        np.random.default_rng([*key, block]).standard_normal((step, width), dtype=np.float32)
-        for block in range(first // step, -(-last // step))
-    ]
-    rows = np.concatenate(blocks)[first - first // step * step :][: last - first]
-    return np.asarray(rows * np.float32(_DEVIATION))
 
 
 def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:

@@ -195,12 +195,16 @@ class _Run:
         mine = [item for task in tasks for item in task.candidate]
         theirs = [item for task in tasks for item in task.base]
         if self._is_deep:
-            # Either units were reordered, or not; what is said is the dearer of both.
-            stages = [self._deep_stage(), self._deep_stage()]
-            costs = [stage.rehearse(with_units=bool(way)) for way, stage in enumerate(stages)]
-            asked = stages[costs.index(max(costs))].reading.asked
-            mine, theirs = mine + asked[0], theirs + asked[1]
+            # Either units were reordered, or not; what is said of each model is the dearer of both.
+            ways = [self._rehearsed(with_units=with_units) for with_units in (False, True)]
+            mine += max((way[0] for way in ways), key=lambda way: self.candidate.plan(way).bytes_needed)
+            theirs += max((way[1] for way in ways), key=lambda way: self.base.plan(way).bytes_needed)
         return self.candidate.plan(mine), self.base.plan(theirs)
+
+    def _rehearsed(self, *, with_units: bool) -> tuple[list[TensorSlice], list[TensorSlice]]:
+        stage = self._deep_stage()
+        stage.rehearse(with_units=with_units)
+        return stage.reading.asked
 
     # -- stages ----------------------------------------------------------------------------------------
 
