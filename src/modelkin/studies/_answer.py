@@ -40,7 +40,7 @@ def run_comparison(
         controls=[bench.models[alias] for alias in controls],
     )
     for path in write_folder(result, bench.folder.root / FOLDER, language=language):
-        bench.folder.note(f"{FOLDER}/{path.name}")
+        bench.folder.note(path.relative_to(bench.folder.root).as_posix())
     _draw(bench, dpi, formats)
     answer = {
         "candidate": main.candidate,
