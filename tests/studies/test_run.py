@@ -13,6 +13,7 @@ from tests.studies.tiny import Tiny, files
 
 from modelkin.studies import parse_study, run_study
 from modelkin.studies.kinds._assignment import best_pairing
+from modelkin.studies.kinds._claim import sigmas
 
 EVIL = "<script>alert(1)</script>"
 
@@ -37,6 +38,17 @@ def test_local_models_take_the_place_of_those_of_the_study(two: dict[str, str], 
     assert (tmp_path / "out/plots/cosine.svg").is_file()
 
 
+def test_a_stand_in_is_never_called_by_the_name_of_the_model_it_replaces(two: dict[str, str], tmp_path: Path):
+    text = GOOD.replace("name: A,", "name: Famous-Model,")
+    out = tmp_path / "out"
+    result = run_study(parse_study(text.encode()), out, models=two, dpi=30, formats=("svg", "png"))
+    assert [model.name for model in result.models] == ["a = a", "b = b"]
+    for name in ("REPORT.md", "report.html", "plots/cosine.svg"):
+        assert "Famous-Model" not in (out / name).read_text(), name
+    report = (out / "REPORT.md").read_text()
+    assert report.index("other models stand behind these names") < report.index("The answer first")
+
+
 def test_the_same_seed_gives_the_same_files(two: dict[str, str], tmp_path: Path):
     runs = [run_study(parse_study(GOOD.encode()), tmp_path / name, models=two, dpi=30) for name in ("x", "y")]
     digests = [
@@ -59,8 +71,8 @@ def test_a_missing_model_has_its_reason_and_its_experiments_are_skipped(two: dic
 
 
 def test_names_of_strangers_do_not_run_in_the_page(two: dict[str, str], tmp_path: Path):
-    text = GOOD.replace("name: A,", f'name: "{EVIL}",')
-    run_study(parse_study(text.encode()), tmp_path / "out", models=two, dpi=30)
+    text = GOOD.replace("name: A,", f'name: "{EVIL}",').replace("org/a", two["a"]).replace("org/b", two["b"])
+    run_study(parse_study(text.encode()), tmp_path / "out", dpi=30)
     page = (tmp_path / "out/report.html").read_text()
     assert EVIL not in page
     assert "&lt;script&gt;" in page
@@ -129,3 +141,13 @@ def test_a_planted_pairing_is_found_among_many():
     gain = random.standard_normal((128, 128)) * 0.1
     gain[np.arange(128), planted] += 1.0
     assert best_pairing(gain).tolist() == planted.tolist()
+
+
+def test_the_published_argument_is_reproduced_from_its_eight_numbers():
+    within = [0.375810, 0.375664, 0.377255, 0.379035]
+    across = [0.981094, 0.991792, 0.991429, 0.991635]
+    found = sigmas(within, across)
+    assert found["d"] == pytest.approx(181.9, abs=0.2)
+    assert found["difference"] == pytest.approx(0.612, abs=5e-4)
+    assert sigmas([], across)["d"] is None
+    assert sigmas([0.5, 0.5], [0.9, 0.9])["d"] is None

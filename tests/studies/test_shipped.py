@@ -12,7 +12,13 @@ import pytest
 from tests.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.studies.tiny import Tiny, gains
 
+from modelkin._config import FetchOptions
+from modelkin.figures import Figure, rendered
 from modelkin.studies import load_study, shipped_studies
+from modelkin.studies._bench import Bench
+from modelkin.studies._folder import Folder
+from modelkin.studies._report._blocks import texts
+from modelkin.studies.plots import PLOTS
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -336,3 +342,33 @@ def test_the_korean_report_is_in_korean_and_its_data_are_not(done: RunStudy):
     assert "섞기 전과 후" in (folder / "REPORT.md").read_text(encoding="utf-8")
     assert 'lang="ko"' in (folder / "report.html").read_text(encoding="utf-8")
     assert "cosine_shuffled" in (folder / "layernorm_sanity.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_and_sentence_of_a_report_has_its_text(done: RunStudy, name: str):
+    known = texts("en")
+    for experiment in load_study(name).experiments:
+        report = json.loads((done(name).folder / f"data/{experiment.id}.json").read_text())["report"]
+        assert report["tables"] or report["said"]
+        for table in report["tables"]:
+            assert table["title"] in known["table"]
+            assert [column for column in table["columns"] if column not in known["column"]] == []
+            assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
+        assert [item["text"] for item in report["said"] if item["text"] not in known["said"]] == []
+
+
+def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):
+    run = done("sanity-check")
+    study = load_study("sanity-check")
+    bench = Bench(
+        study=study,
+        folder=Folder(run.folder),
+        models={},
+        missing={},
+        seed=0,
+        fetch=FetchOptions(offline=True),
+    )
+    for item in study.figures:
+        figure = PLOTS[item.figure].make(bench, item.options)
+        assert isinstance(figure, Figure)
+        assert rendered(figure, "svg", dpi=30) == (run.folder / f"{item.file}.svg").read_bytes()

@@ -37,6 +37,8 @@ class Bench:
     """Alias -> why it could not be had."""
     seed: int
     fetch: FetchOptions
+    replaced: frozenset[str] = frozenset()
+    """Aliases behind which another model was put for this run."""
     left: list[Left] = field(default_factory=list)
     id: str = ""
     """Of the experiment that runs now."""

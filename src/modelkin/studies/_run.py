@@ -81,10 +81,18 @@ def run_study(
     with ExitStack() as stack:
         options = stack.enter_context(_reading_once(fetch or FetchOptions()))
         opened, missing = _open(chosen, options, progress, stack)
-        bench = Bench(study=chosen, folder=folder, models=opened, missing=missing, seed=seed, fetch=options)
+        bench = Bench(
+            study=chosen,
+            folder=folder,
+            models=opened,
+            missing=missing,
+            seed=seed,
+            fetch=options,
+            replaced=frozenset(models or {}),
+        )
         comparison, answer = _compare(bench, language, dpi, formats)
         experiments = tuple(_experiments(bench, progress))
-        records = tuple(_record(bench, alias, replaced=alias in (models or {})) for alias in opened)
+        records = tuple(_record(bench, alias) for alias in opened)
     figures = tuple(_figures(bench, dpi, formats, progress))
     result = StudyResult(
         schema=SCHEMA,
@@ -211,14 +219,14 @@ def _skipped(identity: str, kind: str, reason: str) -> Step:
     return Step(id=identity, kind=kind, status="skipped", reason=reason)
 
 
-def _record(bench: Bench, alias: str, *, replaced: bool) -> ModelRecord:
+def _record(bench: Bench, alias: str) -> ModelRecord:
     model = bench.models[alias]
     location, architecture, totals = model.location, model.architecture, model.totals()
     return ModelRecord(
         alias=alias,
         name=bench.name(alias),
         ref=location.ref,
-        replaced=replaced,
+        replaced=alias in bench.replaced,
         origin=location.origin,
         revision=location.revision,
         family=architecture.family,

@@ -17,6 +17,7 @@ from ._node import Node, Words
 ALIAS = re.compile(r"[a-z][a-z0-9_]{0,23}")
 ID = re.compile(r"[a-z][a-z0-9-]{0,39}")
 MOST_MODELS = 24
+_LONGEST_NAME = 40
 MOST_EXPERIMENTS = 40
 MOST_FIGURES = 200
 RELATIONS = ("derived", "related", "independent")
@@ -317,6 +318,13 @@ def _filled(file: str, values: Mapping[str, str]) -> str:
     return file
 
 
+def _stand_in(alias: str, ref: str) -> str:
+    """Name a model that stands in for another: no report may call it by the other's name."""
+    last = re.split(r"[/\\]", ref.rstrip("/\\"))[-1]
+    shown = "".join(letter if letter.isprintable() else "?" for letter in last)
+    return f"{alias} = {shown[-_LONGEST_NAME:]}"
+
+
 def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
     """Return the study with other models behind some aliases.
 
@@ -332,7 +340,7 @@ def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
                 study.name, f"there is no model called {alias[:60]!r}", hint=f"There are {known}."
             )
     models = {
-        alias: replace(model, ref=refs[alias]) if alias in refs else model
+        alias: replace(model, ref=refs[alias], name=_stand_in(alias, refs[alias])) if alias in refs else model
         for alias, model in study.models.items()
     }
     return replace(study, models=models)

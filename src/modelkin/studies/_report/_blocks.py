@@ -98,6 +98,7 @@ class Teller:
         """Yield everything, the answer first."""
         study, language = self.bench.study, self.result.language
         yield Heading(1, study.title[language])
+        yield from self.stand_ins()
         yield from self.answer()
         yield Heading(2, self.title("about"))
         yield Paragraph(study.about[language])
@@ -110,10 +111,18 @@ class Teller:
     def results(self) -> Iterator[Block]:
         """Yield the experiments alone, with what is needed to read them."""
         yield Heading(1, self.bench.study.title[self.result.language])
+        yield from self.stand_ins()
         yield from self.answer()
         yield from self.models()
         yield from self.experiments()
         yield from self.left_out()
+
+    def stand_ins(self) -> Iterator[Block]:
+        """Say that other models were read than those the study names, before anything else."""
+        given = [model for model in self.bench.study.models.values() if model.alias in self.bench.replaced]
+        if given:
+            yield Paragraph(self.say("text", "stand_ins"), strong=True)
+            yield Bullets(tuple(f"{model.alias}: {model.ref}" for model in given))
 
     # -- parts -----------------------------------------------------------------------------------------
 
@@ -135,7 +144,7 @@ class Teller:
         yield Paragraph(report.say(f"meaning.{conclusion}"))
         effect = answer["effect"]
         rows = (
-            (self.say("column", "p"), _p(answer["log10_p"])),
+            (self.say("column", "p"), _p(answer["log10_p"]).removeprefix("p = ")),
             (self.say("column", "effect"), _cell(getattr(effect, "value", None))),
             (self.say("column", "limit"), _cell(answer["detection_limit"])),
         )
@@ -158,7 +167,8 @@ class Teller:
                 if item.get("reason"):
                     found = f"{found} ({item['reason']})"
                 effect = _cell(getattr(item["effect"], "value", None))
-                rows.append((names, self.say("text", expected), found, _p(item["log10_p"]), effect))
+                p = _p(item["log10_p"]).removeprefix("p = ")
+                rows.append((names, self.say("text", expected), found, p, effect))
         if rows:
             columns = ("models", "thought", "found", "p", "effect")
             yield Grid(
