@@ -1,4 +1,4 @@
-"""The report folder: four files that say the same."""
+"""The report folder: files and figures that say the same."""
 
 import csv
 import io
@@ -29,6 +29,7 @@ def test_the_folder_holds_the_record_the_report_and_the_table(compared, tmp_path
     assert sorted(path.name for path in folder.iterdir()) == [
         "REPORT.md",
         "comparison.json",
+        "figures",
         "report.html",
         "tensors.csv",
     ]
@@ -58,7 +59,7 @@ def test_an_older_report_is_replaced(compared, tmp_path):
     (tmp_path / "REPORT.md").write_text("old")
     paths = write_folder(compared("not-testable"), tmp_path)
     assert "old" not in (tmp_path / "REPORT.md").read_text()[:10]
-    assert len(list(tmp_path.iterdir())) == len(paths) == 4
+    assert sorted(paths) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_a_file_in_the_place_of_the_folder_is_not_touched(compared, tmp_path):
