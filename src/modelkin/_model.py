@@ -12,8 +12,9 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
+from modelkin.formats import Weights, describes_itself, read_weights
 from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
-from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice, read_index
+from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ MAX_TOKENIZER_BYTES = 32 * MIB
 """The largest public ``tokenizer.json`` has 34 MB; a summary is not worth more over a network."""
 CHEAP_TOKENIZER_BYTES = 4 * MIB
 """What a summary may cost over a network."""
-
+HELD_FILES = ("tokenizer.json", "tokenizer_config.json")
+"""Files that a weight file can hold inside."""
 
 _PLACES = {
     "hub": "Hugging Face Hub,",
@@ -74,13 +76,18 @@ class Model:
 
     @cached_property
     def config(self) -> Mapping[str, object] | None:
-        """Contents of ``config.json``, or None when there is none.
+        """Contents of ``config.json``, or what the weights' own file says instead; None without either.
 
         Raises
         ------
         ConfigError
             There is one, but it is not a JSON object or absurdly long.
         """
+        found = None if describes_itself(self._entry) else self._config_file
+        return self.weights.config if found is None and self._describes_itself else found
+
+    @cached_property
+    def _config_file(self) -> Mapping[str, object] | None:
         info = self.fetcher.source.find("config.json")
         if info is None:
             return None
@@ -96,9 +103,19 @@ class Model:
         return document
 
     @cached_property
+    def weights(self) -> Weights:
+        """The weights' files, opened: format, tensors, and what else they say."""
+        return read_weights(
+            self.fetcher,
+            head_bytes=self._options.head_bytes,
+            name=self._entry,
+            config=None if describes_itself(self._entry) else self._config_file,
+        )
+
+    @property
     def index(self) -> TensorIndex:
         """All tensors with type, shape and place, from the headers."""
-        return read_index(self.fetcher, head_bytes=self._options.head_bytes, name=self._entry)
+        return self.weights.index
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -117,22 +134,66 @@ class Model:
     @cached_property
     def tokenizer(self) -> TokenizerSummary:
         """What the tokenizer's files say, without downloading large ones."""
-        source = self.fetcher.source
-        limit = CHEAP_TOKENIZER_BYTES if source.remote else MAX_TOKENIZER_BYTES
-        present = [info for name in TOKENIZER_FILES if (info := source.find(name)) is not None]
+        limit = CHEAP_TOKENIZER_BYTES if self.fetcher.source.remote else MAX_TOKENIZER_BYTES
+        present = [name for name in TOKENIZER_FILES if self.file_size(name) is not None]
         contents: dict[str, bytes] = {}
         skipped: list[str] = []
-        for info in present:
-            if info.name not in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        for name in present:
+            if name not in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
                 continue
-            data = self.fetcher.read_file(info.name, limit=limit)
+            data = self.read_file(name, limit=limit)
             if data is None:
-                skipped.append(f"{info.name}: not read, it has {info.size:,} bytes (limit {limit:,})")
+                skipped.append(f"{name}: not read, it has {self.file_size(name):,} bytes (limit {limit:,})")
             else:
-                contents[info.name] = data
-        return summarise_tokenizer(
-            contents, files=tuple(info.name for info in present), skipped=tuple(skipped)
-        )
+                contents[name] = data
+        return summarise_tokenizer(contents, files=tuple(present), skipped=tuple(skipped))
+
+    # -- small files -----------------------------------------------------------------------------------
+
+    def file_names(self) -> tuple[str, ...]:
+        """Names of all files, with those that the weights' own file holds."""
+        held = (name for name in HELD_FILES if self._held(name) is not None)
+        return tuple(sorted({*self.fetcher.source.files(), *held}))
+
+    def file_size(self, name: str) -> int | None:
+        """Return the length of a file, or None when there is no such file."""
+        if (held := self._held(name)) is not None:
+            return len(held)
+        info = self.fetcher.source.find(name)
+        return None if info is None else info.size
+
+    def read_file(self, name: str, *, limit: int) -> bytes | None:
+        """Return a whole file, or None when there is none or it is longer than `limit` bytes."""
+        if (held := self._held(name)) is not None:
+            return held if len(held) <= limit else None
+        return self.fetcher.read_file(name, limit=limit)
+
+    def start_of(self, name: str, *, limit: int) -> bytes:
+        """Return the beginning of a file, at most `limit` bytes; empty when there is no such file."""
+        if (held := self._held(name)) is not None:
+            return held[:limit]
+        info = self.fetcher.source.find(name)
+        if info is None or info.size == 0:
+            return b""
+        start = ByteRange(0, min(info.size, limit))
+        return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
+
+    def _held(self, name: str) -> bytes | None:
+        """Return a file that the weights' own file holds.
+
+        The weights are opened for it only where they can hold one: a tokenizer is to be had from a
+        repository whose weights are broken.
+        """
+        if name not in HELD_FILES:
+            return None
+        inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
+        return self.weights.files.get(name) if inside and self._describes_itself else None
+
+    @property
+    def _describes_itself(self) -> bool:
+        """Whether a weight file may hold a config and a tokenizer."""
+        names = self.fetcher.source.files() if self._entry is None else [self._entry]
+        return any(describes_itself(name) for name in names)
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -159,14 +220,6 @@ class Model:
     def raw_chunks(self, names: Iterable[str]) -> Iterator[TensorChunk]:
         """Walk over tensors as stored bits, for exact equality."""
         return self._reader.chunks(names, raw=True)
-
-    def start_of(self, name: str, *, limit: int) -> bytes:
-        """Return the beginning of a file, at most `limit` bytes; empty when there is no such file."""
-        info = self.fetcher.source.find(name)
-        if info is None or info.size == 0:
-            return b""
-        start = ByteRange(0, min(info.size, limit))
-        return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
 
     def totals(self) -> LedgerTotals:
         """Sum up what was read until now."""

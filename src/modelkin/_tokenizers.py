@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelkin._model import Model, open_model
 from modelkin.errors import NotFound, TokenizerError
+from modelkin.formats import KNOWN
 from modelkin.source import LocalSource, Source
 from modelkin.tokenizer import (
     MAX_BYTES,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Cell = int | float | str | bool | None
 TokenizerLike = str | Path | Source | Model | Tokenizer
-_WEIGHTS = (".safetensors", ".safetensors.index.json")
+_WEIGHTS = tuple(ending for known in KNOWN for ending in known.endings)
 
 
 def compare_tokenizers(
@@ -88,8 +89,7 @@ def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
     TokenizerError
         It is malformed or hostile.
     """
-    source = model.fetcher.source
-    names = tokenizer_files(source.files())
+    names = tokenizer_files(model.file_names())
     if not names:
         raise NotFound(
             model.location.ref,
@@ -98,11 +98,9 @@ def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
         )
     contents: dict[str, bytes] = {}
     for name in names:
-        data = model.fetcher.read_file(name, limit=limit)
+        data = model.read_file(name, limit=limit)
         if data is None:
-            info = source.find(name)
-            size = f"{info.size:,}" if info is not None else "unknown many"
-            raise NotFound(name, f"not read: it has {size} bytes, more than {limit:,}")
+            raise NotFound(name, f"not read: it has {model.file_size(name):,} bytes, more than {limit:,}")
         contents[name] = data
     return read_tokenizer(contents)
 
@@ -164,5 +162,5 @@ def _single_file(path: Path, options: FetchOptions | None, stack: ExitStack) -> 
 
 
 def _settings(model: Model) -> Mapping[str, object] | None:
-    data = model.fetcher.read_file("tokenizer_config.json", limit=MAX_SETTINGS_BYTES)
+    data = model.read_file("tokenizer_config.json", limit=MAX_SETTINGS_BYTES)
     return None if data is None else read_settings(data)

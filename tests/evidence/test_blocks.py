@@ -34,8 +34,8 @@ def info_of(stored):
 def read(block, stored):
     plan = plan_slice(block.slice, info_of(stored))
     data = stored.tobytes()
-    flat = np.concatenate([np.frombuffer(data[r.start : r.stop], np.float32) for r in plan.ranges])
-    return block.matrix(flat), sum(r.length for r in plan.ranges)
+    flat = np.concatenate([np.frombuffer(data[r.start : r.stop], np.float32) for r in plan.ranges["f"]])
+    return block.matrix(flat), sum(r.length for r in plan.ranges["f"])
 
 
 CHOICE = UnitChoice(first_unit=5, n_units=7, first_feature=0, n_features=10)

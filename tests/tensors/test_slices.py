@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.tensors.fakes import info_of
 
 from modelkin.errors import BadSelection
-from modelkin.source import merged, total_length
+from modelkin.source import ByteRange, merged, total_length
 from modelkin.tensors import DTYPES, Array, SlicePlan, TensorInfo, TensorSlice, decode, plan_slice, raw_bits
+from modelkin.tensors._slices import PlainStretches
 
 NAMES = ["F4", "F6_E2M3", "F6_E3M2", "U8", "BF16", "F32", "F64", "C64", "BOOL"]
 
@@ -29,9 +30,14 @@ def tensors(draw):
 
 def bits_of(wanted: TensorSlice, info: TensorInfo, file: bytes) -> tuple[SlicePlan, Array]:
     plan = plan_slice(wanted, info)
-    for item in plan.ranges:
+    for item in ranges_of(plan):
         assert info.start <= item.start < item.stop <= info.stop
-    return plan, plan.assemble(lambda item: file[item.start : item.stop], decoder=raw_bits)
+    return plan, plan.assemble(lambda _, item: file[item.start : item.stop], raw=True)
+
+
+def ranges_of(plan: SlicePlan) -> list[ByteRange]:
+    assert set(plan.ranges) <= {plan.info.file}
+    return list(plan.ranges.get(plan.info.file, []))
 
 
 def as_rows(info: TensorInfo, whole: Array) -> Array:
@@ -44,8 +50,8 @@ class TestAgainstNumpy:
         info, file, whole = tensor
         plan, got = bits_of(TensorSlice.whole("t"), info, file)
         np.testing.assert_array_equal(got, whole, strict=True)
-        assert total_length(plan.ranges) == info.n_bytes
-        values = plan.assemble(lambda item: file[item.start : item.stop])
+        assert total_length(ranges_of(plan)) == info.n_bytes
+        values = plan.assemble(lambda _, item: file[item.start : item.stop])
         expected = decode(file[info.start :], info.dtype, info.n_elements).reshape(info.shape)
         assert values.tobytes() == expected.tobytes()
 
@@ -83,7 +89,7 @@ class TestBytes:
             return
         rows = cut.draw(st.lists(st.integers(0, info.n_rows - 1), max_size=12)) if info.n_rows else []
         plan, _ = bits_of(TensorSlice.scattered("t", rows), info, file)
-        assert total_length(merged(plan.ranges)) == len(set(rows)) * info.row_bits // 8
+        assert total_length(merged(ranges_of(plan))) == len(set(rows)) * info.row_bits // 8
 
     @given(tensor=tensors(), cut=st.data())
     def test_of_packed_formats_at_most_one_group_more_is_read(self, tensor, cut):
@@ -92,21 +98,22 @@ class TestBytes:
         stop = cut.draw(st.integers(start, info.n_rows))
         plan, _ = bits_of(TensorSlice.rows("t", start, stop), info, file)
         needed = (stop - start) * info.row_bits / 8
-        assert needed <= total_length(plan.ranges) < needed + DTYPES[info.dtype].group_bytes + 1
+        assert needed <= total_length(ranges_of(plan)) < needed + DTYPES[info.dtype].group_bytes + 1
 
     def test_neighbouring_rows_are_one_range(self):
         plan = plan_slice(TensorSlice.scattered("t", [7, 3, 4, 5, 4, 9]), info_of((10, 2), "F32", start=100))
-        assert [(item.start, item.stop) for item in plan.ranges] == [(124, 148), (156, 164), (172, 180)]
+        assert [(item.start, item.stop) for item in ranges_of(plan)] == [(124, 148), (156, 164), (172, 180)]
 
     def test_a_row_that_begins_inside_a_byte_is_widened(self):
         plan = plan_slice(TensorSlice.rows("t", 1, 2), info_of((4, 3), "F4", start=10))
-        (piece,) = plan.pieces
+        assert isinstance(plan.stretches, PlainStretches)
+        (piece,) = plan.stretches.pieces
         assert (piece.range.start, piece.range.stop, piece.skip, piece.count) == (11, 13, 1, 3)
 
     def test_rows_without_elements_cost_nothing(self):
         plan = plan_slice(TensorSlice.scattered("t", [2, 1]), info_of((3, 0), "F32"))
-        assert plan.ranges == []
-        assert plan.assemble(lambda item: b"").shape == (2, 0)
+        assert plan.ranges == {}
+        assert plan.assemble(lambda *_: b"").shape == (2, 0)
 
 
 class TestRefusals:

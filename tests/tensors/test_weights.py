@@ -5,7 +5,7 @@ import json
 import pytest
 
 from modelkin._config import FetchOptions
-from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
+from modelkin.errors import HeaderError, IndexFileError, NotFound
 from modelkin.source import Fetcher, MemorySource, Source
 from modelkin.tensors import _weights, read_index
 from modelkin.testing import llama_files, llama_tensors, safetensors_bytes
@@ -52,13 +52,9 @@ def test_a_file_asked_for_by_name_is_taken():
     assert index_of(files, name="other.safetensors").files == ("other.safetensors",)
 
 
-def test_other_formats_are_named_when_there_are_no_safetensors():
-    with pytest.raises(NotFound, match=r"no safetensors weights there; .* pytorch_model\.bin"):
-        index_of({"pytorch_model.bin": b"x", "config.json": b"{}"})
+def test_no_weights_are_not_found():
     with pytest.raises(NotFound, match=r"no safetensors weights there$"):
         index_of({"README.md": b"x"})
-    with pytest.raises(UnsupportedFormat, match=r"model\.gguf: expected a \.safetensors file"):
-        index_of({"model.gguf": b"x"}, name="model.gguf")
 
 
 def test_a_missing_shard_is_named():

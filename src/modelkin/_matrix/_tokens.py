@@ -72,7 +72,7 @@ def pair_tokens(first: Model, second: Model) -> TokenPairs | str:
     if len(vocabularies) == 2:
         return shared_tokens(*vocabularies)
     sizes = {model.architecture.sizes.get("vocab") for model in (first, second)}
-    files = [model.fetcher.source.find(_TOKENIZER) for model in (first, second)]
+    files = [model.file_size(_TOKENIZER) for model in (first, second)]
     size = sizes.pop()
     if files == [None, None] and not sizes and size:
         return equal_rows(size, how="rows of equal number: no tokenizer, equal sizes")

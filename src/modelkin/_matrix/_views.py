@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modelkin.architecture import RoleEntry, Segment
-from modelkin.tensors import DTYPES, Array, Blocks, TensorInfo, TensorSlice, sample_blocks
+from modelkin.tensors import Array, Blocks, TensorInfo, TensorSlice, sample_blocks
 
 BLOCK = 16_384
 """Values in a block of a sample: one request of 32 kB in BF16, which a usual line moves as fast as less."""
@@ -108,7 +108,7 @@ class View:
 
 def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View | str:
     """Make the view of an entry, or say why there is none."""
-    if DTYPES[info.dtype].kind != "float":
+    if not info.is_float:
         return f"stored as {info.dtype}, which holds no measurable numbers"
     note = "a table that is computed, not trained: equal values prove nothing" if entry.fixed else ""
     stacked = bool(entry.axes) and "experts" in entry.axes[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
@@ -31,8 +31,9 @@ class LocalSource(Source):
     """Files below a folder, or one file with its neighbours.
 
     Links are followed: the snapshots of the Hub's cache are links. Of a single file's neighbours only those
-    that describe it are shown (config, tokenizer, and the shards when the file is an index), or none when it
-    is opened `alone`. Pipes, devices and names that could not be written in a report are left out.
+    that describe it or belong to it are shown (config, tokenizer, the shards of an index, the other parts of
+    a set), or none when it is opened `alone`. Pipes, devices and names that could not be written in a report
+    are left out.
     """
 
     remote = False
@@ -100,12 +101,10 @@ class LocalSource(Source):
         if self._alone:
             yield self._path.name
             return
-        endings: tuple[str, ...] = DESCRIBING
-        if self._path.name.endswith(".index.json"):
-            endings += (".safetensors",)
+        belongs = _belonging(self._path.name)
         with os.scandir(self._root) as entries:
             for entry in entries:
-                if entry.name == self._path.name or entry.name.endswith(endings):
+                if entry.name == self._path.name or belongs(entry.name):
                     yield entry.name
 
     def _below(self) -> Iterator[str]:
@@ -125,6 +124,22 @@ class LocalSource(Source):
         if not stat.S_ISREG(found.st_mode):
             return None  # a pipe or a device would block or never end
         return FileInfo(name=name, size=found.st_size, etag=_etag(found))
+
+
+def _belonging(name: str) -> Callable[[str], bool]:
+    """Return which neighbours belong to a file: those that describe it, and the other parts of its set."""
+    endings: tuple[str, ...] = DESCRIBING
+    if name.endswith(".index.json"):
+        endings += (Path(name.removesuffix(".index.json")).suffix or ".safetensors",)
+    if name.endswith(".onnx"):  # it names the files of its data itself, freely
+        return lambda other: True
+    first, middle, last = name.rpartition("-of-")
+    series = first.rpartition("-")[0]
+    if not middle or not series:
+        return lambda other: other.endswith(endings)
+    return lambda other: (
+        other.endswith(endings) or (other.startswith(f"{series}-") and other.endswith(f"-of-{last}"))
+    )
 
 
 def open_local(path: Path, *, ref: str | None = None, budget: ByteBudget | None = None) -> LocalSource:

@@ -7,7 +7,8 @@ from ._safetensors import MAX_HEADER_BYTES, PREFIX_BYTES, SafetensorsHeader, hea
 from ._sampling import sample_blocks, sample_rows
 from ._shards import MAX_INDEX_BYTES, ShardIndex, join_shards, parse_shard_index
 from ._slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, Whole, plan_slice
-from ._weights import read_index
+from ._storage import LinePlan, LineRuns, Storage, View, count_lines, line_elements, numbers_of, runs_of
+from ._weights import find_entry, read_index
 
 __all__ = [
     "CHUNK_BYTES",
@@ -20,26 +21,35 @@ __all__ = [
     "Dtype",
     "Fetched",
     "Fetcher",
+    "LinePlan",
+    "LineRuns",
     "Rows",
     "SafetensorsHeader",
     "ScatteredRows",
     "ShardIndex",
     "SlicePlan",
+    "Storage",
     "TensorChunk",
     "TensorIndex",
     "TensorInfo",
     "TensorReader",
     "TensorSlice",
+    "View",
     "Whole",
+    "count_lines",
     "decode",
     "encode",
+    "find_entry",
     "header_length",
     "join_shards",
+    "line_elements",
+    "numbers_of",
     "parse_header",
     "parse_shard_index",
     "plan_slice",
     "raw_bits",
     "read_index",
+    "runs_of",
     "sample_blocks",
     "sample_rows",
 ]

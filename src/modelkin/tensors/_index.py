@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import final
 
 from ._dtypes import DTYPES
+from ._storage import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,14 +19,16 @@ class TensorInfo:
 
     name: str
     dtype: str
-    """Name of the stored format, a key of `DTYPES`."""
+    """Name of the stored format: a key of `DTYPES`, or of a quantised format such as ``Q4_K``."""
     shape: tuple[int, ...]
     file: str
-    """Path inside the model."""
+    """Path inside the model; of the largest part, where a tensor is stored in several."""
     start: int
     """Offset of the first byte in the file, from its very beginning."""
     stop: int
     """Offset just after the last byte."""
+    storage: Storage | None = field(default=None, repr=False)
+    """How to read it; None for a plain run of its numbers from `start` up to `stop`."""
 
     @property
     def n_elements(self) -> int:
@@ -35,7 +38,12 @@ class TensorInfo:
     @property
     def n_bytes(self) -> int:
         """Number of stored bytes."""
-        return self.stop - self.start
+        return self.stop - self.start if self.storage is None else self.storage.n_bytes
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its numbers are weights: floats, or codes that stand for floats."""
+        return self.storage is not None or DTYPES[self.dtype].kind == "float"
 
     @property
     def n_rows(self) -> int:
@@ -50,6 +58,8 @@ class TensorInfo:
     @property
     def row_bits(self) -> int:
         """Stored bits of one row; rows of packed formats need not begin on a byte."""
+        if self.storage is not None:
+            return -(-8 * self.storage.n_bytes // max(1, self.n_rows))
         return self.row_elements * DTYPES[self.dtype].bits
 
 

@@ -9,7 +9,7 @@ import difflib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from typing import Protocol, final
 
 from modelkin.errors import BadSelection
@@ -19,6 +19,7 @@ from ._dtypes import DTYPES, Array, Buffer, decode, raw_bits
 from ._index import TensorIndex, TensorInfo
 from ._names import quoted
 from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
+from ._storage import line_elements
 
 CHUNK_BYTES = 8 << 20
 """Long enough that a request costs little beside its bytes, small enough to hold several."""
@@ -93,11 +94,11 @@ class TensorReader:
         BadSelection
             A tensor, row or element that is not there. Nothing is read then.
         """
-        return self._read(slices, decode)
+        return self._read(slices, raw=False)
 
     def raw(self, slices: Sequence[TensorSlice]) -> list[Array]:
         """Read slices as stored bits, in unsigned integers (see `raw_bits`), all with one fetch."""
-        return self._read(slices, raw_bits)
+        return self._read(slices, raw=True)
 
     def read_one(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
         """Read one tensor, or rows of it.
@@ -125,7 +126,8 @@ class TensorReader:
             Tensors to walk over; by default all.
         max_bytes
             Largest number of stored bytes of a chunk. Numbers can take more once decoded: twice as much
-            for BF16, eight times for F4.
+            for BF16, eight times for F4. Tensors that are not plain runs of numbers come in chunks of
+            whole lines with at most that many bytes of numbers, or one line.
         raw
             Yield stored bits instead of numbers.
 
@@ -138,9 +140,17 @@ class TensorReader:
             raise ValueError(f"max_bytes: expected at least 8, got {max_bytes}")
         wanted = self.index.values() if names is None else [self._info(name) for name in set(names)]
         ordered = sorted(wanted, key=lambda info: (info.file, info.start, info.name))
-        return self._walk(ordered, max_bytes, raw_bits if raw else decode)
+        return self._walk(ordered, max_bytes, raw)
 
-    def _walk(
+    def _walk(self, tensors: list[TensorInfo], max_bytes: int, raw: bool) -> Iterator[TensorChunk]:
+        for plain, group in groupby(tensors, key=lambda info: info.storage is None):
+            if plain:
+                yield from self._stream(list(group), max_bytes, raw_bits if raw else decode)
+                continue
+            for info in group:
+                yield from self._lines(info, max_bytes, raw)
+
+    def _stream(
         self, tensors: list[TensorInfo], max_bytes: int, decoder: Callable[..., Array]
     ) -> Iterator[TensorChunk]:
         # The fetcher asks ahead of what it has yielded; this holds what is between the two.
@@ -163,13 +173,20 @@ class TensorReader:
         if asked:
             raise RuntimeError(f"the fetcher ended {len(asked)} ranges early")
 
-    def _read(self, slices: Sequence[TensorSlice], decoder: Callable[..., Array]) -> list[Array]:
+    def _lines(self, info: TensorInfo, max_bytes: int, raw: bool) -> Iterator[TensorChunk]:
+        """Walk over a tensor whose lines take scattered bytes: one fetch for each chunk."""
+        width = line_elements(info.shape)
+        step = width * max(1, max_bytes // (4 * max(1, width)))
+        for start in range(0, info.n_elements, step):
+            stop = min(start + step, info.n_elements)
+            values = self._read([TensorSlice.blocks(info.name, [(start, stop)])], raw=raw)[0]
+            yield TensorChunk(name=info.name, start=start, stop=stop, values=values)
+
+    def _read(self, slices: Sequence[TensorSlice], *, raw: bool) -> list[Array]:
         plans = self._plans(slices)
         wanted = _by_file(plans)
-        if not wanted:
-            return [plan.assemble(_nothing, decoder=decoder) for plan in plans]
-        fetched = self._fetcher.fetch(wanted)
-        return [plan.assemble(_viewer(fetched, plan.info.file), decoder=decoder) for plan in plans]
+        view = self._fetcher.fetch(wanted).view if wanted else _nothing
+        return [plan.assemble(view, raw=raw) for plan in plans]
 
     def _plans(self, slices: Iterable[TensorSlice]) -> list[SlicePlan]:
         return [plan_slice(wanted, self._info(wanted.name)) for wanted in slices]
@@ -208,14 +225,10 @@ def _cut(info: TensorInfo, max_bytes: int) -> Iterator[tuple[int, Piece]]:
 def _by_file(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
     wanted: dict[str, list[ByteRange]] = {}
     for plan in plans:
-        if plan.pieces:
-            wanted.setdefault(plan.info.file, []).extend(plan.ranges)
+        for file, ranges in plan.ranges.items():
+            wanted.setdefault(file, []).extend(ranges)
     return {file: merged(wanted[file]) for file in sorted(wanted)}
 
 
-def _viewer(fetched: Fetched, file: str) -> Callable[[ByteRange], Buffer]:
-    return lambda wanted: fetched.view(file, wanted)
-
-
-def _nothing(wanted: ByteRange) -> Buffer:
-    raise AssertionError(f"an empty plan asked for bytes {wanted}")
+def _nothing(file: str, wanted: ByteRange) -> Buffer:
+    raise AssertionError(f"an empty plan asked for bytes {wanted} of {file}")

@@ -1,15 +1,17 @@
 """Which part of a tensor is wanted, and which bytes of its file that takes. Nothing here reads.
 
-A selection is reduced to stretches of elements in C order, each stretch to one byte range, widened to whole
-bytes where a packed format demands it.
+A selection is reduced to stretches of elements in C order. Of a plain tensor each stretch is one byte range,
+widened to whole bytes where a packed format demands it; of any other it is widened to whole lines, and the
+tensor's `Storage` says which bytes these take.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import SupportsIndex, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +19,10 @@ import numpy.typing as npt
 from modelkin.errors import BadSelection
 from modelkin.source import ByteRange
 
-from ._dtypes import DTYPES, Array, Buffer, decode
+from ._dtypes import DTYPES, Array, decode, encode, raw_bits
 from ._index import TensorInfo
 from ._names import quoted
+from ._storage import LinePlan, LineRuns, View, line_elements, line_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,52 +97,131 @@ class Piece:
     count: int
 
 
+class Stretches(Protocol):
+    """Some stretches of one tensor's elements, planned."""
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
+        """The bytes they take, by file, not merged."""
+        ...
+
+    def flat(self, view: View, *, raw: bool) -> Array:
+        """Return the elements, one stretch after another, as numbers or as stored bits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStretches:
+    """Stretches of a tensor that is a plain run of its numbers."""
+
+    info: TensorInfo
+    pieces: tuple[Piece, ...]
+    """No empty ones. They overlap where blocks do, or where two of a packed format share a byte."""
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
+        """The byte ranges of the pieces, in their order, not merged."""
+        return {self.info.file: [piece.range for piece in self.pieces]} if self.pieces else {}
+
+    def flat(self, view: View, *, raw: bool) -> Array:
+        """Decode piece after piece."""
+        decoder, file, dtype = raw_bits if raw else decode, self.info.file, self.info.dtype
+        if len(self.pieces) == 1:
+            piece = self.pieces[0]
+            return decoder(view(file, piece.range), dtype, piece.count, skip=piece.skip)
+        flat = np.empty(sum(piece.count for piece in self.pieces), decoder(b"", dtype, 0).dtype)
+        position = 0
+        for piece in self.pieces:
+            flat[position : position + piece.count] = decoder(
+                view(file, piece.range), dtype, piece.count, skip=piece.skip
+            )
+            position += piece.count
+        return flat
+
+
+@dataclass(frozen=True, slots=True)
+class CodedStretches:
+    """Stretches of a tensor that its `Storage` reads by lines."""
+
+    info: TensorInfo
+    stretches: tuple[tuple[int, int], ...]
+    """No empty ones."""
+    runs: LineRuns
+    lines: LinePlan
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
+        """What the lines take."""
+        return self.lines.ranges
+
+    def flat(self, view: View, *, raw: bool) -> Array:
+        """Make the lines, then cut the stretches out of them."""
+        width = line_elements(self.info.shape)
+        lines = self.lines.build(view)
+        expected = sum(stop - start for start, stop in self.runs), width
+        if lines.shape != expected:
+            raise RuntimeError(f"{self.info.name}: expected lines of shape {expected}, got {lines.shape}")
+        values = lines.reshape(-1)
+        # Where the elements of each run begin in what was read: a stretch lies inside one run.
+        firsts = [start * width for start, _ in self.runs]
+        places = np.cumsum([0, *((stop - start) * width for start, stop in self.runs)])
+        parts = []
+        for start, stop in self.stretches:
+            run = bisect_right(firsts, start) - 1
+            offset = int(places[run]) + start - firsts[run]
+            parts.append(values[offset : offset + stop - start])
+        flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _bits_of(flat, self.info.dtype) if raw else flat
+
+
+def _bits_of(values: Array, dtype: str) -> Array:
+    """Return the bits of numbers that were rearranged; those of codes are the bits of what they stand for."""
+    if dtype in DTYPES:
+        return raw_bits(encode(values, dtype), dtype, values.size)
+    bits: Array = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    return bits
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePlan:
     """Which bytes a slice takes, and how an array is made of them."""
 
     info: TensorInfo
-    pieces: tuple[Piece, ...]
-    """No empty ones. They overlap where blocks do, or where two of a packed format share a byte."""
+    stretches: Stretches | None
+    """None when the slice is empty."""
     shape: tuple[int, ...]
     """Of the result."""
     gather: npt.NDArray[np.intp] | None = None
     """For scattered rows out of order: which of the rows read stands at each place of the result."""
 
     @property
-    def ranges(self) -> list[ByteRange]:
-        """The byte ranges of the pieces, in their order, not merged."""
-        return [piece.range for piece in self.pieces]
+    def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
+        """The byte ranges by file, not merged."""
+        return {} if self.stretches is None else self.stretches.ranges
 
-    def assemble(
-        self, view: Callable[[ByteRange], Buffer], *, decoder: Callable[..., Array] = decode
-    ) -> Array:
+    def assemble(self, view: View, *, raw: bool = False) -> Array:
         """Make the array.
 
         Parameters
         ----------
         view
-            Gives the bytes of each piece's range.
-        decoder
-            `decode`, or `raw_bits` for the stored bits.
+            Gives the bytes of each planned range.
+        raw
+            Return the stored bits instead of the numbers.
         """
-        dtype = self.info.dtype
-        if len(self.pieces) == 1:
-            piece = self.pieces[0]
-            flat = decoder(view(piece.range), dtype, piece.count, skip=piece.skip)
-        else:
-            flat = np.empty(sum(piece.count for piece in self.pieces), decoder(b"", dtype, 0).dtype)
-            position = 0
-            for piece in self.pieces:
-                flat[position : position + piece.count] = decoder(
-                    view(piece.range), dtype, piece.count, skip=piece.skip
-                )
-                position += piece.count
+        if self.stretches is None:
+            return np.empty(self.shape, _element_type(self.info, raw=raw))
+        flat = self.stretches.flat(view, raw=raw)
         if self.gather is None:
             return flat.reshape(self.shape)
-        read = flat.reshape(-1, *self.shape[1:]) if flat.size else flat.reshape(0, *self.shape[1:])
-        taken: Array = read[self.gather] if flat.size else np.empty(self.shape, flat.dtype)
+        taken: Array = flat.reshape(-1, *self.shape[1:])[self.gather]
         return taken
+
+
+def _element_type(info: TensorInfo, *, raw: bool) -> np.dtype[Any]:
+    if info.dtype not in DTYPES:
+        return np.dtype(np.uint32 if raw else np.float32)
+    return (raw_bits if raw else decode)(b"", info.dtype, 0).dtype
 
 
 def plan_slice(wanted: TensorSlice, info: TensorInfo) -> SlicePlan:
@@ -152,12 +234,12 @@ def plan_slice(wanted: TensorSlice, info: TensorInfo) -> SlicePlan:
     """
     match wanted.selection:
         case Whole():
-            return SlicePlan(info=info, pieces=_pieces(info, [(0, info.n_elements)]), shape=info.shape)
+            return SlicePlan(info=info, stretches=_planned(info, [(0, info.n_elements)]), shape=info.shape)
         case Rows(start, stop):
             _check(info, start, stop, "rows", info.n_rows)
             stretch = (start * info.row_elements, stop * info.row_elements)
             return SlicePlan(
-                info=info, pieces=_pieces(info, [stretch]), shape=(stop - start, *info.shape[1:])
+                info=info, stretches=_planned(info, [stretch]), shape=(stop - start, *info.shape[1:])
             )
         case ScatteredRows(rows):
             return _scattered_plan(info, rows)
@@ -165,7 +247,7 @@ def plan_slice(wanted: TensorSlice, info: TensorInfo) -> SlicePlan:
             for start, stop in blocks:
                 _check(info, start, stop, "elements", info.n_elements)
             count = sum(stop - start for start, stop in blocks)
-            return SlicePlan(info=info, pieces=_pieces(info, blocks), shape=(count,))
+            return SlicePlan(info=info, stretches=_planned(info, blocks), shape=(count,))
 
 
 def piece_of(info: TensorInfo, start: int, stop: int) -> Piece:
@@ -176,8 +258,14 @@ def piece_of(info: TensorInfo, start: int, stop: int) -> Piece:
     return Piece(ByteRange(first, info.start + dtype.n_bytes(stop)), skip, stop - start)
 
 
-def _pieces(info: TensorInfo, stretches: Iterable[tuple[int, int]]) -> tuple[Piece, ...]:
-    return tuple(piece_of(info, start, stop) for start, stop in stretches if start < stop)
+def _planned(info: TensorInfo, stretches: Iterable[tuple[int, int]]) -> Stretches | None:
+    wanted = tuple((start, stop) for start, stop in stretches if start < stop)
+    if not wanted:
+        return None
+    if info.storage is None:
+        return PlainStretches(info, tuple(piece_of(info, start, stop) for start, stop in wanted))
+    runs = line_runs(wanted, line_elements(info.shape))
+    return CodedStretches(info, wanted, runs, info.storage.plan(runs))
 
 
 def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:
@@ -194,7 +282,7 @@ def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:
     in_order = np.array_equal(inverse, np.arange(unique.size))
     return SlicePlan(
         info=info,
-        pieces=_pieces(info, stretches),
+        stretches=_planned(info, stretches),
         shape=(len(rows), *info.shape[1:]),
         gather=None if in_order else inverse.reshape(-1),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
+from modelkin.errors import HeaderError, IndexFileError, NotFound
 from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo, shown
 
 from ._index import TensorIndex, TensorInfo
@@ -14,8 +14,6 @@ from ._shards import MAX_INDEX_BYTES, SUFFIX, join_shards, parse_shard_index
 MAX_ALL_HEADERS = 256_000_000
 """Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""
 INDEX_SUFFIX = ".safetensors.index.json"
-_OTHER_WEIGHTS = (".bin", ".gguf", ".onnx", ".pt", ".pth", ".h5", ".msgpack", ".ckpt", ".npz")
-_ONLY_SAFETENSORS = "Only safetensors can be read until now; many models offer it on another branch."
 _PREFERRED = ("model.safetensors", "model.fp32.safetensors", "model.fp16.safetensors")
 
 
@@ -41,9 +39,9 @@ def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) ->
     if not fetcher.source.remote:
         head_bytes = PREFIX_BYTES  # a disk answers at once: first the length of the header, then just that
     files = fetcher.source.files()
-    name = name or _entry(files, fetcher.source.location.ref)
-    if not name.endswith((SUFFIX, INDEX_SUFFIX)):
-        raise UnsupportedFormat(name, f"expected a {SUFFIX} file or a shard index", hint=_ONLY_SAFETENSORS)
+    name = name or find_entry(files)
+    if name is None:
+        raise NotFound(fetcher.source.location.ref, "no safetensors weights there")
     if not name.endswith(INDEX_SUFFIX):
         whole = _unindexed(files, name)
         headers = _headers(fetcher, whole, _heads(fetcher, whole, head_bytes), head_bytes)
@@ -67,23 +65,17 @@ def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) ->
     return join_shards(index, headers, file=name)
 
 
-def _entry(files: Mapping[str, FileInfo], where: str) -> str:
+def find_entry(files: Iterable[str]) -> str | None:
     """Choose the file to begin with, as loaders do: the plain names first, then whatever is unambiguous."""
-    indexes = [name for name in files if name.endswith(INDEX_SUFFIX)]
-    weights = [name for name in files if name.endswith(SUFFIX)]
+    names = list(files)
+    indexes = [name for name in names if name.endswith(INDEX_SUFFIX)]
+    weights = [name for name in names if name.endswith(SUFFIX)]
     for choice in (_PREFERRED[0], f"model{INDEX_SUFFIX}"):
-        if choice in files:
+        if choice in names:
             return choice
     top = [name for name in indexes if "/" not in name] or [name for name in weights if "/" not in name]
-    if candidates := top or indexes or weights:
-        return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name))
-    others = sorted(name for name in files if name.endswith(_OTHER_WEIGHTS))
-    raise NotFound(
-        where,
-        "no safetensors weights there"
-        + (f"; weights in other formats: {', '.join(others[:3])}" if others else ""),
-        hint=_ONLY_SAFETENSORS if others else "Give the folder or file that holds the weights.",
-    )
+    candidates = top or indexes or weights
+    return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name), default=None)
 
 
 def _unindexed(files: Mapping[str, FileInfo], name: str) -> list[str]:

@@ -1,0 +1,57 @@
+"""What every file format gives: tensors under well-known names, whatever the file calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from modelkin.source import Fetcher, FileInfo
+from modelkin.tensors import TensorIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The weights of a model, opened: nothing but headers has been read."""
+
+    format: str
+    """Name of the format: ``safetensors``, ``gguf``."""
+    index: TensorIndex
+    """Tensors under the names of their Hugging Face counterparts where the format uses others."""
+    config: Mapping[str, object] | None = None
+    """What ``config.json`` would say, where the weights' own file says it."""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Small files that the weights' own file holds, under their usual names: ``tokenizer.json``."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know: which of several files was taken, what was undone or guessed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be opened."""
+
+    fetcher: Fetcher
+    entry: str
+    """The file to begin with."""
+    head_bytes: int
+    """First read of a remote file."""
+    config: Mapping[str, object] | None = None
+    """Contents of ``config.json``, if there is one."""
+
+
+class Format(Protocol):
+    """One file format. Implementations live in a module of their own, imported when needed."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Return the file of a listing to begin with, or None when nothing there is of this format."""
+        ...
+
+    def read(self, request: Request) -> Weights:
+        """Read the headers.
+
+        Raises
+        ------
+        FormatError
+            The file is malformed, hostile, or of a kind that cannot be read; the message says which.
+        """
+        ...

@@ -1,0 +1,88 @@
+"""From the files of a model to its weights: which format it is, and the one place that calls its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from modelkin.errors import NotFound, UnsupportedFormat
+from modelkin.source import ByteRange, Fetcher, FileInfo, shown
+
+from ._interface import Request, Weights
+from ._known import KNOWN, UNREAD, KnownFormat, by_name
+
+_MAGIC_BYTES = 16
+_READABLE = f"Readable are {', '.join(known.title for known in KNOWN)}."
+
+
+def read_weights(
+    fetcher: Fetcher,
+    *,
+    head_bytes: int,
+    name: str | None = None,
+    config: Mapping[str, object] | None = None,
+) -> Weights:
+    """Find the files with weights and read their headers.
+
+    Parameters
+    ----------
+    fetcher
+        Reads the model's files.
+    head_bytes
+        First read of each remote file; a longer header costs one more.
+    name
+        The weight file or shard index to open. By default it is looked for.
+    config
+        Contents of ``config.json``, which says how some weights are quantised.
+
+    Raises
+    ------
+    NotFound
+        There are no weights in a format that can be read.
+    FormatError
+        A file breaks the rules of its format.
+    """
+    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher)
+    request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, config=config)
+    return known.load().read(request)
+
+
+def describes_itself(name: str | None) -> bool:
+    """Say whether a weight file holds its own config, so that one lying beside it does not count."""
+    known = by_name(name) if name else None
+    return known is not None and known.self_describing
+
+
+def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
+    files = fetcher.source.files()
+    for known in KNOWN:
+        if any(name.endswith(known.endings) for name in files) and (entry := known.load().choose(files)):
+            return known, entry
+    where = fetcher.source.location.ref
+    unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
+    if unread:
+        kinds = sorted({kind for ending, kind in UNREAD.items() if any(n.endswith(ending) for n in unread)})
+        raise NotFound(
+            where,
+            f"no weights in a format that can be read; there are {', '.join(kinds)}: {shown(unread[0])}",
+            hint=f"{_READABLE} Many models offer one of these on another branch.",
+        )
+    raise NotFound(where, "no weights there", hint="Give the folder or file that holds the weights.")
+
+
+def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
+    known = by_name(name, _head(fetcher, name)) if _is_ambiguous(name) else by_name(name)
+    if known is None:
+        raise UnsupportedFormat(name, "not a weight file of a format that can be read", hint=_READABLE)
+    return known
+
+
+def _is_ambiguous(name: str) -> bool:
+    return sum(name.endswith(known.endings) for known in KNOWN) > 1
+
+
+def _head(fetcher: Fetcher, name: str) -> bytes:
+    info: FileInfo | None = fetcher.source.find(name)
+    if info is None:
+        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
+    wanted = ByteRange(0, min(_MAGIC_BYTES, info.size))
+    return bytes(fetcher.fetch({name: [wanted]}, task="reading headers").view(name, wanted))
