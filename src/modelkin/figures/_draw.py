@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -61,27 +61,41 @@ def draw(
         The name is no plain file name, or the folder cannot be written.
     """
     place = _place(folder, name)
-    return tuple(
-        _write(place / f"{name}.{kind}", rendered(figure, kind, theme=theme, narrow=narrow, dpi=dpi))
-        for kind in formats
-    )
+    files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi)
+    return tuple(_write(place / f"{name}.{kind}", files[kind]) for kind in formats)
+
+
+def renderings(
+    figure: Figure,
+    kinds: Collection[Format] = ("png", "svg"),
+    *,
+    theme: ThemeName = "light",
+    narrow: bool = False,
+    dpi: int = 150,
+) -> dict[Format, bytes]:
+    """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included."""
+    from ._layout import lay_out
+    from ._pen import settings
+
+    files: dict[Format, bytes] = {}
+    with settings(THEMES[theme]):
+        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
+        if "svg" in kinds:
+            stream = io.BytesIO()
+            canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
+            files["svg"] = _with_words(stream.getvalue(), figure)
+        if "png" in kinds:
+            stream = io.BytesIO()
+            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
+            files["png"] = stream.getvalue()
+    return files
 
 
 def rendered(
     figure: Figure, kind: Format, *, theme: ThemeName = "light", narrow: bool = False, dpi: int = 150
 ) -> bytes:
     """Draw a description into the bytes of a PNG or SVG file, its alt text included."""
-    from ._layout import lay_out
-    from ._pen import settings
-
-    with settings(THEMES[theme]):
-        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
-        stream = io.BytesIO()
-        if kind == "png":
-            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
-            return stream.getvalue()
-        canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
-    return _with_words(stream.getvalue(), figure)
+    return renderings(figure, (kind,), theme=theme, narrow=narrow, dpi=dpi)[kind]
 
 
 def animate(
