@@ -164,7 +164,8 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
     room = pen.panel_width * 0.7 if beside else pen.panel_width - 0.6
     title = wrapped(pen.text(panel.title), pen.letters_across(room, 10.5))
     if panel.title:
-        axes.set_title("\n".join(title), linespacing=1.2)
+        # Beside a matrix stand names, never a factor that a title must make room for; to look costs a lot.
+        axes.set_title("\n".join(title), y=1.0 if beside else None, linespacing=1.2)
     if panel.solid:
         draw_solid(axes, panel, pen)
         for mark in panel.marks:
