@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from modelkin.errors import UsageError
 
 from ._figure import Figure
-from ._text import visible
+from ._text import readable
 from ._theme import THEMES, Theme, ThemeName
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def animate(
         append_images=frames[1:],
         duration=[max(20, round(1000 * seconds)) for seconds in animation.seconds],
         loop=0,
-        comment=visible(animation.alt)[:250].encode("ascii", "replace"),
+        comment=readable(animation.alt)[:250].encode("ascii", "replace"),
     )
     return _write(place / f"{name}.gif", stream.getvalue())
 
@@ -149,7 +149,9 @@ def _with_words(svg: bytes, figure: Figure) -> bytes:
     """Add title and description, which screen readers read out."""
     head, tag, tail = svg.decode("utf-8").partition("<svg ")
     opening, end, body = tail.partition(">")
-    words = f"\n <title>{escape(visible(figure.title))}</title>\n <desc>{escape(visible(figure.alt))}</desc>"
+    words = (
+        f"\n <title>{escape(readable(figure.title))}</title>\n <desc>{escape(readable(figure.alt))}</desc>"
+    )
     return f'{head}{tag}role="img" {opening}{end}{words}{body}'.encode()
 
 
@@ -158,15 +160,15 @@ def _about(figure: Figure) -> PngInfo:
     from PIL.PngImagePlugin import PngInfo
 
     about = PngInfo()
-    about.add_itxt("Title", visible(figure.title))
-    about.add_itxt("Description", visible(figure.alt))
+    about.add_itxt("Title", readable(figure.title))
+    about.add_itxt("Description", readable(figure.alt))
     about.add_text("Software", "modelkin")
     return about
 
 
 def _place(folder: str | os.PathLike[str], name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise UsageError(visible(name), "expected a plain file name: letters, digits, dot, dash, underscore")
+        raise UsageError(readable(name), "expected a plain file name: letters, digits, dot, dash, underscore")
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
