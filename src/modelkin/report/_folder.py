@@ -47,6 +47,8 @@ def write_folder(
         The folder cannot be made or written, or there are no texts in the language.
     """
     texts = load_language(language)
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageError(str(folder), "expected a folder for the report, got a file")
     return _write(
         Path(folder),
         {
@@ -73,8 +75,6 @@ def _figures(result: Comparison, dpi: int, formats: Sequence[Format]) -> dict[st
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(str(folder), "expected a folder for the report, got a file")
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
