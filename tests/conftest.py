@@ -39,7 +39,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest  # noqa: E402  the environment comes first
 from huggingface_hub import constants  # noqa: E402
 
-
 _numbers = itertools.count()
 
 
