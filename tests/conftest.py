@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -31,15 +32,22 @@ os.environ |= {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores: threads of numpy would only wait for each other, at twice the price.
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 import pytest  # noqa: E402  the environment comes first
 from huggingface_hub import constants  # noqa: E402
 
+_numbers = itertools.count()
+
 
 @pytest.fixture(autouse=True)
-def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test its own Hub cache, range store and token file, and no Hub."""
-    home = tmp_path_factory.mktemp("hf-home")
+    # Not by pytest, which looks through all folders of the run for each new one.
+    home = Path(_home.name, f"test-{next(_numbers)}")
+    home.mkdir()
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
     monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(home / "assets"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))

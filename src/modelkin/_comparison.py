@@ -180,7 +180,7 @@ class Comparison:
         return comparison_from_json(text)
 
     def write(self, folder: str, *, language: str = "en") -> None:
-        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv.
+        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv, figures.
 
         The page and the document are in English (``en``) or Korean (``ko``); the record never changes.
         """

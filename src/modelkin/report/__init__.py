@@ -16,7 +16,6 @@ from modelkin.report._read_json import comparison_from_json
 from modelkin.report._reading_view import plan_view, plans_view, store_view
 from modelkin.report._tables import tensors_csv
 from modelkin.report._tokenizers_view import tokenizers_view
-from modelkin.report._words import visible
 
 __all__ = [
     "LANGUAGES",
@@ -46,7 +45,6 @@ __all__ = [
     "to_json",
     "tokenizers_view",
     "verdict_panel",
-    "visible",
     "write_folder",
     "write_matrix",
 ]
