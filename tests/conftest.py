@@ -60,3 +60,17 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
 def _home_is_removed() -> Iterator[None]:
     yield
     _home.cleanup()
+
+
+_LONG = (
+    *("studies/test_shipped.py", "compare/test_calibration.py", "compare/test_relations.py"),
+    *("benchmarks/test_alignment.py", "benchmarks/test_peers.py", "real/test_alignment.py"),
+    *("compare/test_disguised_strangers.py", "stats/test_calibration.py", "figures/test_examples.py"),
+)
+"""Files that take longest, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files: at the end a worker would be alone with one (`--no-loadscope-reorder`)."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
