@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _FOREIGN = ("HF_", "HUGGINGFACE_", "HUGGING_FACE_", "TRANSFORMERS_", "AWS_", "MODELKIN_", "FSSPEC_")
@@ -38,6 +39,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import pytest  # noqa: E402  the environment comes first
 from huggingface_hub import constants  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# Nothing is timed: a machine that does other things as well is slow.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _numbers = itertools.count()
 
@@ -60,3 +66,35 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
 def _home_is_removed() -> Iterator[None]:
     yield
     _home.cleanup()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command here: from arguments to exit code, stdout and stderr."""
+    from modelkin._cli import failures
+    from modelkin._cli.app import app
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])
+        status = failures.run(app)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+_LONG = (
+    *("studies/test_shipped.py", "compare/test_calibration.py", "compare/test_relations.py"),
+    *("benchmarks/test_alignment.py", "benchmarks/test_peers.py", "real/test_alignment.py"),
+    *("compare/test_disguised_strangers.py", "stats/test_calibration.py", "figures/test_examples.py"),
+)
+"""Files that take longest, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files: at the end a worker would be alone with one (`--no-loadscope-reorder`)."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))

@@ -5,7 +5,7 @@ from modelkin.report._folder import write_folder
 from modelkin.report._html import report_html
 from modelkin.report._inspection_view import inspection_view
 from modelkin.report._json import plain, schema, to_json
-from modelkin.report._languages import LANGUAGES, load_language
+from modelkin.report._languages import LANGUAGES, load_language, read_texts
 from modelkin.report._markdown import report_markdown
 from modelkin.report._matrix_json import matrix_document, matrix_from_json, matrix_json
 from modelkin.report._matrix_markdown import matrix_markdown, write_matrix
@@ -36,6 +36,7 @@ __all__ = [
     "plain",
     "plan_view",
     "plans_view",
+    "read_texts",
     "report_html",
     "report_markdown",
     "schema",
