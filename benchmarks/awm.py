@@ -1,9 +1,9 @@
 """AWM, phi_U and modelkin on the truth table of kinship: ``python -m benchmarks.awm [--write FILE]``.
 
-Every method judges the same pairs: all rows of `tests.compare.relations`, and pairs of strangers, plain and
-disguised. AWM and phi_U get the published threshold, and the best they can have here: the strongest stranger
-of a calibration half; AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that
-no model is in both.
+Every method judges the same pairs in one run: all rows of `tests.compare.relations`, and pairs of strangers,
+plain and disguised. modelkin gets the controls of the truth table, for relatives and strangers. AWM and phi_U
+get the published threshold, and the best they can have here: the strongest stranger of a calibration half;
+AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that no model is in both.
 
 AWM's constants come from models of 7 and 13 billion weights. Small models have few columns to match and
 score higher by chance: the published level here says how far it carries, not how AWM does on large models.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.awm_score import WEAKEST_CHILD, AwmScore, PhiU, Skipped, awm, phi_u
-from benchmarks.tables import Table
+from benchmarks.tables import Table, replace_section
 from modelkin.lab import Checkpoint
 
 LOG10_P = -6.0
@@ -31,8 +31,8 @@ LOG10_P = -6.0
 FEWEST_STRANGERS = 20
 """So many pairs of the calibration half must have a model of a kind, or the kind has no own threshold."""
 
-OwnVerdict = Callable[[Checkpoint, Checkpoint], bool | Skipped]
-"""Whether candidate and base have a common origin, by a rule that is fixed beforehand."""
+OwnVerdict = Callable[["Case", Checkpoint, Checkpoint], bool | Skipped]
+"""Whether candidate and base of a case have a common origin, by a rule that is fixed beforehand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Case:
     models: Callable[[], tuple[Checkpoint, Checkpoint]] = field(repr=False)
     half: int = 1
     """Strangers of half 0 set thresholds, those of half 1 count; relatives all count."""
+    controls: Callable[[], Sequence[str]] = field(default=tuple, repr=False)
+    """Folders of models that are related to neither."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ def judge(
                 case=case,
                 awm=awm(candidate, base),
                 phi_u=phi_u(candidate, base),
-                own=own(candidate, base) if own is not None and asked else None,
+                own=own(case, candidate, base) if own is not None and asked else None,
                 kinds=(kind_of(candidate), kind_of(base)),
             )
         )
@@ -90,17 +92,23 @@ def kind_of(model: Checkpoint) -> str:
 
 
 def modelkin_verdict(depth: str) -> OwnVerdict:
-    """Return modelkin's own verdict at a depth, from files in memory."""
+    """Return modelkin's own verdict at a depth, from files in memory; it asks controls where these count."""
+    import modelkin as mk
+    from modelkin._calibration import worth_calibrating
 
-    def verdict(candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
-        import modelkin as mk
+    def verdict(case: Case, candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
+        def compared(controls: Sequence[str]) -> mk.Comparison:
+            return mk.compare(
+                candidate=mk.MemorySource(candidate.files("F32"), name="candidate"),
+                base=mk.MemorySource(base.files("F32"), name="base"),
+                options=mk.CompareOptions(depth=depth),  # type: ignore[arg-type]  # the options check it
+                controls=controls,
+            )
 
-        result = mk.compare(
-            candidate=mk.MemorySource(candidate.files(), name="candidate"),
-            base=mk.MemorySource(base.files(), name="base"),
-            options=mk.CompareOptions(depth=depth),  # type: ignore[arg-type]  # the options check it
-        )
-        related = result.verdict.conclusion.related
+        result = compared(())
+        if not result.verdict.related and worth_calibrating(result.evidence):
+            result = compared(case.controls())
+        related = result.verdict.related
         return Skipped(reason="not testable") if related is None else related
 
     return verdict
@@ -205,6 +213,14 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return Table(["pairs", *(rule.name for rule in columns)], rows)
 
 
+def summary(outcomes: Sequence[Outcome]) -> Table:
+    """Count hits and false alarms of each method: the sums of `table`, a row for each method."""
+    relatives = [outcome for outcome in outcomes if outcome.case.related]
+    strangers = [outcome for outcome in outcomes if not outcome.case.related and outcome.case.half == 1]
+    rows = [[rule.name, _share(rule, relatives), _share(rule, strangers)] for rule in rules(outcomes)]
+    return Table(["method", "relatives found", "strangers accused"], rows)
+
+
 def _share(rule: Rule, members: Sequence[Outcome]) -> str:
     answers = [rule.accuses(outcome) for outcome in members]
     silent = answers.count(None)
@@ -215,13 +231,14 @@ def _share(rule: Rule, members: Sequence[Outcome]) -> str:
 
 def related_cases() -> list[Case]:
     """Return every row of the truth table, counted by what was done."""
-    table = import_module("tests.compare.relations")
+    table, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
     return [
         Case(
             name=row.name,
             group=row.name.partition(": ")[2] or row.name,
             related=True,
             models=partial(_both, row),
+            controls=partial(_folders, expected.controls_for, row),
         )
         for row in table.relations()
     ]
@@ -229,6 +246,11 @@ def related_cases() -> list[Case]:
 
 def _both(row: Any) -> tuple[Checkpoint, Checkpoint]:  # noqa: ANN401  a row of a module that is found at run time
     return row.candidate(), row.base()
+
+
+def _folders(chosen: Callable[..., Sequence[str]], *about: object) -> list[str]:
+    zoo: Path = import_module("tests.compare.zoo_pairs").ZOO
+    return [str(zoo / name) for name in chosen(*about)]
 
 
 def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
@@ -241,7 +263,7 @@ def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
     seed
         Of the split, the draw and the disguises.
     """
-    truth = import_module("tests.compare.relations")
+    truth, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
     rng = random.Random(seed)
     names = sorted(truth.lineages())
     rng.shuffle(names)
@@ -261,6 +283,7 @@ def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
                         related=False,
                         models=partial(pair.models, *disguises, seed=seed),
                         half=half,
+                        controls=partial(_folders, expected.controls_of, pair.base, pair.candidate),
                     )
                 )
     return cases
@@ -272,17 +295,17 @@ def main() -> None:
     parser.add_argument("--depth", default="deep", help="of modelkin's comparison; none to leave it out")
     parser.add_argument("--strangers", type=int, metavar="N", help="pairs of each half; all by default")
     parser.add_argument("--misses", action="store_true", help="also list what each method got wrong")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to this file as well")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the sums into this document")
     asked = parser.parse_args()
     own = None if asked.depth == "none" else modelkin_verdict(asked.depth)
     cases = [*related_cases(), *stranger_cases(most=asked.strangers)]
     outcomes = judge(cases, own, say=lambda line: print(line, file=sys.stderr, flush=True))
     text = table(outcomes).markdown()
-    print(text)
+    print(text, summary(outcomes).markdown(), sep="\n\n")
     if asked.misses:
         print("\n".join(misses(outcomes)))
     if asked.write is not None:
-        asked.write.write_text(text + "\n", encoding="utf-8")
+        replace_section(asked.write, "rivals", summary(outcomes).markdown())
 
 
 def misses(outcomes: Sequence[Outcome]) -> list[str]:

@@ -13,7 +13,8 @@ from benchmarks.awm_score import AwmScore, PhiU, Skipped, awm, match_columns, ph
 
 from benchmarks import awm as table
 
-ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
+ZOO_FOLDER = Path(__file__).parents[1] / "zoo"
+ZOO = load_zoo(ZOO_FOLDER)
 FAMILIES = {"llama": "base", "qwen2": "qwen2-base", "mixtral": "moe-base", "gpt2": "gpt2-base"}
 TWINS = {"base": "twin-1", "qwen2-base": "qwen2-twin", "moe-base": "moe-twin", "gpt2-base": "gpt2-twin"}
 
@@ -191,13 +192,16 @@ def test_the_table_counts_hits_false_alarms_and_silence():
         "0 of 2 (1 silent)",
     ]
     assert rows["**all relatives: found**"] == rows["copies"]
+    assert [row[1:] for row in table.summary(outcomes).rows] == [
+        [hits, alarms] for hits, alarms in zip(rows["copies"], rows["strangers"], strict=True)
+    ]
     assert any("AWM" in line and "missed" in line for line in table.misses(outcomes))
 
 
 def test_modelkin_is_not_asked_about_calibration_pairs():
     asked = []
 
-    def own(candidate: Checkpoint, base: Checkpoint) -> bool:
+    def own(case: table.Case, candidate: Checkpoint, base: Checkpoint) -> bool:
         asked.append(candidate)
         return True
 
@@ -212,10 +216,26 @@ def test_modelkin_is_not_asked_about_calibration_pairs():
     assert second.own is True
 
 
+def case_of(*controls: str) -> table.Case:
+    folders = [str(ZOO_FOLDER / name) for name in controls]
+    return table.Case(
+        name="x", group="g", related=True, models=lambda: (model("base"),) * 2, controls=lambda: folders
+    )
+
+
 def test_modelkin_answers_from_files_in_memory():
     verdict = table.modelkin_verdict("standard")
-    assert verdict(model("finetune-light"), model("base")) is True
-    assert verdict(model("twin-1"), model("base")) is False
+    assert verdict(case_of(), model("finetune-light"), model("base")) is True
+    assert verdict(case_of(), model("twin-1"), model("base")) is False
+
+
+def test_modelkin_asks_controls_where_only_these_can_tell():
+    verdict = table.modelkin_verdict("deep")
+    base = model("moe16-1")
+    hidden = derive.permute_residual(derive.permute_mlp_units(base, rng=rng()), rng=rng())
+    hidden = derive.permute_experts(hidden, rng=rng())
+    assert verdict(case_of(), hidden, base) is not True
+    assert verdict(case_of(*(f"moe16-{number}" for number in range(2, 8))), hidden, base) is True
 
 
 def test_no_lineage_of_the_zoo_is_in_both_halves():
@@ -234,5 +254,6 @@ def test_all_rows_of_the_truth_table_are_put_to_the_methods():
     truth = pytest.importorskip("tests.compare.relations")
     cases = table.related_cases()
     assert [case.name for case in cases] == [row.name for row in truth.relations()]
+    assert sum(len(case.controls()) == 6 for case in cases) == 28
     candidate, base = cases[0].models()
     assert (candidate, base) == (truth.relations()[0].candidate(), truth.relations()[0].base())
