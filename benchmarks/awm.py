@@ -15,8 +15,9 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,26 +64,44 @@ class Outcome:
     """Family, width and tied embeddings or not, of candidate and base."""
 
 
-def judge(
-    cases: Sequence[Case], own: OwnVerdict | None = None, *, say: Callable[[str], object] = lambda line: None
-) -> list[Outcome]:
-    """Put every case to all methods; say now and then how far it is."""
+def judge(cases: Sequence[Case], own: OwnVerdict | None = None) -> list[Outcome]:
+    """Put every case to all methods."""
+    return [Outcome(case=case, **_answers(case, own)) for case in cases]
+
+
+def _answers(case: Case, own: OwnVerdict | None) -> dict[str, Any]:
+    candidate, base = case.models()
+    asked = case.related or case.half == 1
+    return {
+        "awm": awm(candidate, base),
+        "phi_u": phi_u(candidate, base),
+        "own": own(case, candidate, base) if own is not None and asked else None,
+        "kinds": (kind_of(candidate), kind_of(base)),
+    }
+
+
+def judge_all(depth: str, *, most: int | None, processes: int, say: Callable[[str], object]) -> list[Outcome]:
+    """Put the whole truth table to all methods; say now and then how far it is."""
+    cases = all_cases(most)
     outcomes: list[Outcome] = []
-    for number, case in enumerate(cases):
-        if number % 100 == 0:
-            say(f"{number} of {len(cases)} pairs")
-        candidate, base = case.models()
-        asked = own is not None and not (case.half == 0 and not case.related)
-        outcomes.append(
-            Outcome(
-                case=case,
-                awm=awm(candidate, base),
-                phi_u=phi_u(candidate, base),
-                own=own(case, candidate, base) if own is not None and asked else None,
-                kinds=(kind_of(candidate), kind_of(base)),
-            )
-        )
+    with ProcessPoolExecutor(processes) as pool:
+        answers = pool.map(partial(_answers_at, depth, most), range(len(cases)), chunksize=4)
+        for case, found in zip(cases, answers, strict=True):
+            outcomes.append(Outcome(case=case, **found))
+            if len(outcomes) % 100 == 0:
+                say(f"{len(outcomes)} of {len(cases)} pairs")
     return outcomes
+
+
+def _answers_at(depth: str, most: int | None, place: int) -> dict[str, Any]:
+    own = None if depth == "none" else modelkin_verdict(depth)
+    return _answers(all_cases(most)[place], own)
+
+
+@cache
+def all_cases(most: int | None) -> list[Case]:
+    """Return all relatives and strangers; every process makes the same ones."""
+    return [*related_cases(), *stranger_cases(most=most)]
 
 
 def kind_of(model: Checkpoint) -> str:
@@ -259,7 +278,8 @@ def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
     Parameters
     ----------
     most
-        Pairs of each half, drawn at random; None for all.
+        Pairs of the half that counts, drawn at random; None for all. The other half, which sets thresholds,
+        is always whole.
     seed
         Of the split, the draw and the disguises.
     """
@@ -271,7 +291,7 @@ def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
     cases: list[Case] = []
     for half in (0, 1):
         pairs = [pair for pair in truth.strangers() if half_of[pair.candidate] == half_of[pair.base] == half]
-        if most is not None and most < len(pairs):
+        if half == 1 and most is not None and most < len(pairs):
             pairs = rng.sample(pairs, most)
         for pair in pairs:
             for disguises in ((), (rng.choice(pair.disguises()),)):
@@ -293,13 +313,17 @@ def main() -> None:
     """Judge all pairs and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.awm", description=__doc__)
     parser.add_argument("--depth", default="deep", help="of modelkin's comparison; none to leave it out")
-    parser.add_argument("--strangers", type=int, metavar="N", help="pairs of each half; all by default")
+    parser.add_argument("--strangers", type=int, metavar="N", help="pairs that count; all by default")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--misses", action="store_true", help="also list what each method got wrong")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the sums into this document")
     asked = parser.parse_args()
-    own = None if asked.depth == "none" else modelkin_verdict(asked.depth)
-    cases = [*related_cases(), *stranger_cases(most=asked.strangers)]
-    outcomes = judge(cases, own, say=lambda line: print(line, file=sys.stderr, flush=True))
+    outcomes = judge_all(
+        asked.depth,
+        most=asked.strangers,
+        processes=asked.processes,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
     text = table(outcomes).markdown()
     print(text, summary(outcomes).markdown(), sep="\n\n")
     if asked.misses:

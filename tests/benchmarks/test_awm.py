@@ -250,6 +250,21 @@ def test_no_lineage_of_the_zoo_is_in_both_halves():
     assert not halves[0] & halves[1]
 
 
+def test_few_strangers_can_be_drawn_to_count_and_all_others_set_thresholds():
+    few, every = table.stranger_cases(most=3), table.stranger_cases()
+    assert sum(case.half == 1 for case in few) == 6
+    assert [case.name for case in few if case.half == 0] == [case.name for case in every if case.half == 0]
+
+
+def test_another_process_finds_the_same_cases():
+    place = len(table.related_cases()) + 5
+    case = table.all_cases(1)[place]
+    assert not case.related
+    (here,) = table.judge([case])
+    there = table._answers_at("none", 1, place)
+    assert table.Outcome(case=case, **there) == here
+
+
 def test_all_rows_of_the_truth_table_are_put_to_the_methods():
     truth = pytest.importorskip("tests.compare.relations")
     cases = table.related_cases()
