@@ -12,16 +12,16 @@ score higher by chance: the published level here says how far it carries, not ho
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.awm_cases import Case, all_cases
+from benchmarks.awm_own import OwnVerdict, kept_verdicts, modelkin_verdict
 from benchmarks.awm_score import WEAKEST_CHILD, AwmScore, PhiU, Skipped, awm, phi_u
 from benchmarks.tables import Table, replace_section
 from modelkin.lab import Checkpoint
@@ -31,24 +31,6 @@ LOG10_P = -6.0
 
 FEWEST_STRANGERS = 20
 """So many pairs of the calibration half must have a model of a kind, or the kind has no own threshold."""
-
-OwnVerdict = Callable[["Case", Checkpoint, Checkpoint], bool | Skipped]
-"""Whether candidate and base of a case have a common origin, by a rule that is fixed beforehand."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A pair of models and whether they are relatives."""
-
-    name: str
-    group: str
-    """What it is counted under."""
-    related: bool
-    models: Callable[[], tuple[Checkpoint, Checkpoint]] = field(repr=False)
-    half: int = 1
-    """Strangers of half 0 set thresholds, those of half 1 count; relatives all count."""
-    controls: Callable[[], Sequence[str]] = field(default=tuple, repr=False)
-    """Folders of models that are related to neither."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +62,14 @@ def _answers(case: Case, own: OwnVerdict | None) -> dict[str, Any]:
     }
 
 
-def judge_all(depth: str, *, most: int | None, processes: int, say: Callable[[str], object]) -> list[Outcome]:
+def judge_all(
+    depth: str, *, most: int | None, kept: Path | None, processes: int, say: Callable[[str], object]
+) -> list[Outcome]:
     """Put the whole truth table to all methods; say now and then how far it is."""
     cases = all_cases(most)
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(processes) as pool:
-        answers = pool.map(partial(_answers_at, depth, most), range(len(cases)), chunksize=4)
+        answers = pool.map(partial(_answers_at, depth, most, kept), range(len(cases)), chunksize=4)
         for case, found in zip(cases, answers, strict=True):
             outcomes.append(Outcome(case=case, **found))
             if len(outcomes) % 100 == 0:
@@ -93,44 +77,15 @@ def judge_all(depth: str, *, most: int | None, processes: int, say: Callable[[st
     return outcomes
 
 
-def _answers_at(depth: str, most: int | None, place: int) -> dict[str, Any]:
-    own = None if depth == "none" else modelkin_verdict(depth)
+def _answers_at(depth: str, most: int | None, kept: Path | None, place: int) -> dict[str, Any]:
+    own = None if depth == "none" else modelkin_verdict(depth, {} if kept is None else kept_verdicts(kept))
     return _answers(all_cases(most)[place], own)
-
-
-@cache
-def all_cases(most: int | None) -> list[Case]:
-    """Return all relatives and strangers; every process makes the same ones."""
-    return [*related_cases(), *stranger_cases(most=most)]
 
 
 def kind_of(model: Checkpoint) -> str:
     """Return what a user of AWM would choose strangers by."""
     width = model.config.get("hidden_size", model.config.get("n_embd"))
     return f"{model.family} {width}{' tied' if model.config.get('tie_word_embeddings') else ''}"
-
-
-def modelkin_verdict(depth: str) -> OwnVerdict:
-    """Return modelkin's own verdict at a depth, from files in memory; it asks controls where these count."""
-    import modelkin as mk
-    from modelkin._calibration import worth_calibrating
-
-    def verdict(case: Case, candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
-        def compared(controls: Sequence[str]) -> mk.Comparison:
-            return mk.compare(
-                candidate=mk.MemorySource(candidate.files("F32"), name="candidate"),
-                base=mk.MemorySource(base.files("F32"), name="base"),
-                options=mk.CompareOptions(depth=depth),  # type: ignore[arg-type]  # the options check it
-                controls=controls,
-            )
-
-        result = compared(())
-        if not result.verdict.related and worth_calibrating(result.evidence):
-            result = compared(case.controls())
-        related = result.verdict.related
-        return Skipped(reason="not testable") if related is None else related
-
-    return verdict
 
 
 def awm_strength(outcome: Outcome) -> float | None:
@@ -248,72 +203,14 @@ def _share(rule: Rule, members: Sequence[Outcome]) -> str:
     return f"{answers.count(True)} of {len(answers)}" + (f" ({silent} silent)" if silent else "")
 
 
-def related_cases() -> list[Case]:
-    """Return every row of the truth table, counted by what was done."""
-    table, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
-    return [
-        Case(
-            name=row.name,
-            group=row.name.partition(": ")[2] or row.name,
-            related=True,
-            models=partial(_both, row),
-            controls=partial(_folders, expected.controls_for, row),
-        )
-        for row in table.relations()
-    ]
-
-
-def _both(row: Any) -> tuple[Checkpoint, Checkpoint]:  # noqa: ANN401  a row of a module that is found at run time
-    return row.candidate(), row.base()
-
-
-def _folders(chosen: Callable[..., Sequence[str]], *about: object) -> list[str]:
-    zoo: Path = import_module("tests.compare.zoo_pairs").ZOO
-    return [str(zoo / name) for name in chosen(*about)]
-
-
-def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
-    """Return pairs of strangers inside each half, each once plain and once under a disguise.
-
-    Parameters
-    ----------
-    most
-        Pairs of the half that counts, drawn at random; None for all. The other half, which sets thresholds,
-        is always whole.
-    seed
-        Of the split, the draw and the disguises.
-    """
-    truth, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
-    rng = random.Random(seed)
-    names = sorted(truth.lineages())
-    rng.shuffle(names)
-    half_of = {member: place % 2 for place, name in enumerate(names) for member in truth.lineages()[name]}
-    cases: list[Case] = []
-    for half in (0, 1):
-        pairs = [pair for pair in truth.strangers() if half_of[pair.candidate] == half_of[pair.base] == half]
-        if half == 1 and most is not None and most < len(pairs):
-            pairs = rng.sample(pairs, most)
-        for pair in pairs:
-            for disguises in ((), (rng.choice(pair.disguises()),)):
-                under = f", {disguises[0]}" if disguises else ""
-                cases.append(
-                    Case(
-                        name=pair.name + under,
-                        group=f"strangers, {pair.kind}" + (", disguised" if disguises else ""),
-                        related=False,
-                        models=partial(pair.models, *disguises, seed=seed),
-                        half=half,
-                        controls=partial(_folders, expected.controls_of, pair.base, pair.candidate),
-                    )
-                )
-    return cases
-
-
 def main() -> None:
     """Judge all pairs and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.awm", description=__doc__)
     parser.add_argument("--depth", default="deep", help="of modelkin's comparison; none to leave it out")
     parser.add_argument("--strangers", type=int, metavar="N", help="pairs that count; all by default")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FILE", help="verdicts of `make disguises` at depth deep"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--misses", action="store_true", help="also list what each method got wrong")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the sums into this document")
@@ -321,6 +218,7 @@ def main() -> None:
     outcomes = judge_all(
         asked.depth,
         most=asked.strangers,
+        kept=asked.kept,
         processes=asked.processes,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
