@@ -12,7 +12,7 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
-from modelkin.formats import Weights, describes_itself, read_weights
+from modelkin.formats import Weights, describes_itself, may_describe_itself, read_weights
 from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
@@ -193,7 +193,7 @@ class Model:
     def _describes_itself(self) -> bool:
         """Whether a weight file may hold a config and a tokenizer."""
         names = self.fetcher.source.files() if self._entry is None else [self._entry]
-        return any(describes_itself(name) for name in names)
+        return any(map(may_describe_itself, names))
 
     # -- reading ---------------------------------------------------------------------------------------
 
