@@ -145,7 +145,9 @@ def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
     notes = list(state.notes)
     if unread := sorted({ref.dtype for ref in state.tensors.values()} - DTYPES.keys()):
         count = len(state.tensors) - len(readable)
-        notes.append(f"{count} tensors of {', '.join(unread)} were left out")
+        notes.append(
+            f"left out: {count} of {len(state.tensors)} tensors, in the format {' or '.join(unread)}"
+        )
     if contents.archive is not None and contents.archive.is_script:
         notes.append("the file is a TorchScript program: its tensors were read, its code was not")
     if contents.unknown:
