@@ -37,6 +37,9 @@ _OTHER_STATE: Final = frozenset(
 )
 """Keys of a checkpoint that are not the model."""
 
+_RANDOM: Final = frozenset({"rng_state", "cuda_rng_state", "torch_rng_state", "cpu_rng_state"})
+"""Keys of a tensor that holds the state of random numbers."""
+
 _LIGHTNING: Final = "pytorch-lightning_version"
 _PREFIXES: Final = ("module.", "_orig_mod.", "_forward_module.")
 # After Lightning's own prefix these are names of a bare model, which everybody calls so with `model.` before.
@@ -70,7 +73,7 @@ def find_state(top: Value, *, file: str) -> State:
     for _ in range(3):
         items = _items(current)
         texts = {key: value for key, value in items if isinstance(key, str)}
-        if any(isinstance(value, TensorRef) for value in texts.values()):
+        if any(_is_weight(key, value) for key, value in texts.items()):
             break
         holding = [key for key in _WRAPPERS if key in texts and _has_tensor(texts[key])]
         if not holding:
@@ -156,7 +159,10 @@ class _Walk:
             if len(path) + len(str(key)) > _MAX_PATH:
                 raise HeaderError(plain(self._file), f"a path of more than {_MAX_PATH} characters is in it")
             if isinstance(item, TensorRef):
-                self._add(f"{path}{key}", item)
+                if depth == 0 and key in _RANDOM:
+                    self.left_out.add(str(key))
+                else:
+                    self._add(f"{path}{key}", item)
             elif isinstance(item, Opaque):
                 self.n_arrays += item.kind == "numpy array"
             elif isinstance(item, dict | list | tuple | Holder):
@@ -174,6 +180,11 @@ class _Walk:
         if len(self.tensors) >= MAX_TENSORS:
             raise HeaderError(plain(self._file), f"it holds more than {MAX_TENSORS} tensors")
         self.tensors[name] = tensor
+
+
+def _is_weight(key: str, value: Value) -> bool:
+    """Say whether a tensor stands where weights would: counters and random states stand beside them."""
+    return isinstance(value, TensorRef) and bool(value.shape) and key not in _RANDOM
 
 
 def _items(value: Value) -> Iterator[tuple[str | int, Value]]:
