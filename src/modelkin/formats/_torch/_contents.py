@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.source import ByteRange
+from modelkin.source import ByteRange, merged
 from modelkin.tensors import DTYPES
 from modelkin.tensors._names import plain, quoted
 
@@ -31,6 +31,7 @@ _DIRECTORY_GUESS = 1 << 16
 """First read of an archive's end: the directory of some 700 tensors."""
 _MOST_BEFORE_DATA = 30 + 2 * 0xFFFF
 _GROWTH = 4
+_JOINED_GAP = 1 << 14
 _OTHER_FILES: Final = (
     (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
     (b"GGUF", "This looks like a GGUF file, not like one of torch."),
@@ -89,7 +90,8 @@ def locate(contents: Contents, keys: Iterable[str]) -> Steps[dict[str, ByteRange
     members = {key: _storage_member(archive, contents.storages[key]) for key in keys}
     if not members:
         return {}
-    reads = yield [member.header for member in members.values()]
+    # A request costs more than the small storages between two headers.
+    reads = yield merged((member.header for member in members.values()), gap=_JOINED_GAP)
     return {key: archive.data_of(member, reads(member.header)) for key, member in members.items()}
 
 
