@@ -8,7 +8,9 @@ import pytest
 
 import modelkin as mk
 from modelkin.errors import IndexFileError, NotFound, UnsupportedFormat
-from modelkin.source import MemorySource
+from modelkin.formats import read_weights
+from modelkin.formats._torch import FORMAT
+from modelkin.source import Fetcher, FileInfo, MemorySource
 from modelkin.tensors import TensorSlice
 
 FOLDER = Path(__file__).parents[1] / "data" / "formats"
@@ -180,9 +182,8 @@ def test_a_lightning_checkpoint_gives_its_weights_without_optimizer_and_prefix()
     ],
 )
 def test_the_file_is_chosen_as_loaders_do(files, chosen):
-    from modelkin.formats._torch import FORMAT
-
-    assert FORMAT.choose(dict.fromkeys(files)) == chosen
+    listing = {file: FileInfo(name=file, size=1) for file in files}
+    assert FORMAT.choose(listing) == chosen
 
 
 def test_other_files_of_weights_are_mentioned():
@@ -198,10 +199,6 @@ def test_slices_of_tensors_in_several_files_are_refused():
 
 
 def test_a_named_file_that_is_not_there_is_not_found():
-    from modelkin._config import FetchOptions
-    from modelkin.formats import read_weights
-    from modelkin.source import Fetcher
-
-    fetcher = Fetcher(MemorySource({"a.pt": b"x"}), FetchOptions())
+    fetcher = Fetcher(MemorySource({"a.pt": b"x"}), mk.FetchOptions())
     with pytest.raises(NotFound, match=r"b\.pt: no such file"):
         read_weights(fetcher, head_bytes=100, name="b.pt")

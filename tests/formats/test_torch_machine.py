@@ -3,6 +3,7 @@
 import pickle
 import pickletools
 from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any
 
 import pytest
 from tests.formats.torch_writer import call, integer, name, text, whole
@@ -39,12 +40,12 @@ def pickletools_names(data: bytes) -> set[str]:
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_shared_and_recursive_values_keep_their_identity(protocol):
     inner = [1]
-    outer = {"one": inner, "two": inner, "pair": (inner, inner)}
+    outer: dict[str, object] = {"one": inner, "two": inner, "pair": (inner, inner)}
     outer["self"] = outer
     recursive: tuple[object, ...] = ([],)
     recursive[0].append(recursive)  # type: ignore[attr-defined]
     outer["recursive"] = recursive
-    found = Machine(pickle.dumps(outer, protocol), file="x").load()
+    found: Any = Machine(pickle.dumps(outer, protocol), file="x").load()
     assert found["one"] is found["two"] is found["pair"][1]
     assert found["self"] is found
     assert found["recursive"][0][0] is found["recursive"]

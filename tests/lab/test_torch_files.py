@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ UNTYPED = {getattr(torch, name) for name in DTYPES if name.startswith(("float8",
 
 
 @st.composite
-def tensors(draw: st.DrawFn) -> torch.Tensor:
+def tensors(draw: st.DrawFn) -> Any:
     """A tensor of any format, as it is or a view of a larger one."""
     shape = draw(st.lists(st.integers(1, 6), max_size=4))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))

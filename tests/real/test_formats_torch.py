@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.real.published import MINILM, folder_of
+from tests.real.formats import published
 
 import modelkin as mk
 from modelkin.verdict import Conclusion
-
-# Where the files of other formats lie is known once they are fetched.
-published = pytest.importorskip("tests.real.formats").published
 
 
 def compared(candidate: str, base: str) -> mk.Comparison:
@@ -16,7 +13,7 @@ def compared(candidate: str, base: str) -> mk.Comparison:
 
 
 def test_the_torch_file_of_minilm_is_its_safetensors_bit_by_bit():
-    result = mk.compare(candidate=str(published("minilm_bin")), base=str(folder_of(MINILM)))
+    result = compared("minilm_bin", "minilm")
     assert result.verdict.conclusion is Conclusion.IDENTICAL
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     first, second = {"a": numbers(2, 3), "b": numbers(4)}, {"c": numbers(3, 2).half()}
     folder = HERE / "torch_sharded"
     folder.mkdir(exist_ok=True)
-    names = {}
+    names: dict[str, str] = {}
     for number, part in enumerate((first, second), start=1):
         file = f"pytorch_model-{number:05}-of-00002.bin"
         torch.save(part, folder / file)
