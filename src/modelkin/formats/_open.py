@@ -52,6 +52,12 @@ def describes_itself(name: str | None) -> bool:
     return known is not None and known.self_describing
 
 
+def may_describe_itself(name: str) -> bool:
+    """Say whether a weight file can hold a config, for want of one lying beside it."""
+    known = by_name(name)
+    return known is not None and (known.self_describing or known.may_describe)
+
+
 def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
     files = fetcher.source.files()
     for known in KNOWN:

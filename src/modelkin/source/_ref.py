@@ -16,7 +16,7 @@ RefKind = Literal["hub", "local", "http", "fsspec"]
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
-_FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx", ".json")
+_FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
 _FORMS = "Write org/name[@revision], ./folder, a file, https://host/model.safetensors or s3://bucket/prefix."
 
 

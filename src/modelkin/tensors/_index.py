@@ -43,7 +43,7 @@ class TensorInfo:
     @property
     def is_float(self) -> bool:
         """Whether its numbers are weights: floats, or codes that stand for floats."""
-        return self.storage is not None or DTYPES[self.dtype].kind == "float"
+        return self.dtype not in DTYPES or DTYPES[self.dtype].kind == "float"
 
     @property
     def n_rows(self) -> int:
