@@ -36,6 +36,9 @@ KNOWN: Sequence[KnownFormat] = (
         endings=(".safetensors", ".safetensors.index.json"),
         module="_safetensors",
     ),
+    KnownFormat(
+        name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
+    ),
 )
 """In the order of preference where a repository offers several."""
 

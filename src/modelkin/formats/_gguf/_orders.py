@@ -25,13 +25,11 @@ class Order(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """Line after line from some row on: the whole of a tensor, or one expert of a stack."""
-
-    first: int = 0
+    """Line after line, as stored."""
 
     def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
-        """Add the first row."""
-        return np.zeros_like(lines), lines + self.first
+        """Return the lines themselves."""
+        return np.zeros_like(lines), lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Groups:
         Which stored tensor holds each kind.
     firsts
         Its first row in there.
-    head_dim
+    head_dims
         Of a kind whose rows were put in pairs as `RopeRows` says; 0 elsewhere.
     """
 
@@ -85,15 +83,3 @@ class Groups:
                 mine = kind == number
                 rows[mine] = RopeRows(head_dim).places(rows[mine])[1]
         return np.array(self.parts, np.int64)[kind], rows + np.array(self.firsts, np.int64)[kind]
-
-
-@dataclass(frozen=True, slots=True)
-class Interleaved:
-    """Lines that take turns between stored tensors of equal shape: gate, up, gate, up."""
-
-    n_parts: int
-
-    def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
-        """Find whose turn it is."""
-        row, part = np.divmod(lines, self.n_parts)
-        return part, row

@@ -166,14 +166,11 @@ class Turned:
     """
 
     stored: Stored
-    first_row: int = 0
-    n_rows: int
-    """Stored rows, from `first_row` on, that belong to it."""
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of these rows."""
-        return self.n_rows * self.stored.row_bytes
+        """Bytes of the whole matrix."""
+        return self.stored.n_bytes
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Read the blocks from the first line to the last."""
@@ -181,14 +178,12 @@ class Turned:
         first = runs[0][0] // kind.block
         last = -(-runs[-1][1] // kind.block)
         start, length = first * kind.block_bytes, (last - first) * kind.block_bytes
-        rows = range(self.first_row, self.first_row + self.n_rows)
-        begin = stored.start + start
-        if 2 * length > stored.row_bytes or self.n_rows > MOST_RANGES:
-            ranges = [stored.rows_range(rows[0], rows[-1] + 1)]
+        if 2 * length > stored.row_bytes or stored.n_rows > MOST_RANGES:
+            ranges = [stored.rows_range(0, stored.n_rows)]
             build: Callable[[View], Array] = partial(self._cut, runs, first, last)
         else:
-            offsets = [begin + row * stored.row_bytes for row in rows]
-            ranges = [ByteRange(offset, offset + length) for offset in offsets]
+            begins = range(stored.start + start, stored.stop, stored.row_bytes)
+            ranges = [ByteRange(begin, begin + length) for begin in begins]
             build = partial(self._gathered, runs, first, last, ranges)
         return LinePlan(ranges={stored.file: ranges}, build=build)
 
@@ -196,12 +191,12 @@ class Turned:
         """Take columns out of whole rows, some rows at a time."""
         stored, kind = self.stored, self.stored.type
         columns = numbers_of(runs) - first * kind.block
-        values = np.empty((columns.size, self.n_rows), np.float32)
+        values = np.empty((columns.size, stored.n_rows), np.float32)
         step = max(1, _NUMBERS_AT_ONCE // stored.width)
-        for row in range(0, self.n_rows, step):
-            stop = min(row + step, self.n_rows)
-            wanted = stored.rows_range(self.first_row + row, self.first_row + stop)
-            data = np.frombuffer(view(stored.file, wanted), np.uint8).reshape(stop - row, stored.row_bytes)
+        for row in range(0, stored.n_rows, step):
+            stop = min(row + step, stored.n_rows)
+            data = np.frombuffer(view(stored.file, stored.rows_range(row, stop)), np.uint8)
+            data = data.reshape(stop - row, stored.row_bytes)
             blocks = data[:, first * kind.block_bytes : last * kind.block_bytes]
             values[:, row:stop] = self._decoded(blocks, last - first)[:, columns].T
         return values
@@ -211,7 +206,7 @@ class Turned:
     ) -> Array:
         """Take columns out of a few blocks of each row."""
         data = b"".join(bytes(view(self.stored.file, item)) for item in ranges)
-        blocks = np.frombuffer(data, np.uint8).reshape(self.n_rows, -1)
+        blocks = np.frombuffer(data, np.uint8).reshape(self.stored.n_rows, -1)
         columns = numbers_of(runs) - first * self.stored.type.block
         lines: Array = np.ascontiguousarray(self._decoded(blocks, last - first)[:, columns].T)
         return lines
