@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import gguf
@@ -226,9 +227,14 @@ CONVERSIONS = {
 }
 
 
+@cache
+def _names(arch: gguf.MODEL_ARCH) -> gguf.TensorNameMap:
+    return gguf.get_tensor_name_map(arch, 8)
+
+
 def official_name(arch: gguf.MODEL_ARCH, name: str) -> str:
     """Return the name that the `gguf` package gives to a tensor."""
-    names = gguf.get_tensor_name_map(arch, 8)
+    names = _names(arch)
     for stem in (
         name,
         name.removeprefix("bert."),

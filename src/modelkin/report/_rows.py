@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from modelkin._comparison import Comparison, ModelSummary
 from modelkin.evidence import Evidence
+from modelkin.source import pinned
 
 from ._languages import ENGLISH, Language, sentence_text
 from ._newer import LayerMap, base_layers, frame
@@ -135,4 +136,4 @@ def _pinned(model: ModelSummary) -> str:
         return model.origin
     if model.kind != "hub" or model.revision is None:
         return model.ref
-    return f"{model.ref.partition('@')[0]}@{model.revision}"
+    return pinned(model.ref, model.revision)

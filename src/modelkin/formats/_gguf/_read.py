@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import final
 
 from modelkin.errors import HeaderError, NotFound
+from modelkin.formats._interface import Request, Weights
 from modelkin.source import ByteRange, Fetcher, FileInfo, shown
 from modelkin.tensors import TensorIndex
 
-from .._interface import Request, Weights
 from ._architectures import architecture_of, unknown_architecture
 from ._choose import candidates, choose, parts_of
 from ._config import config_of
