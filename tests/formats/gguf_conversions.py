@@ -19,7 +19,9 @@ Array = npt.NDArray[Any]
 Config = Mapping[str, Any]
 Pairs = Iterator[tuple[str, Array]]
 Transform = Callable[[str, Array, Config], Pairs]
-DROPPED = re.compile(r"(^|\.)(cls|pooler|lm_head\.bias|score|classifier|head|decoder\.bias)(\.|$)|inv_freq|masked_bias")
+DROPPED = re.compile(
+    r"(^|\.)(cls|pooler|lm_head\.bias|score|classifier|head|decoder\.bias)(\.|$)|inv_freq|masked_bias"
+)
 """Tensors that the converter leaves out."""
 
 

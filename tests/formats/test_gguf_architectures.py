@@ -3,11 +3,11 @@
 import gguf
 import numpy as np
 import pytest
+from tests.architecture import handwritten_cases
 
 import modelkin as mk
 from modelkin.architecture import detect
 from modelkin.formats._gguf._architectures import known_architectures
-from tests.architecture import handwritten_cases
 
 from .gguf_conversions import CONVERSIONS, DROPPED
 from .gguf_models import converted
@@ -97,7 +97,10 @@ def test_an_unknown_architecture_keeps_the_names_of_the_file(tmp_path):
     from .gguf_models import written
 
     path = written(
-        tmp_path / "m.gguf", "rwkv7", {"rwkv7.block_count": 1}, {"blk.0.x.weight": np.ones((2, 4), np.float32)}
+        tmp_path / "m.gguf",
+        "rwkv7",
+        {"rwkv7.block_count": 1},
+        {"blk.0.x.weight": np.ones((2, 4), np.float32)},
     )
     model = mk.open_model(str(path))
     assert list(model.index) == ["blk.0.x.weight"]

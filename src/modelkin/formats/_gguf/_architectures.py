@@ -1,4 +1,4 @@
-"""What GGUF calls things and how its converters store them, by architecture: loaded from `architectures.toml`."""
+"""What GGUF calls things and how its converters store them, by architecture: see `architectures.toml`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def take_apart(name: str) -> GgufName:
 
 
 def theirs(architecture: GgufArchitecture, name: GgufName) -> tuple[str, ...]:
-    """Return the names that transformers has for a tensor; ``{expert}`` stays where a stack is to be split."""
+    """Return the names in transformers; ``{expert}`` stays in them where a stack is to be split."""
     whole = architecture.names.get(name.pattern + name.ending)
     patterns = architecture.names.get(name.pattern, ()) if whole is None else whole
     ending = name.ending if whole is None else ""

@@ -11,8 +11,9 @@ SUFFIX = ".gguf"
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 _ASIDE = re.compile(r"(^|[-_./])(mmproj|imatrix|vocab-only|ggml-vocab|lora|adapter)", re.IGNORECASE)
 _RANKED = (
-    *("F32", "BF16", "F16", "Q8_0", "MXFP4", "NVFP4", "Q6_K", "Q5_K", "Q5_1", "Q5_0", "Q4_K", "Q4_1", "IQ4_NL"),
-    *("IQ4_XS", "Q4_0", "IQ4", "Q4", "Q3_K", "IQ3", "Q3", "Q2_K", "IQ2", "Q2", "TQ2", "TQ1", "IQ1", "Q1"),
+    *("F32", "BF16", "F16", "Q8_0", "MXFP4", "NVFP4", "Q6_K", "Q5_K", "Q5_1", "Q5_0", "Q4_K", "Q4_1"),
+    *("IQ4_NL", "IQ4_XS", "Q4_0", "IQ4", "Q4", "Q3_K", "IQ3", "Q3", "Q2_K", "IQ2", "Q2", "TQ2", "TQ1"),
+    *("IQ1", "Q1"),
 )
 _SIZES = {"XL": 0, "L": 1, "M": 2, "": 3, "S": 4, "XS": 5, "XXS": 6}
 _TYPE = re.compile(
@@ -24,7 +25,7 @@ _TYPE = re.compile(
 
 def choose(files: Mapping[str, FileInfo]) -> str | None:
     """Return the file to begin with: of those highest up, the most precise; of a set its first part."""
-    whole = [name for name in candidates(files)]
+    whole = candidates(files)
     if not whole:
         return None
     top = min(name.count("/") for name in whole)

@@ -1,8 +1,8 @@
 """Blocks of codes and scales to numbers: the decoders of the common types, and the way to those of `gguf`.
 
-Each decoder does the arithmetic of llama.cpp in its order, in float32, so the results are equal to the last bit
-to those of `gguf.quants`; they differ in the number of passes over memory. Blocks are taken some thousands at a
-time: what is written between two passes then stays in the processor's cache.
+Each decoder does the arithmetic of llama.cpp in its order, in float32, so the results are equal to the last
+bit to those of `gguf.quants`; they differ in the number of passes over memory. Blocks are taken some
+thousands at a time: what is written between two passes then stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def _in_pieces(coded: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
 def _of_gguf(coded: Bytes, kind: GgmlType) -> Floats:
     import gguf  # takes a fifth of a second, and most files do without
 
-    kinds = gguf.GGMLQuantizationType
+    official = gguf.GGMLQuantizationType(kind.number)
     step = max(1, _NUMBERS_AT_ONCE // kind.block)
     values = np.empty((len(coded), kind.block), np.float32)
     for first in range(0, len(coded), step):
         piece = coded[first : first + step].reshape(1, -1)
-        values[first : first + step] = gguf.quants.dequantize(piece, kinds(kind.number)).reshape(-1, kind.block)
+        values[first : first + step] = gguf.quants.dequantize(piece, official).reshape(-1, kind.block)
     return values
 
 
@@ -155,7 +155,8 @@ def _q3_scales(packed: Bytes) -> Floats:
     low = np.concatenate([packed[:, :8] & _LOW, packed[:, :8] >> _FOUR], axis=1)
     shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 4, 1)
     high = ((packed[:, None, 8:] >> shifts) & np.uint8(3)).reshape(-1, 16)
-    return (low | (high << _FOUR)).astype(np.float32) - np.float32(32)
+    scales: Floats = (low | (high << _FOUR)).astype(np.float32) - np.float32(32)
+    return scales
 
 
 def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """The header of a GGUF file: bytes in, keys and tensors out, and hostile ones refused.
 
-It is read from the beginning of the file, without knowing how long it is: the length follows only from walking
-over it, and a vocabulary of some megabytes stands before the tensors.
+It is read from the beginning of the file, without knowing how long it is: the length follows only from
+walking over it, and a vocabulary of some megabytes stands before the tensors.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class _Cursor:
         """Step over some bytes; return where they begin."""
         start = self.position
         if length > self.file_size - start:
-            raise self.refused(f"expected {what} of {length} bytes, got {self.file_size - start} up to the end")
+            left = self.file_size - start
+            raise self.refused(f"expected {what} of {length} bytes, got {left} up to the end")
         if length > len(self.data) - start:
             raise _Short
         self.position = start + length
@@ -261,11 +262,10 @@ def _skip_array(cursor: _Cursor, key: str, *, depth: int) -> tuple[int, int, int
 
 
 def _alignment(cursor: _Cursor, stated: Value) -> int:
-    fine = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated <= MAX_ALIGNMENT
-    if not fine or not isinstance(stated, int) or stated & (stated - 1):
-        shown = stated if isinstance(stated, int) else type(stated).__name__
-        raise cursor.refused(f"expected an alignment that is a power of two up to {MAX_ALIGNMENT}, got {shown}")
-    return stated
+    if type(stated) is int and 0 < stated <= MAX_ALIGNMENT and not stated & (stated - 1):
+        return stated
+    shown = stated if isinstance(stated, int) else type(stated).__name__
+    raise cursor.refused(f"expected an alignment, a power of two up to {MAX_ALIGNMENT}, got {shown}")
 
 
 def _described(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:

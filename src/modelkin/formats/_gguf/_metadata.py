@@ -1,4 +1,4 @@
-"""The keys and values at the beginning of a GGUF file. Long arrays stay bytes until somebody asks for them."""
+"""The keys and values at the beginning of a GGUF file. Long arrays stay bytes until somebody asks."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from ._tokenizer import TokenizerFiles
 
 _MIB = 1 << 20
 STEPS = (1 * _MIB, 4 * _MIB, 10 * _MIB, 32 * _MIB, 96 * _MIB, MAX_HEADER_BYTES)
-"""How far a header is read until it is complete: small vocabularies end in the first, nearly all others in the
-second and third."""
+"""How far a header is read until it is complete: small vocabularies end in the first, nearly all others in
+the second and third."""
 MAX_PARTS = 1024
 _OTHERS_SHOWN = 8
 
@@ -39,7 +39,8 @@ class GgufFormat:
         first = headers[0]
         names = [tensor.name for header in headers for tensor in header.tensors]
         known = architecture_of(first.metadata, names)
-        table = TensorTable(first.metadata, known or unknown_architecture(first.metadata))
+        architecture = known or unknown_architecture(first.metadata)
+        table = TensorTable(first.metadata, architecture)
         for header in headers:
             table.add(header)
         infos, notes = table.finished()
@@ -47,7 +48,7 @@ class GgufFormat:
         return Weights(
             format="gguf",
             index=TensorIndex(infos),
-            config=config_of(first.metadata, known or unknown_architecture(first.metadata), shapes),
+            config=config_of(first.metadata, architecture, shapes),
             files=TokenizerFiles(first.metadata),
             notes=(*_about_files(request), *_about_names(first, known=known is not None), *notes),
         )
@@ -84,7 +85,8 @@ def _check_set(headers: list[GgufHeader]) -> None:
         count = header.metadata.whole("split.count")
         if stated != number or count != len(headers):
             raise HeaderError(
-                header.file, f"expected part {number} of {len(headers)}, got a header of part {stated} of {count}"
+                header.file,
+                f"expected part {number} of {len(headers)}, got a header of part {stated} of {count}",
             )
     expected = headers[0].metadata.whole("split.tensors.count")
     found = sum(len(header.tensors) for header in headers)

@@ -201,9 +201,7 @@ class Turned:
             values[:, row:stop] = self._decoded(blocks, last - first)[:, columns].T
         return values
 
-    def _gathered(
-        self, runs: LineRuns, first: int, last: int, ranges: list[ByteRange], view: View
-    ) -> Array:
+    def _gathered(self, runs: LineRuns, first: int, last: int, ranges: list[ByteRange], view: View) -> Array:
         """Take columns out of a few blocks of each row."""
         data = b"".join(bytes(view(self.stored.file, item)) for item in ranges)
         blocks = np.frombuffer(data, np.uint8).reshape(self.stored.n_rows, -1)

@@ -41,8 +41,7 @@ class TensorTable:
         self._infos: dict[str, TensorInfo] = {}
         self._waiting: dict[str, dict[str, tuple[GgufName, GgufTensor, str]]] = {}
         self._derived: list[str] = []
-        self._undone: dict[str, int] = {}
-        self._left: dict[str, int] = {}
+        self._notes: list[str] = []
 
     def add(self, header: GgufHeader) -> None:
         """Add all tensors of a file."""
@@ -53,10 +52,13 @@ class TensorTable:
         """Return the tensors, and what a reader should know of them."""
         for group in self._waiting.values():
             self._join(group)
-        notes = [*self._undone, *self._left]
         if self._derived:
-            notes.append(f"left out, since they follow from the config: {', '.join(self._derived)}")
-        return list(self._infos.values()), tuple(notes)
+            self._note(f"left out, since they follow from the config: {', '.join(self._derived)}")
+        return list(self._infos.values()), tuple(self._notes)
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self._notes:
+            self._notes.append(sentence)
 
     # -- one tensor ------------------------------------------------------------------------------------
 
@@ -80,7 +82,8 @@ class TensorTable:
         elif name.part in known.turned and name.ending == ".weight" and len(tensor.shape) == 2:
             self._turned(targets[0], stored)
         else:
-            shape = (1, *tensor.shape) if name.part in known.as_row and len(tensor.shape) == 1 else tensor.shape
+            as_row = name.part in known.as_row and len(tensor.shape) == 1
+            shape = (1, *tensor.shape) if as_row else tensor.shape
             self._emit(targets[0], shape, stored, order=self._order(name, tensor), shift=self._shift(name))
 
     def _order(self, name: GgufName, tensor: GgufTensor) -> Order | None:
@@ -97,11 +100,8 @@ class TensorTable:
         return None
 
     def _tell(self, order: Order | None, done: str) -> None:
-        if order is not None:
-            self._undone[done] = self._undone.get(done, 0) + 1
-        else:
-            left = "rows of queries and keys could not be put back: the head counts do not fit their number"
-            self._left[left] = self._left.get(left, 0) + 1
+        failed = "rows of queries and keys could not be put back: the head counts do not fit their number"
+        self._note(failed if order is None else done)
 
     def _pairs(self, name: GgufName, n_rows: int) -> RopeRows | None:
         heads, kv_heads = self._heads(name)
@@ -129,7 +129,7 @@ class TensorTable:
 
     def _shift(self, name: GgufName) -> float:
         if self._architecture.plus_one and name.pattern.endswith("norm") and name.ending == ".weight":
-            self._undone["1 was taken off the gains of norms: llama.cpp's converter adds it"] = 1
+            self._note("1 was taken off the gains of norms: llama.cpp's converter adds it")
             return -1.0
         return 0.0
 
@@ -162,7 +162,7 @@ class TensorTable:
 
     def _turned(self, target: str, stored: Stored) -> None:
         shape = (stored.width, stored.n_rows)
-        self._undone["matrices were turned input-first, as transformers has them"] = 1
+        self._note("matrices were turned input-first, as transformers has them")
         self._put(target, shape, [stored], Turned(stored=stored))
 
     def _join(self, group: dict[str, tuple[GgufName, GgufTensor, str]]) -> None:
@@ -212,7 +212,7 @@ class TensorTable:
         (target,) = theirs(self._architecture, take_apart(f"blk.{name.layer}.attn_kv_b.weight"))
         parts = [_stored(keys, file), _stored(values, other)]
         storage = LatentUp(keys=parts[0], values=parts[1], n_heads=n_heads)
-        self._undone["keys and values of the latent were joined again, as transformers has them"] = 1
+        self._note("keys and values of the latent were joined again, as transformers has them")
         self._put(target, (n_heads * (n_keys + n_values), latent), parts, storage)
         return True
 
@@ -269,9 +269,7 @@ class TensorTable:
 
 
 def _stored(tensor: GgufTensor, file: str) -> Stored:
-    return Stored(
-        file=file, start=tensor.start, type=tensor.type, n_rows=tensor.n_rows, width=tensor.width
-    )
+    return Stored(file=file, start=tensor.start, type=tensor.type, n_rows=tensor.n_rows, width=tensor.width)
 
 
 def _label(parts: Iterable[Stored]) -> str:

@@ -1,7 +1,7 @@
 """The tokenizer inside a GGUF file, written as ``tokenizer.json`` and ``tokenizer_config.json``.
 
-Only made when somebody asks: a vocabulary of 130,000 tokens takes some tenths of a second, and a comparison of
-weights may do without.
+Only made when somebody asks: a vocabulary of 130,000 tokens takes some tenths of a second, and a comparison
+of weights may do without.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from ._metadata import Metadata
 
-_UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 2, 3, 4, 5
+_NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 _WORD_START = "▁"
 _KINDS = ("gpt2", "llama", "bert", "t5")
 _SPECIAL = {
@@ -65,11 +65,20 @@ class TokenizerFiles(Mapping[str, bytes]):
 
     @cached_property
     def _types(self) -> list[int]:
-        found = self._metadata.array("tokenizer.ggml.token_type")
+        return self._for_each("tokenizer.ggml.token_type", np.int64, _NORMAL)
+
+    @property
+    def _scores(self) -> list[float]:
+        return self._for_each("tokenizer.ggml.scores", np.float32, 0.0)
+
+    def _for_each(self, key: str, kind: type[np.generic], otherwise: float) -> list[Any]:
+        """Return one number for each token; the same for all when the file has not as many."""
+        found = self._metadata.array(key)
         numbers = None if found is None else found.numbers()
         if numbers is None or numbers.size != len(self._tokens):
-            return [1] * len(self._tokens)
-        return numbers.astype(np.int64).tolist()
+            return [otherwise] * len(self._tokens)
+        finite: list[Any] = np.nan_to_num(numbers).astype(kind).tolist()
+        return finite
 
     @cached_property
     def _tokenizer(self) -> bytes:
@@ -91,16 +100,14 @@ class TokenizerFiles(Mapping[str, bytes]):
 
     def _model(self, kind: str | None) -> dict[str, object]:
         if kind == "t5":
-            found = self._metadata.array("tokenizer.ggml.scores")
-            numbers = None if found is None else found.numbers()
-            usable = numbers is not None and numbers.size == len(self._tokens)
-            scores = np.nan_to_num(numbers).tolist() if usable and numbers is not None else [0.0] * len(self._tokens)
-            return {"type": "Unigram", "vocab": [list(pair) for pair in zip(self._tokens, scores, strict=True)]}
+            pairs = zip(self._tokens, self._scores, strict=True)
+            return {"type": "Unigram", "vocab": [list(pair) for pair in pairs]}
         if kind == "bert":
             vocab = {_word_piece(token): number for number, token in self._numbered()}
             return {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": vocab}
         model: dict[str, object] = {"type": "BPE", "byte_fallback": kind == "llama"}
-        model["vocab"] = {token: number for number, token in self._numbered(without_last_added=kind == "gpt2")}
+        numbered = self._numbered(without_last_added=kind == "gpt2")
+        model["vocab"] = {token: number for number, token in numbered}
         merges = self._metadata.array("tokenizer.ggml.merges")
         if merges is not None:
             model["merges"] = list(merges.strings())

@@ -61,11 +61,15 @@ def _table() -> Mapping[int, GgmlType]:
         (39, "MXFP4", 32, 17),
         (40, "NVFP4", 64, 36),
     ]
-    types = [
-        *(GgmlType(number=number, name=name, block=1, block_bytes=size, plain=name) for number, name, size in plain),
-        *(GgmlType(number=number, name=name, block=block, block_bytes=size) for number, name, block, size in coded),
-    ]
-    return MappingProxyType({item.number: item for item in types})
+    types = {
+        number: GgmlType(number=number, name=name, block=1, block_bytes=size, plain=name)
+        for number, name, size in plain
+    }
+    types |= {
+        number: GgmlType(number=number, name=name, block=block, block_bytes=size)
+        for number, name, block, size in coded
+    }
+    return MappingProxyType(types)
 
 
 TYPES: Mapping[int, GgmlType] = _table()
