@@ -231,7 +231,7 @@ CONVERSIONS = {
 
 @cache
 def _names(arch: gguf.MODEL_ARCH) -> gguf.TensorNameMap:
-    return gguf.get_tensor_name_map(arch, 8)
+    return gguf.get_tensor_name_map(arch, 64)
 
 
 def official_name(arch: gguf.MODEL_ARCH, name: str) -> str:

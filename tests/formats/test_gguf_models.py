@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import modelkin as mk
+from modelkin.source import MemorySource
 from modelkin.testing import HubServer
 
 from .gguf_models import ZOO, arrays_of, converted_zoo
@@ -75,6 +76,7 @@ def test_queries_and_keys_are_in_the_order_of_the_original(tmp_path):
 def test_the_config_says_what_the_original_says(tmp_path):
     model = mk.open_model(str(converted_zoo(tmp_path, "base", "Q8_0")))
     original = json.loads((ZOO / "base" / "config.json").read_text())
+    assert model.config is not None
     for field in ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
         assert model.config[field] == original[field]
     for field in ("num_key_value_heads", "intermediate_size", "tie_word_embeddings", "rms_norm_eps"):
@@ -122,3 +124,11 @@ def test_only_the_rows_that_are_asked_for_are_fetched(hub, tmp_path, monkeypatch
         assert headers <= 64 << 10
         local = mk.open_model(str(tmp_path / "base.Q8_0.gguf"))
         np.testing.assert_array_equal(values, local.tensor("model.layers.0.mlp.up_proj.weight")[3:5])
+
+
+def test_a_stub_of_a_config_beside_the_file_does_not_count(tmp_path):
+    data = converted_zoo(tmp_path, "base", "Q8_0").read_bytes()
+    files = {"m.gguf": data, "config.json": b'{"model_type": "llama"}'}
+    model = mk.open_model(MemorySource(files))
+    assert model.architecture.sizes["heads"] == 6
+    assert model.architecture.sizes["kv_heads"] == 2
