@@ -12,7 +12,7 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
-from modelkin.formats import Weights, describes_itself, may_describe_itself, read_weights
+from modelkin.formats import Weights, chosen_file, describes_itself, may_describe_itself, read_weights
 from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
@@ -88,6 +88,8 @@ class Model:
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
+        if self._entry is None and describes_itself(chosen_file(self.fetcher.source.files())):
+            return None  # beside a file that says everything often lies a stub that says next to nothing
         info = self.fetcher.source.find("config.json")
         if info is None:
             return None

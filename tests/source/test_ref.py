@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.errors import BadReference, NotFound
-from modelkin.source import ModelRef
+from modelkin.source import ModelRef, pinned
 from modelkin.source._ref import without_secrets
 
 
@@ -38,6 +38,43 @@ def here(tmp_path, monkeypatch):
 def test_hub_references(text, target, revision):
     ref = ModelRef.parse(text)
     assert (ref.kind, ref.target, ref.revision, ref.text) == ("hub", target, revision, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "revision", "entry"),
+    [
+        ("org/name/model.gguf", "org/name", None, "model.gguf"),
+        ("org/name/a/b/model.gguf", "org/name", None, "a/b/model.gguf"),
+        ("org/name@main/model.gguf", "org/name", "main", "model.gguf"),
+        ("hf://org/name@v1.0/q4/model.gguf", "org/name", "v1.0", "q4/model.gguf"),
+        ("org/name@refs/pr/1/model.onnx", "org/name", "refs/pr/1", "model.onnx"),
+        ("org/name@refs/pr/1", "org/name", "refs/pr/1", None),
+        ("hf://org/name", "org/name", None, None),
+    ],
+)
+def test_files_of_hub_repositories(text, target, revision, entry):
+    ref = ModelRef.parse(text)
+    assert (ref.kind, ref.target, ref.revision, ref.entry) == ("hub", target, revision, entry)
+
+
+@pytest.mark.parametrize("text", ["org/name/../x.gguf", "org/name/a//b.gguf", "org/name@main/.././x.gguf"])
+def test_files_that_leave_their_repository_are_refused(text):
+    with pytest.raises(BadReference, match=r"the file .* part"):
+        ModelRef.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("org/name", "org/name@c0ffee"),
+        ("hf://org/name@main", "hf://org/name@c0ffee"),
+        ("org/name/q4/model.gguf", "org/name@c0ffee/q4/model.gguf"),
+        ("org/name@refs/pr/1/model.gguf", "org/name@c0ffee/model.gguf"),
+    ],
+)
+def test_a_pinned_reference_names_the_commit_and_the_file(text, expected):
+    assert pinned(text, "c0ffee") == expected
+    assert ModelRef.parse(expected).revision == "c0ffee"
 
 
 @pytest.mark.parametrize(

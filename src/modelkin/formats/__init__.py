@@ -2,7 +2,7 @@
 
 from ._interface import Format, Request, Weights
 from ._known import KNOWN, KnownFormat
-from ._open import describes_itself, may_describe_itself, read_weights
+from ._open import chosen_file, describes_itself, may_describe_itself, read_weights
 
 __all__ = [
     "KNOWN",
@@ -10,6 +10,7 @@ __all__ = [
     "KnownFormat",
     "Request",
     "Weights",
+    "chosen_file",
     "describes_itself",
     "may_describe_itself",
     "read_weights",

@@ -53,6 +53,9 @@ KNOWN: Sequence[KnownFormat] = (
         ),
         may_describe=True,
     ),
+    KnownFormat(
+        name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
+    ),
 )
 """In the order of preference where a repository offers several."""
 

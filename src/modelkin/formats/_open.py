@@ -58,11 +58,23 @@ def may_describe_itself(name: str) -> bool:
     return known is not None and (known.self_describing or known.may_describe)
 
 
-def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
-    files = fetcher.source.files()
+def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
+    """Return the weight file of a listing that is read when none is named; None when there is none."""
+    found = _chosen(files)
+    return None if found is None else found[1]
+
+
+def _chosen(files: Mapping[str, FileInfo]) -> tuple[KnownFormat, str] | None:
     for known in KNOWN:
         if any(name.endswith(known.endings) for name in files) and (entry := known.load().choose(files)):
             return known, entry
+    return None
+
+
+def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
+    files = fetcher.source.files()
+    if (found := _chosen(files)) is not None:
+        return found
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
     if unread:

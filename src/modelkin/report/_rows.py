@@ -9,6 +9,7 @@ from modelkin._comparison import Comparison, ModelSummary
 from modelkin._visible import visible
 from modelkin.alignment import LayerMap
 from modelkin.evidence import Evidence
+from modelkin.source import pinned
 
 from ._languages import ENGLISH, Language, sentence_text
 from ._numbers import count_text, effect_text, runs_text, size_text, value_text
@@ -136,4 +137,4 @@ def _pinned(model: ModelSummary) -> str:
         return model.origin
     if model.kind != "hub" or model.revision is None:
         return model.ref
-    return f"{model.ref.partition('@')[0]}@{model.revision}"
+    return pinned(model.ref, model.revision)

@@ -10,7 +10,7 @@ from modelkin.source._names import name_problem, shown
 from modelkin.source._open import open_source, open_store
 from modelkin.source._plan import BytePlan
 from modelkin.source._ranges import ByteRange, merged, split, subtracted, total_length
-from modelkin.source._ref import ModelRef
+from modelkin.source._ref import ModelRef, pinned
 from modelkin.source._store import RangeStore, StoreInfo, StoreKey
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "name_problem",
     "open_source",
     "open_store",
+    "pinned",
     "shown",
     "split",
     "subtracted",

@@ -10,14 +10,16 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.errors import BadReference, NotFound
 
-from ._names import shown
+from ._names import name_problem, shown
 
 RefKind = Literal["hub", "local", "http", "fsspec"]
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
-_FORMS = "Write org/name[@revision], ./folder, a file, https://host/model.safetensors or s3://bucket/prefix."
+# Names of revisions that hold slashes themselves: pull requests and conversions by the Hub.
+_REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
+_FORMS = "Write org/name[@revision][/file], ./folder, a file, https://host/model.safetensors or s3://bucket/prefix."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class ModelRef:
     target: str
     """Repository id, absolute path or URL. A URL may carry credentials, so it is not shown."""
     revision: str | None = None
+    path: str | None = None
+    """File inside a Hub repository, where the reference names one."""
 
     @property
     def entry(self) -> str | None:
@@ -38,7 +42,7 @@ class ModelRef:
             path = Path(self.target)
             return path.name if path.is_file() else None
         if self.kind == "hub":
-            return None
+            return self.path
         name = urlsplit(self.target).path.rpartition("/")[2]
         name = unquote(name) if self.kind == "http" else name
         return name if self.kind == "http" or name.endswith(_FILE_ENDINGS) else None
@@ -71,9 +75,9 @@ class ModelRef:
             return _with_scheme(text, match[1].lower(), match[2])
         if text[0] in "./~" or _exists(Path(text)):
             return _local(text, Path(text))
-        if text.endswith(_FILE_ENDINGS):
+        if text.endswith(_FILE_ENDINGS) and text.partition("@")[0].count("/") < 2 and "@" not in text:
             raise NotFound(
-                shown(text), "no such file", hint="A Hub repository is written org/name, without a file."
+                shown(text), "no such file", hint="A file of a Hub repository is written org/name/file."
             )
         return _hub(text, text)
 
@@ -121,7 +125,7 @@ def _local(text: str, path: Path) -> ModelRef:
 
 
 def _hub(text: str, rest: str) -> ModelRef:
-    repo_id, _, revision = rest.partition("@")
+    repo_id, revision, path = _taken_apart(rest)
     if (
         not _REPO_ID.fullmatch(repo_id)
         or ".." in repo_id
@@ -134,7 +138,29 @@ def _hub(text: str, rest: str) -> ModelRef:
         )
     if "@" in rest and (not revision or revision != revision.strip() or ".." in revision):
         raise BadReference(shown(text), "expected a branch, tag or commit after '@'", hint=_FORMS)
-    return ModelRef(kind="hub", text=text, target=repo_id, revision=revision or None)
+    if path is not None and (problem := name_problem(path)):
+        raise BadReference(shown(text), f"the file {shown(path)} {problem}", hint=_FORMS)
+    return ModelRef(kind="hub", text=text, target=repo_id, revision=revision or None, path=path)
+
+
+def _taken_apart(rest: str) -> tuple[str, str, str | None]:
+    """Split ``org/name@revision/folder/file.gguf``; a path is only what ends like a file of weights."""
+    repo_id, _, revision = rest.partition("@")
+    if not rest.endswith(_FILE_ENDINGS):
+        return repo_id, revision, None
+    if "@" in rest:
+        found = _REVISION_AND_FILE.fullmatch(revision)
+        return (repo_id, found[1], found[2]) if found else (repo_id, revision, None)
+    organisation, _, below = rest.partition("/")
+    name, _, path = below.partition("/")
+    return (f"{organisation}/{name}", "", path) if path else (rest, "", None)
+
+
+def pinned(text: str, commit: str) -> str:
+    """Write a Hub reference anew so that it names one commit."""
+    scheme, separator, rest = text.rpartition("://")
+    repo_id, _, path = _taken_apart(rest)
+    return f"{scheme}{separator}{repo_id}@{commit}" + (f"/{path}" if path else "")
 
 
 def without_secrets(url: str) -> str:

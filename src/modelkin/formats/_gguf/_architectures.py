@@ -1,0 +1,163 @@
+"""What GGUF calls things and how its converters store them, by architecture: see `architectures.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ._metadata import Metadata
+
+_LAYER = re.compile(r"((?:enc\.|dec\.)?blk\.)(\d{1,6})\.(.+)")
+_EXPERT = re.compile(r"(ffn_(?:gate|up|down))\.(\d{1,6})")
+_ENDINGS = (".weight", ".bias")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufArchitecture:
+    """How the tensors of one architecture are called and stored."""
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """Pattern of the file -> patterns of transformers; several when rows are divided among them."""
+    model_type: str
+    class_name: str | None = None
+    rope_rows: bool = False
+    plus_one: bool = False
+    turned: frozenset[str] = frozenset()
+    grouped_qkv: bool = False
+    joined_qkv: str | None = None
+    as_row: frozenset[str] = frozenset()
+    fields: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufName:
+    """The name of a tensor, taken apart."""
+
+    pattern: str
+    """With ``{layer}`` and ``{expert}`` for numbers, without its ending."""
+    ending: str
+    """``.weight``, ``.bias`` or nothing."""
+    layer: str | None = None
+    expert: str | None = None
+
+    @property
+    def part(self) -> str:
+        """What it is in its layer: ``attn_q``."""
+        return self.pattern.rpartition("{layer}.")[2]
+
+    @property
+    def layer_number(self) -> int | None:
+        """Number of the layer."""
+        return None if self.layer is None else int(self.layer)
+
+
+def take_apart(name: str) -> GgufName:
+    """Take the name of a tensor apart."""
+    ending = next((item for item in _ENDINGS if name.endswith(item)), "")
+    base = name.removesuffix(ending)
+    found = _LAYER.fullmatch(base)
+    if found is None:
+        return GgufName(pattern=base, ending=ending)
+    expert = _EXPERT.fullmatch(found[3])
+    rest = found[3] if expert is None else f"{expert[1]}.{{expert}}"
+    return GgufName(
+        pattern=f"{found[1]}{{layer}}.{rest}",
+        ending=ending,
+        layer=found[2],
+        expert=None if expert is None else expert[2],
+    )
+
+
+def theirs(architecture: GgufArchitecture, name: GgufName) -> tuple[str, ...]:
+    """Return the names in transformers; ``{expert}`` stays in them where a stack is to be split."""
+    whole = architecture.names.get(name.pattern + name.ending)
+    patterns = architecture.names.get(name.pattern, ()) if whole is None else whole
+    ending = name.ending if whole is None else ""
+    return tuple(_filled(pattern, name) + ending for pattern in patterns)
+
+
+def _filled(pattern: str, name: GgufName) -> str:
+    text = pattern.replace("{layer}", name.layer or "")
+    return text if name.expert is None else text.replace("{expert}", name.expert)
+
+
+def is_derived(name: GgufName) -> bool:
+    """Say whether a tensor is a table that follows from the config."""
+    return name.pattern in _document()["derived"]
+
+
+def architecture_of(metadata: Metadata, tensors: Iterable[str]) -> GgufArchitecture | None:
+    """Return what is known of the architecture that a file states; None when nothing is."""
+    stated = _document()["architectures"].get(metadata.architecture)
+    if stated is None:
+        return None
+    found = _made(stated)
+    patterns: set[str] | None = None
+    for variant in stated.get("variants", ()):
+        if "key" in variant:
+            fits = bool(metadata.whole(f"{metadata.architecture}.{variant['key']}"))
+        else:
+            if patterns is None:
+                patterns = {name for tensor in tensors for name in (tensor, _pattern(tensor))}
+            fits = variant["tensor"] in patterns
+        if fits:
+            found = _changed(found, variant)
+    return found
+
+
+def known_architectures() -> tuple[str, ...]:
+    """Return the names of all architectures with a table."""
+    return tuple(_document()["architectures"])
+
+
+def unknown_architecture(metadata: Metadata) -> GgufArchitecture:
+    """Return what holds for every architecture: the keys of sizes, and no names."""
+    return GgufArchitecture(model_type=metadata.architecture or "unknown", fields=_document()["fields"])
+
+
+def _pattern(tensor: str) -> str:
+    name = take_apart(tensor)
+    return name.pattern + name.ending
+
+
+def _made(stated: Mapping[str, Any]) -> GgufArchitecture:
+    return GgufArchitecture(
+        names=_names(stated["layout"]),
+        model_type=stated["model_type"],
+        class_name=stated["class_name"],
+        rope_rows=stated.get("rope_rows", False),
+        plus_one=stated.get("plus_one", False),
+        turned=frozenset(stated.get("turned", ())),
+        grouped_qkv=stated.get("grouped_qkv", False),
+        joined_qkv=stated.get("joined_qkv"),
+        as_row=frozenset(stated.get("as_row", ())),
+        fields=_document()["fields"] | stated.get("fields", {}),
+    )
+
+
+def _changed(found: GgufArchitecture, variant: Mapping[str, Any]) -> GgufArchitecture:
+    return replace(
+        found,
+        names=_names(variant["layout"]) if "layout" in variant else found.names,
+        model_type=variant.get("model_type", found.model_type),
+        class_name=variant.get("class_name", found.class_name),
+        fields={**found.fields, **variant.get("fields", {})},
+    )
+
+
+@cache
+def _names(layout: str) -> Mapping[str, tuple[str, ...]]:
+    stated = dict(_document()["layouts"][layout])
+    parent = stated.pop("extends", None)
+    own = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in stated.items()}
+    return {**(_names(parent) if parent else {}), **own}
+
+
+@cache
+def _document() -> Mapping[str, Any]:
+    return tomllib.loads((files(__package__) / "architectures.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,328 @@
+"""The header of a GGUF file: bytes in, keys and tensors out, and hostile ones refused.
+
+It is read from the beginning of the file, without knowing how long it is: the length follows only from
+walking over it, and a vocabulary of some megabytes stands before the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
+from modelkin.tensors._names import name_problem, quoted
+
+from ._metadata import ARRAY, SCALARS, STRING, Metadata, RawArray, Value
+from ._types import TYPES, UNREAD, GgmlType
+
+MAGIC = b"GGUF"
+MAX_HEADER_BYTES = 256 << 20
+"""The longest public headers have some 20 MB."""
+MAX_TENSORS = 1 << 18
+MAX_KEYS = 1 << 16
+MAX_NESTED = 1 << 16
+"""Arrays inside arrays, in the whole header; no known key has any."""
+MAX_DEPTH = 4
+MAX_DIMENSIONS = 8
+"""llama.cpp itself stops at 4."""
+MAX_TEXT = 16 << 20
+"""Chat templates have some 100 kB."""
+MAX_ALIGNMENT = 1 << 20
+KEPT_BYTES = 1 << 16
+"""Arrays up to this length are kept whatever they are for; longer ones only of the tokenizer."""
+_MIN_TENSOR = 32
+_MIN_KEY = 13
+
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+_SIZES = {kind: int(form[-1]) if form != "?" else 1 for kind, form in SCALARS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufTensor:
+    """One tensor as the header describes it."""
+
+    name: str
+    type: GgmlType
+    shape: tuple[int, ...]
+    """With the longest stride first, as everybody else writes shapes; the file has it the other way round."""
+    start: int
+    """Offset of the first byte, from the very beginning of the file."""
+
+    @property
+    def width(self) -> int:
+        """Numbers in one row."""
+        return self.shape[-1]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, over all axes but the last."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def stop(self) -> int:
+        """Offset just after the last byte."""
+        return self.start + self.n_rows * self.type.row_bytes(self.width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufHeader:
+    """What the beginning of one file says."""
+
+    file: str
+    metadata: Metadata
+    tensors: tuple[GgufTensor, ...]
+
+
+class _Short(Exception):
+    """The header goes on behind the bytes at hand."""
+
+
+class _Cursor:
+    """A place in the bytes, and the only ways to move on."""
+
+    def __init__(self, data: bytes, file: str, file_size: int) -> None:
+        self.data, self.file, self.file_size = data, file, file_size
+        self.position = 0
+        self.n_nested = 0
+
+    def refused(self, problem: str) -> HeaderError:
+        return HeaderError(self.file, problem, hint="The file is damaged, or was made to do harm.")
+
+    def move(self, length: int, what: str) -> int:
+        """Step over some bytes; return where they begin."""
+        start = self.position
+        if length > self.file_size - start:
+            left = self.file_size - start
+            raise self.refused(f"expected {what} of {length} bytes, got {left} up to the end")
+        if length > len(self.data) - start:
+            raise _Short
+        self.position = start + length
+        return start
+
+    def u32(self, what: str) -> int:
+        return int(_U32.unpack_from(self.data, self.move(4, what))[0])
+
+    def u64(self, what: str) -> int:
+        return int(_U64.unpack_from(self.data, self.move(8, what))[0])
+
+    def text(self, what: str, limit: int) -> str:
+        length = self.u64(f"the length of {what}")
+        if length > limit:
+            raise self.refused(f"expected {what} of at most {limit} bytes, got {length}")
+        start = self.move(length, what)
+        return self.data[start : start + length].decode("utf-8", "replace")
+
+    def count(self, what: str, *, limit: int, each: int) -> int:
+        """Read how many of something follow: no more than can be in the rest of the file."""
+        found = self.u64(f"the number of {what}")
+        fitting = (self.file_size - self.position) // each
+        if found > min(limit, fitting):
+            raise self.refused(f"expected at most {min(limit, fitting)} {what}, got {found}")
+        return found
+
+    def skip_strings(self, count: int) -> None:
+        """Step over strings. Each begins where the one before it ends, so they are walked one by one."""
+        data, position, read = self.data, self.position, _U64.unpack_from
+        try:
+            for _ in range(count):
+                position += 8 + read(data, position)[0]
+            needed = position
+        except (struct.error, OverflowError):
+            needed = position + 8
+        if needed > self.file_size:
+            raise self.refused("expected strings, got one that ends behind the end of the file")
+        if needed > len(data):
+            raise _Short
+        self.position = position
+
+
+def parse_header(data: bytes, *, file: str, file_size: int) -> GgufHeader | None:
+    """Read the header from the beginning of a file.
+
+    Parameters
+    ----------
+    data
+        The first bytes of the file, as many as are at hand.
+    file
+        For messages.
+    file_size
+        Length of the whole file: nothing may lie behind it.
+
+    Returns
+    -------
+    GgufHeader or None
+        None when the header is longer than `data`.
+
+    Raises
+    ------
+    HeaderError
+        The header breaks the rules of the format.
+    UnsupportedFormat
+        An old version, big-endian numbers, or a number type that cannot be read.
+    """
+    cursor = _Cursor(data, file, file_size)
+    try:
+        return _header(cursor)
+    except _Short:
+        if len(data) >= file_size:
+            raise cursor.refused("expected a header, got the end of the file inside it") from None
+        if len(data) >= MAX_HEADER_BYTES:
+            raise cursor.refused(f"expected a header of at most {MAX_HEADER_BYTES} bytes, got more") from None
+        return None
+
+
+def _header(cursor: _Cursor) -> GgufHeader:
+    _check_beginning(cursor)
+    n_tensors = cursor.count("tensors", limit=MAX_TENSORS, each=_MIN_TENSOR)
+    n_keys = cursor.count("keys", limit=MAX_KEYS, each=_MIN_KEY)
+    values: dict[str, Value] = {}
+    for _ in range(n_keys):
+        key = cursor.text("a key", limit=1024)
+        if problem := name_problem(key):
+            raise cursor.refused(f"the key {quoted(key)} {problem}")
+        if key in values:
+            raise cursor.refused(f"the key {quoted(key)} is there twice")
+        values[key] = _value(cursor, key)
+    alignment = _alignment(cursor, values.get("general.alignment", 32))
+    described = [_described(cursor) for _ in range(n_tensors)]
+    start = -(-cursor.position // alignment) * alignment
+    tensors = tuple(_placed(cursor, item, start, alignment) for item in described)
+    _check_apart(cursor, tensors)
+    return GgufHeader(file=cursor.file, metadata=Metadata(values), tensors=tensors)
+
+
+def _check_beginning(cursor: _Cursor) -> None:
+    start = cursor.move(4, "the magic number")
+    magic = cursor.data[start : start + 4]
+    if magic != MAGIC:
+        raise HeaderError(cursor.file, f"expected a GGUF file, got one that begins with {magic!r}")
+    version = cursor.u32("the version")
+    if version & 0xFFFF == 0:
+        raise UnsupportedFormat(
+            cursor.file,
+            "expected little-endian numbers, got a file for big-endian machines",
+            hint="gguf_convert_endian.py of llama.cpp turns it round.",
+        )
+    if version not in (2, 3):
+        raise UnsupportedFormat(
+            cursor.file,
+            f"expected GGUF version 2 or 3, got {version}",
+            hint="Convert the model anew with a current llama.cpp." if version == 1 else None,
+        )
+
+
+def _value(cursor: _Cursor, key: str) -> Value:
+    kind = cursor.u32("the type of a value")
+    if kind == STRING:
+        return cursor.text(f"the value of {quoted(key)}", limit=MAX_TEXT)
+    if kind == ARRAY:
+        return _array(cursor, key)
+    if kind not in SCALARS:
+        raise cursor.refused(f"expected the type of {quoted(key)} to be 0 to 12, got {kind}")
+    start = cursor.move(_SIZES[kind], f"the value of {quoted(key)}")
+    raw = cursor.data[start : cursor.position]
+    number = np.frombuffer(raw, SCALARS[kind])[0]
+    # Of a float32 the shortest number that is stored so: 1e-06, and not 9.999999974752427e-07.
+    value: Value = float(str(number)) if SCALARS[kind] == "<f4" else number.item()
+    return value
+
+
+def _array(cursor: _Cursor, key: str) -> RawArray:
+    kind, count, start = _skip_array(cursor, key, depth=0)
+    keep = key.startswith("tokenizer.") or cursor.position - start <= KEPT_BYTES
+    data = cursor.data[start : cursor.position] if keep else b""
+    return RawArray(kind=kind, count=count, data=data)
+
+
+def _skip_array(cursor: _Cursor, key: str, *, depth: int) -> tuple[int, int, int]:
+    """Step over an array; return the type and number of its values, and where they begin."""
+    if depth > MAX_DEPTH:
+        raise cursor.refused(f"the arrays of {quoted(key)} are nested more than {MAX_DEPTH} deep")
+    kind = cursor.u32("the type of an array")
+    each = 8 if kind == STRING else 12 if kind == ARRAY else _SIZES.get(kind)
+    if each is None:
+        raise cursor.refused(f"expected the type of the array {quoted(key)} to be 0 to 12, got {kind}")
+    count = cursor.count(f"values of {quoted(key)}", limit=MAX_HEADER_BYTES, each=each)
+    start = cursor.position
+    if kind == STRING:
+        cursor.skip_strings(count)
+    elif kind == ARRAY:
+        cursor.n_nested += count
+        if cursor.n_nested > MAX_NESTED:
+            raise cursor.refused(f"expected at most {MAX_NESTED} arrays inside arrays, got more")
+        for _ in range(count):
+            _skip_array(cursor, key, depth=depth + 1)
+    else:
+        cursor.move(count * each, f"the values of {quoted(key)}")
+    return kind, count, start
+
+
+def _alignment(cursor: _Cursor, stated: Value) -> int:
+    if type(stated) is int and 0 < stated <= MAX_ALIGNMENT and not stated & (stated - 1):
+        return stated
+    shown = stated if isinstance(stated, int) else type(stated).__name__
+    raise cursor.refused(f"expected an alignment, a power of two up to {MAX_ALIGNMENT}, got {shown}")
+
+
+def _described(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
+    name = cursor.text("a tensor's name", limit=4096)
+    if problem := name_problem(name):
+        raise cursor.refused(f"the tensor name {quoted(name)} {problem}")
+    n_dimensions = cursor.u32("a number of dimensions")
+    if n_dimensions > MAX_DIMENSIONS:
+        raise cursor.refused(
+            f"expected tensor {quoted(name)} to have at most {MAX_DIMENSIONS} dimensions, got {n_dimensions}"
+        )
+    dimensions = [cursor.u64("a dimension") for _ in range(n_dimensions)]
+    return name, tuple(reversed(dimensions)) or (1,), cursor.u32("a type"), cursor.u64("an offset")
+
+
+def _placed(
+    cursor: _Cursor, item: tuple[str, tuple[int, ...], int, int], data_start: int, alignment: int
+) -> GgufTensor:
+    name, shape, number, offset = item
+    kind = TYPES.get(number)
+    if kind is None:
+        raise _unknown_type(cursor.file, name, number)
+    if 0 in shape or math.prod(shape) >= 1 << 60:
+        raise cursor.refused(f"tensor {quoted(name)} has the shape {_shown(shape)}")
+    if shape[-1] % kind.block:
+        raise cursor.refused(
+            f"expected the rows of tensor {quoted(name)} to be whole blocks of {kind.block} ({kind.name}), "
+            f"got {shape[-1]} numbers"
+        )
+    if offset % alignment:
+        raise cursor.refused(f"tensor {quoted(name)} begins at {offset}, which is no multiple of {alignment}")
+    tensor = GgufTensor(name=name, type=kind, shape=shape, start=data_start + offset)
+    if tensor.stop > cursor.file_size:
+        raise HeaderError(
+            cursor.file,
+            f"tensor {quoted(name)} ends at byte {tensor.stop}, the file has {cursor.file_size} bytes",
+            hint="The file is incomplete: fetch it again.",
+        )
+    return tensor
+
+
+def _unknown_type(file: str, name: str, number: int) -> FormatError:
+    what = f"{UNREAD[number]} ({number})" if number in UNREAD else str(number)
+    return UnsupportedFormat(
+        file,
+        f"tensor {quoted(name)} is of type {what}, which cannot be read",
+        hint="Use a file of the same model in another type.",
+    )
+
+
+def _check_apart(cursor: _Cursor, tensors: tuple[GgufTensor, ...]) -> None:
+    if len({tensor.name for tensor in tensors}) != len(tensors):
+        raise cursor.refused("two tensors have the same name")
+    for before, after in pairwise(sorted(tensors, key=lambda tensor: tensor.start)):
+        if before.stop > after.start:
+            raise cursor.refused(f"tensors {quoted(before.name)} and {quoted(after.name)} overlap")
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
