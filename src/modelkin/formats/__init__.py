@@ -1,7 +1,29 @@
 """Which files hold the weights, and in which format: every format gives tensors under one set of names."""
 
+from ._adapters import (
+    AdapterRecord,
+    OpenedAdapter,
+    fit_to_base,
+    looks_like_adapter,
+    open_adapter,
+    sort_out,
+)
 from ._interface import Format, Request, Weights
 from ._known import KNOWN, KnownFormat
 from ._open import describes_itself, read_weights
 
-__all__ = ["KNOWN", "Format", "KnownFormat", "Request", "Weights", "describes_itself", "read_weights"]
+__all__ = [
+    "KNOWN",
+    "AdapterRecord",
+    "Format",
+    "KnownFormat",
+    "OpenedAdapter",
+    "Request",
+    "Weights",
+    "describes_itself",
+    "fit_to_base",
+    "looks_like_adapter",
+    "open_adapter",
+    "read_weights",
+    "sort_out",
+]
