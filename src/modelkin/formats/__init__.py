@@ -2,6 +2,7 @@
 
 from ._adapters import (
     AdapterRecord,
+    Fit,
     OpenedAdapter,
     fit_to_base,
     looks_like_adapter,
@@ -15,6 +16,7 @@ from ._open import describes_itself, read_weights
 __all__ = [
     "KNOWN",
     "AdapterRecord",
+    "Fit",
     "Format",
     "KnownFormat",
     "OpenedAdapter",

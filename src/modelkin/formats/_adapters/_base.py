@@ -2,7 +2,7 @@
 
 The name comes from a file that may be a stranger's. Followed is only an id at the Hub, at the endpoint that
 the user has chosen: never a path, which would make files of this machine part of a model that did not come
-from it, and never an address elsewhere. What is not followed can still be named by the user: ``ADAPTER::BASE``.
+from it, and never an address elsewhere. The user can name what is not followed: ``ADAPTER::BASE``.
 """
 
 from __future__ import annotations
