@@ -81,7 +81,10 @@ def _flags(name: str, model: Model, other: Model) -> list[str]:
         more = f"; {len(problems) - 1} more do not fit" if len(problems) > 1 else ""
         flags.append(f"it cannot be an adapter of {other.location.ref}: {problems[0]}{more}")
     else:
-        flags.append(f"its shapes fit {other.location.ref}, as they fit every model of that shape")
+        flags.append(
+            f"its shapes fit {other.location.ref}, as they fit every model of that shape; what training on a "
+            "base leaves in an adapter is faint, so that finding nothing says little"
+        )
     return flags
 
 

@@ -28,7 +28,7 @@ MOST_TESTS = 4
 ALIKE = 6.0
 """Standard deviations of the correlation of two matrices beyond which they began with the same numbers."""
 
-_BARE = "adapters whose MLPs have no update, or no gate, cannot be tested without their base"
+_BARE = "the adapter has no update of a gated MLP that fits here"
 _SAME_START = (
     "the matrices A of both adapters began with the same random numbers, which are numbered like the units"
 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from modelkin.errors import AccessDenied, ConfigError, FormatError, NotFound, Offline, UnsupportedFormat
+from modelkin.errors import (
+    AccessDenied,
+    ConfigError,
+    FormatError,
+    NotFound,
+    Offline,
+    SourceError,
+    UnsupportedFormat,
+)
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
 from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
@@ -128,6 +136,10 @@ def open_adapter(
         behind.close()
         why = f"its config names the base {chosen.target}, which cannot be had: {error.problem}"
         return OpenedAdapter(fetcher=alone, config=config, why_bare=f"{why}. {_NO_BASE}")
+    except SourceError as error:
+        # It may be there tomorrow: an answer that depends on the line would be none.
+        error.hint = f"This is the base that the adapter names. {_NO_BASE}"
+        raise
     if stacked:
         raise UnsupportedFormat(
             ref,
