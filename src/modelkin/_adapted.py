@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from modelkin._model import Model
@@ -100,10 +101,10 @@ def _fit(model: Model, other: Model) -> Fit:
 
 def _by_role(architecture: Architecture, factors: Mapping[str, Factors]) -> dict[tuple[Role, int], Factors]:
     """Sort factors by what their weight is for; weights with several purposes or experts are left out."""
-    entries = [entry for entry in architecture.tensors if entry.tensor in factors and entry.layer is not None]
-    names = [entry.tensor for entry in entries]
+    entries = [entry for entry in architecture.tensors if entry.tensor in factors]
+    counted = Counter(entry.tensor for entry in entries)
     return {
         (entry.role, entry.layer): factors[entry.tensor]
         for entry in entries
-        if entry.layer is not None and entry.expert is None and names.count(entry.tensor) == 1
+        if entry.layer is not None and entry.expert is None and counted[entry.tensor] == 1
     }

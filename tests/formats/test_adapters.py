@@ -43,6 +43,12 @@ def places(tmp_path):
     return write(tmp_path / "adapter", adapter_files()), write(tmp_path / "base", base_files())
 
 
+def record_of(model):
+    record = model.weights.adapter
+    assert record is not None
+    return record
+
+
 def composed(places):
     return f"{places[0]}::{places[1]}"
 
@@ -189,7 +195,7 @@ def test_the_card_is_the_adapters_and_the_config_the_bases(tmp_path):
         assert model.read_file("README.md", limit=99) == mine["README.md"]
         assert model.read_file("tokenizer.json", limit=99) == b"{}"
         assert model.read_file("mergekit_config.yml", limit=99) is None
-        assert model.config["model_type"] == "llama"
+        assert (model.config or {})["model_type"] == "llama"
         assert "adapter/README.md" in model.file_names()
 
 
@@ -214,14 +220,14 @@ def test_a_hub_adapter_finds_its_base_at_the_same_hub():
     with hub_of(adapter_files()) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
         assert model.architecture.family == "llama"
         assert model.location.revision == hub.commit("org/adapter")
-        assert model.weights.adapter.base == f"{hub.url}/org/base"
-        assert model.weights.adapter.base_revision == hub.commit("org/base")
+        assert record_of(model).base == f"{hub.url}/org/base"
+        assert record_of(model).base_revision == hub.commit("org/base")
         assert not any("names" in note for note in model.weights.notes)
 
 
 def test_the_revision_of_the_base_is_that_of_the_config():
     with hub_of(adapter_files(revision="v1")) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
-        assert model.weights.adapter.base_revision == hub.commit("org/base", "v1")
+        assert record_of(model).base_revision == hub.commit("org/base", "v1")
 
 
 def test_of_a_large_base_only_the_wanted_rows_travel():
@@ -274,7 +280,7 @@ def test_a_local_adapter_may_name_a_base_at_the_hub(tmp_path):
     with hub_of(adapter_files()) as hub:
         with mk.open_model(str(folder), options_for(hub)) as model:
             model.tensor(f"{Q}.weight")
-            assert model.weights.adapter.base == f"{hub.url}/org/base"
+            assert record_of(model).base == f"{hub.url}/org/base"
         with mk.open_model(str(folder), options_for(hub)) as model:
             model.tensor(f"{Q}.weight")
             network = [entry for entry in model.fetcher.ledger.entries if entry.origin == "network"]
@@ -310,7 +316,7 @@ def test_no_path_and_no_address_is_followed(tmp_path, name):
     with hub_of(files) as hub:
         for ref in ("org/adapter", str(folder)):
             with mk.open_model(ref, options_for(hub)) as model:
-                assert model.weights.adapter.is_bare
+                assert record_of(model).is_bare
                 assert "Write ADAPTER::BASE" in model.weights.notes[0]
                 assert all(entry.file.startswith("adapter/") for entry in model.fetcher.ledger.entries)
 
@@ -320,14 +326,14 @@ def test_a_name_that_is_also_a_folder_here_is_not_guessed(tmp_path, monkeypatch)
     write(tmp_path / "org" / "base", base_files())
     with hub_of(adapter_files()) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
         assert "the folder of that name here" in model.weights.notes[0]
-        assert model.weights.adapter.is_bare
+        assert record_of(model).is_bare
 
 
 @pytest.mark.parametrize("revision", ["a..b", " v1", "v1::x", "\x1b[0m", "@"])
 def test_a_revision_that_makes_no_sense_is_not_sent(revision):
     files = adapter_files(revision=revision)
     with hub_of(files) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
-        assert model.weights.adapter.is_bare
+        assert record_of(model).is_bare
 
 
 def test_a_base_that_is_gone_leaves_the_adapter_alone():
@@ -347,7 +353,7 @@ def test_a_line_that_is_down_is_an_error_and_not_an_answer(tmp_path):
         pytest.raises(NetworkError, match="org/base") as caught,
     ):
         _ = model.index
-    assert "Write ADAPTER::BASE" in caught.value.hint
+    assert "Write ADAPTER::BASE" in (caught.value.hint or "")
 
 
 def test_an_adapter_of_itself_is_refused():
@@ -375,7 +381,7 @@ def test_the_users_token_goes_to_the_hub_only():
 
 def test_adapters_in_memory_are_adapters():
     model = mk.open_model(MemorySource(adapter_files(base_model_name_or_path="./here")))
-    assert model.weights.adapter.is_bare
+    assert record_of(model).is_bare
 
 
 def test_closing_closes_both(places):

@@ -23,6 +23,7 @@ import modelkin as mk
 from modelkin.errors import ConfigError, FormatError, UnsupportedFormat
 from modelkin.formats import fit_to_base, sort_out
 from modelkin.formats._adapters import parse_adapter_config
+from modelkin.formats._adapters._apply import apply_fit
 from modelkin.source import MemorySource
 from modelkin.testing import safetensors_bytes
 
@@ -162,18 +163,18 @@ def test_matrices_that_do_not_fit_are_refused(tmp_path, tensors, said):
 
 
 def test_trained_lengths_must_be_there_if_the_config_says_so(tmp_path):
-    with opened(tmp_path, factors(), use_dora=True) as model:
-        with pytest.raises(UnsupportedFormat, match=r"trained lengths .DoRA. are missing"):
-            _ = model.index
+    model = opened(tmp_path, factors(), use_dora=True)
+    with pytest.raises(UnsupportedFormat, match=r"trained lengths .DoRA. are missing"):
+        _ = model.index
 
 
 def test_integers_of_the_base_cannot_be_added_to(tmp_path):
     tensors = {f"{Q}.weight": np.zeros((32, 32), np.int32)}
     adapter = write(tmp_path / "adapter", adapter_files(factors((Q,))))
     base = write(tmp_path / "base", {"model.safetensors": safetensors_bytes(tensors)})
-    with mk.open_model(f"{adapter}::{base}") as model:
-        with pytest.raises(UnsupportedFormat, match="holds no numbers that can be added to"):
-            _ = model.index
+    model = mk.open_model(f"{adapter}::{base}")
+    with pytest.raises(UnsupportedFormat, match="holds no numbers that can be added to"):
+        _ = model.index
 
 
 def test_square_experts_are_not_guessed():
@@ -191,7 +192,7 @@ def test_square_experts_are_not_guessed():
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_a_damaged_config_is_refused_or_read(data):
     whole = config_bytes(rank_pattern={"q_proj": 4}, alpha_pattern={".*up_proj": 3})
@@ -208,14 +209,20 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(fields=st.dictionaries(FIELDS, VALUES, max_size=3))
 def test_any_values_are_refused_or_read(fields):
     document = json.loads(config_bytes()) | fields
     with_errors(lambda: parse_adapter_config(json.dumps(document).encode()))
 
 
-@settings(max_examples=100, deadline=None)
+ENDINGS = [
+    *(".lora_A.weight", ".lora_B.weight", ".lora_embedding_A", ".lora_embedding_B", ".weight", ".bias"),
+    *(".lora_magnitude_vector", ".lora_B.bias", ".default", ".base_layer.weight"),
+]
+
+
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_shapes_and_names_are_refused_or_read(data):
     sizes = st.sampled_from([0, 1, 4, 32, 64])
@@ -225,10 +232,7 @@ def test_any_shapes_and_names_are_refused_or_read(data):
                 "{}{}{}".format,
                 st.sampled_from(["base_model.model.", "", "model."]),
                 st.sampled_from([*TARGETS, "lm_head", "model.embed_tokens", "", "."]),
-                st.sampled_from(
-                    [".lora_A.weight", ".lora_B.weight", ".lora_embedding_A", ".lora_embedding_B", ".weight"]
-                    + [".lora_magnitude_vector", ".lora_B.bias", ".bias", ".default", ".base_layer.weight"]
-                ),
+                st.sampled_from(ENDINGS),
             ),
             unique=True,
             max_size=5,
@@ -244,8 +248,6 @@ def test_any_shapes_and_names_are_refused_or_read(data):
     index = mk.open_model(MemorySource({"model.safetensors": safetensors_bytes(tensors)})).index
 
     def applied():
-        from modelkin.formats._adapters._apply import apply_fit
-
         fit = fit_to_base(config, sort_out(index), base.index)
         result, _ = apply_fit(config, fit, base.index, file="adapter_config.json")
         for info in result.values():
@@ -257,11 +259,13 @@ def test_any_shapes_and_names_are_refused_or_read(data):
 
 def with_errors(run):
     """Run something that may be refused, and in no other way fail."""
+    said = ""
     try:
         run()
     except FormatError as error:
-        assert len(str(error)) < 2000
-        assert str(error).isprintable()
+        said = str(error)
+    assert len(said) < 2000
+    assert said.isprintable()
 
 
 def test_an_update_can_be_named_in_a_report(tmp_path):

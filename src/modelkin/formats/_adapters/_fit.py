@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -53,16 +54,16 @@ def fit_to_base(config: AdapterConfig, tensors: AdapterTensors, base: TensorInde
     problems: list[str] = []
     updates: list[Update] = []
     turned = config.transposed or any(_only_turned(module, rename, shapes) for module in tensors.modules)
+    tables = [name for name in base if name.endswith(_TABLES)]
+    table = tables[0] if len(tables) == 1 else None
     for module in tensors.modules:
-        found = _updated(module, rename, shapes, config, turned=turned)
+        found = _updated(module, rename, shapes, config, turned=turned, table=table)
         if isinstance(found, str):
             problems.append(found)
         else:
             updates.append(found)
-    named = [update.target for update in updates]
-    problems += [
-        f"{name} is changed twice" for name in sorted({name for name in named if named.count(name) > 1})
-    ]
+    counted = Counter(update.target for update in updates)
+    problems += [f"{name} is changed twice" for name, number in counted.items() if number > 1]
     return Fit(updates=tuple(updates), replaced=replaced, problems=tuple(problems))
 
 
@@ -132,6 +133,7 @@ def _updated(
     config: AdapterConfig,
     *,
     turned: bool,
+    table: str | None,
 ) -> Update | str:
     embedding = "embedding_a" in module.parts
     a = module.parts["embedding_a" if embedding else "a"]
@@ -144,8 +146,9 @@ def _updated(
     target = rename(f"{inner}.weight")
     if config.parameters and target not in shapes:
         return _of_parameter(module, product, a, b, rename, shapes, config)
-    start = target if target in shapes else _tied_table(target, shapes)
-    if start is None:
+    # A head that the base's files leave out is the table of token rows.
+    start = target if target in shapes or not target.endswith("lm_head.weight") else table
+    if start is None or start not in shapes:
         return f"the base has no tensor {target}"
     shape = shapes[start]
     rank = config.rank_of(inner)
@@ -210,11 +213,3 @@ def _of_parameter(
         inputs_first=inputs_first,
         experts=shapes[target][0],
     )
-
-
-def _tied_table(target: str, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
-    """Return the table of token rows that stands for a head which the base's files leave out."""
-    if not target.endswith("lm_head.weight"):
-        return None
-    tables = [name for name in shapes if name.endswith(_TABLES)]
-    return tables[0] if len(tables) == 1 else None
