@@ -24,6 +24,7 @@ ORDER = [
     {"evidence"},
     {"verdict"},
     {"_model"},
+    {"_adapted"},
     {"_matrix"},
     {"_inspection", "_tokenizers", "_config_fields", "_row_cosines"},
     {"_claims", "_key_scan", "_embeddings"},

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from modelkin._adapted import adapter_flags, bare_updates
 from modelkin._calibration import (
     agreement_flag,
     agreement_score,
@@ -167,7 +168,7 @@ class _Run:
                 byte_budget=self.options.fetch.byte_budget,
                 controls=tuple(model.location.ref for model in controls),
             ),
-            flags=tuple(self.flags),
+            flags=(*adapter_flags(self.candidate, self.base), *self.flags),
         )
 
     def verdict(self, controls: Sequence[Model] = ()) -> Verdict:
@@ -258,7 +259,7 @@ class _Run:
         for task, left, right in zip(tasks, mine, theirs, strict=True):
             found = task.evaluate(left, right)
             self.evidence.append(found)
-            if found.ok:  # tables that training never touches are equal between strangers
+            if found.ok and task.same_parts:  # tables that training never touches are equal between strangers
                 self.equality += count_equal(left, right, dtypes=self._dtypes(task))
 
     def _align(self, controls: Sequence[Model]) -> None:
@@ -322,8 +323,8 @@ class _Run:
 
     def _pair(self, allowance: int) -> Pair:
         return Pair(
-            candidate=_side(self.candidate),
-            base=_side(self.base),
+            candidate=_side(self.candidate, self.base),
+            base=_side(self.base, self.candidate),
             seed=self.options.seed,
             tokens=self.tokens,
             no_tokens=self.no_tokens,
@@ -476,5 +477,10 @@ def _read_both(
         return tuple(pool.map(lambda side: read(*side), sides))
 
 
-def _side(model: Model) -> Side:
-    return Side(name=model.location.ref, index=model.index, architecture=model.architecture)
+def _side(model: Model, other: Model) -> Side:
+    return Side(
+        name=model.location.ref,
+        index=model.index,
+        architecture=model.architecture,
+        updates=bare_updates(model, other),
+    )

@@ -5,6 +5,7 @@ from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_
 from modelkin.evidence._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.evidence._gains import acting_gain
 from modelkin.evidence._interface import (
+    Factors,
     Findings,
     Method,
     MethodCard,
@@ -23,6 +24,7 @@ __all__ = [
     "Effect",
     "EqualityCount",
     "Evidence",
+    "Factors",
     "Findings",
     "FrameRows",
     "Method",

@@ -20,6 +20,7 @@ def read_weights(
     head_bytes: int,
     name: str | None = None,
     read_config: Callable[[], Mapping[str, object] | None] = lambda: None,
+    ignored: str | None = None,
 ) -> Weights:
     """Find the files with weights and read their headers.
 
@@ -33,6 +34,8 @@ def read_weights(
         The weight file or shard index to open. By default it is looked for.
     read_config
         Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
+    ignored
+        Beginning of the names in which weights are not looked for.
 
     Raises
     ------
@@ -41,7 +44,7 @@ def read_weights(
     FormatError
         A file breaks the rules of its format.
     """
-    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher)
+    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher, ignored)
     request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, read_config=read_config)
     return known.load().read(request)
 
@@ -71,8 +74,10 @@ def _chosen(files: Mapping[str, FileInfo]) -> tuple[KnownFormat, str] | None:
     return None
 
 
-def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
+def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str]:
     files = fetcher.source.files()
+    if ignored:
+        files = {name: info for name, info in files.items() if not name.startswith(ignored)}
     if (found := _chosen(files)) is not None:
         return found
     where = fetcher.source.location.ref

@@ -73,6 +73,8 @@ class TensorIndex(Mapping[str, TensorInfo]):
         In any order, of any number of files.
     unlisted
         Names of those that a shard holds although the shard index does not list them.
+    more_files
+        Files that hold parts of tensors whose largest part is elsewhere.
 
     Raises
     ------
@@ -80,12 +82,15 @@ class TensorIndex(Mapping[str, TensorInfo]):
         Two tensors of one name.
     """
 
-    __slots__ = ("_by_name", "_unlisted")
+    __slots__ = ("_by_name", "_more_files", "_unlisted")
 
-    def __init__(self, tensors: Iterable[TensorInfo], *, unlisted: Iterable[str] = ()) -> None:
+    def __init__(
+        self, tensors: Iterable[TensorInfo], *, unlisted: Iterable[str] = (), more_files: Iterable[str] = ()
+    ) -> None:
         ordered = sorted(tensors, key=lambda info: info.name)
         self._by_name = {info.name: info for info in ordered}
         self._unlisted = tuple(sorted(unlisted))
+        self._more_files = tuple(more_files)
         if len(self._by_name) != len(ordered):
             raise ValueError("tensors: two have the same name")
 
@@ -109,7 +114,7 @@ class TensorIndex(Mapping[str, TensorInfo]):
     @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files that hold tensors, sorted."""
-        return tuple(sorted({info.file for info in self.values()}))
+        return tuple(sorted({*self._more_files, *(info.file for info in self.values())}))
 
     @property
     def n_parameters(self) -> int:
