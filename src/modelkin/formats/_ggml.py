@@ -25,6 +25,8 @@ _SIZES: Final = (
     *("n_text_ctx", "n_text_state", "n_text_head", "n_text_layer", "n_mels", "ftype"),
 )
 _PLAIN: Final = {0: "F32", 1: "F16", 30: "BF16"}
+_QUANTISED: Final = frozenset({2, 3, 6, 7, 8, 10, 11, 12, 13, 14})
+"""What whisper.cpp quantises to: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and Q2_K to Q6_K."""
 _MAX_FILTERS: Final = 1 << 24
 _MAX_TOKENS: Final = 1 << 20
 _MAX_TOKEN_BYTES: Final = 4096
@@ -39,7 +41,7 @@ class GgmlFormat:
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
         """Take a file that is named as whisper.cpp names them; the largest of several."""
-        names = [name for name in files if name.endswith(".bin") and "ggml" in name.rpartition("/")[2]]
+        names = [name for name in files if _is_ggml(name)]
         return max(names, key=lambda name: (files[name].size, name), default=None)
 
     def read(self, request: Request) -> Weights:
@@ -164,16 +166,15 @@ def _tensor(reader: Forward, ftype: int) -> TensorInfo:
 
 def _block(file: str, what: str, kind: int, ftype: int) -> tuple[str, int, int]:
     """Return the name of a quantised type, the numbers in a block, and its bytes."""
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-    from gguf.quants import _type_traits
-
-    known = {kind.value: kind for kind in GGMLQuantizationType}.get(kind)
-    if known is None or known not in _type_traits:
-        raise UnsupportedFormat(file, f"{what}: type {kind} is not known")
+    if kind not in _QUANTISED:
+        raise UnsupportedFormat(file, f"{what}: type {kind} of ggml is not read")
     if ftype // 1000 < _BLOCKS_VERSION:
         raise UnsupportedFormat(
             file, f"{what}: blocks of an early layout ({ftype // 1000})", hint="Quantise the model again."
         )
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    known = GGMLQuantizationType(kind)
     return known.name, *GGML_QUANT_SIZES[known]
 
 

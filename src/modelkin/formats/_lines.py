@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,9 @@ import numpy.typing as npt
 from modelkin.source import ByteRange
 from modelkin.tensors import DTYPES, Array, LinePlan, LineRuns, Storage, View, decode, numbers_of, runs_of
 
-Order: TypeAlias = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLines:
-    """Numbers as they are, one line after another: the ground that `OrderedLines` stands on."""
+    """Numbers as they are, one line after another: the ground that `RotaryOrder` stands on."""
 
     file: str
     start: int
@@ -52,7 +48,6 @@ class RotaryOrder:
     """
 
     inner: Storage
-    n_heads: int
     head_dim: int
 
     @property
