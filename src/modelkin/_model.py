@@ -12,7 +12,7 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
-from modelkin.formats import Weights, describes_itself, read_weights
+from modelkin.formats import Weights, describes_itself, may_describe_itself, read_weights
 from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
@@ -84,7 +84,10 @@ class Model:
             There is one, but it is not a JSON object or absurdly long.
         """
         found = None if describes_itself(self._entry) else self._config_file
-        return self.weights.config if found is None and self._describes_itself else found
+        if (found is not None and "model_type" in found) or not self._may_describe_itself:
+            return found
+        # A config.json that names no kind of model is another program's, such as CTranslate2's.
+        return found if self.weights.config is None else self.weights.config
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
@@ -187,13 +190,13 @@ class Model:
         if name not in HELD_FILES:
             return None
         inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
-        return self.weights.files.get(name) if inside and self._describes_itself else None
+        return self.weights.files.get(name) if inside and self._may_describe_itself else None
 
     @property
-    def _describes_itself(self) -> bool:
+    def _may_describe_itself(self) -> bool:
         """Whether a weight file may hold a config and a tokenizer."""
         names = self.fetcher.source.files() if self._entry is None else [self._entry]
-        return any(describes_itself(name) for name in names)
+        return any(may_describe_itself(name) for name in names)
 
     # -- reading ---------------------------------------------------------------------------------------
 

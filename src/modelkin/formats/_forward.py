@@ -23,8 +23,9 @@ MAX_TENSORS = 100_000
 """The largest public models have some ten thousand."""
 MAX_AXES = 8
 
-_LOOK_AHEAD = 48
-_NUMBERS = re.compile(r"[0-9]+")
+_LOOK_AHEAD = 256
+_LAYER = re.compile(r"[0-9]+")
+"""The first number of a name is that of its layer."""
 
 
 @dataclass(slots=True)
@@ -69,16 +70,23 @@ class Forward:
         start, self.position = self.position, self.position + n_bytes
         return ByteRange(start, self.position)
 
-    def take(self, n_bytes: int, what: str, *, ahead: int = 0) -> bytes:
-        """Return the next bytes; `ahead` says how many more will be wanted in one piece."""
+    def take(self, n_bytes: int, what: str) -> bytes:
+        """Return the next bytes."""
         wanted = self.skip(n_bytes, what)
         if not n_bytes:
             return b""
         for extent, fetched in self._read:
             if extent.start <= wanted.start and wanted.stop <= extent.stop:
                 return bytes(fetched.view(self.file, wanted))
-        self._fetch(wanted.start, max(n_bytes, self._window, ahead))
+        self._fetch(wanted.start, max(n_bytes, self._window))
         return bytes(self._read[0][1].view(self.file, wanted))
+
+    def peek(self, n_bytes: int) -> bytes:
+        """Return the next bytes without stepping over them; fewer at the end of the file."""
+        position = self.position
+        data = self.take(min(n_bytes, self.left), "the next bytes")
+        self.position = position
+        return data
 
     def numbers(self, form: str, what: str) -> tuple[Any, ...]:
         """Return the next numbers, of a `struct` format in little-endian order."""
@@ -105,7 +113,7 @@ class Forward:
 
     def seen(self, name: str, start: int) -> None:
         """Note that a tensor of this name has its header at `start`: the next of its kind will be guessed."""
-        kind = _NUMBERS.sub("#", name)
+        kind = _LAYER.sub("#", name, count=1)
         if self._last is not None:
             self._after[self._last[0]] = kind, start - self._last[1]
         self._last = kind, start

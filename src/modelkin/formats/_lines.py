@@ -136,7 +136,7 @@ class ScaledCodes:
         else:
             factors = np.full(which.max(initial=0) + 1, self.scale, np.float32)
         # As CTranslate2 does it: the reciprocal is rounded first. A scale of zero is nobody's but an attacker's.
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             back = np.float32(1) / factors
             lines: Array = stored.astype(np.float32) * back[which][:, None]
         return lines

@@ -48,8 +48,17 @@ def read_weights(
 
 def describes_itself(name: str | None) -> bool:
     """Say whether a weight file holds its own config, so that one lying beside it does not count."""
-    known = by_name(name) if name else None
-    return known is not None and known.self_describing
+    fitting = _fitting(name)
+    return bool(fitting) and all(known.self_describing for known in fitting)
+
+
+def may_describe_itself(name: str) -> bool:
+    """Say whether a weight file may hold its own config: several formats share an ending."""
+    return any(known.self_describing for known in _fitting(name))
+
+
+def _fitting(name: str | None) -> list[KnownFormat]:
+    return [known for known in KNOWN if name and name.endswith(known.endings)]
 
 
 def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
@@ -77,7 +86,7 @@ def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
 
 
 def _is_ambiguous(name: str) -> bool:
-    return sum(name.endswith(known.endings) for known in KNOWN) > 1
+    return len(_fitting(name)) > 1
 
 
 def _head(fetcher: Fetcher, name: str) -> bytes:
