@@ -30,6 +30,10 @@ class ModelSummary:
     dtypes: Mapping[str, int]
     skipped: tuple[str, ...]
     """What of this model was not looked at, each with its reason."""
+    format: str = "safetensors"
+    """File format of the weights."""
+    notes: tuple[str, ...] = ()
+    """How the weights were read: which of several files, what was undone, recovered or guessed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

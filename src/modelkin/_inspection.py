@@ -69,6 +69,8 @@ class Inspection:
     sizes: Mapping[str, int]
     parameters: int
     n_bytes: int
+    format: str
+    """File format of the weights."""
     dtypes: Mapping[str, int]
     """Parameters in each stored format."""
     files: tuple[FileInfo, ...]
@@ -92,7 +94,7 @@ def inspect_model(model: Model) -> Inspection:
     for part in architecture.other:
         other[part.component] = other.get(part.component, 0) + 1
     source = model.fetcher.source
-    notes = [*architecture.notes]
+    notes = [*model.weights.notes, *architecture.notes]
     if index.unlisted:
         notes.append(f"{len(index.unlisted)} tensors are in the shards but not in their index")
     tokenizer = model.tokenizer
@@ -109,6 +111,7 @@ def inspect_model(model: Model) -> Inspection:
         sizes=dict(architecture.sizes),
         parameters=index.n_parameters,
         n_bytes=index.n_bytes,
+        format=model.weights.format,
         dtypes=dict(index.dtypes),
         files=tuple(info for name in index.files if (info := source.find(name)) is not None),
         tokenizer=tokenizer,

@@ -112,7 +112,7 @@ class Model:
             self.fetcher,
             head_bytes=self._options.head_bytes,
             name=self._entry,
-            config=None if describes_itself(self._entry) else self._config_file,
+            read_config=lambda: None if describes_itself(self._entry) else self._config_file,
         )
 
     @property

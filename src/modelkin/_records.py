@@ -28,6 +28,8 @@ def model_summary(model: Model) -> ModelSummary:
         n_bytes=index.n_bytes,
         dtypes=dict(index.dtypes),
         skipped=tuple(skipped),
+        format=model.weights.format,
+        notes=model.weights.notes,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,8 +35,13 @@ class Request:
     """The file to begin with."""
     head_bytes: int
     """First read of a remote file."""
-    config: Mapping[str, object] | None = None
-    """Contents of ``config.json``, if there is one."""
+    read_config: Callable[[], Mapping[str, object] | None] = field(default=lambda: None, repr=False)
+    """Reads ``config.json``, which costs a request: to be called only by formats that need it."""
+
+    @property
+    def config(self) -> Mapping[str, object] | None:
+        """Contents of ``config.json``, or None when there is none."""
+        return self.read_config()
 
 
 class Format(Protocol):

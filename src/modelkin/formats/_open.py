@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.source import ByteRange, Fetcher, FileInfo, shown
@@ -19,7 +19,7 @@ def read_weights(
     *,
     head_bytes: int,
     name: str | None = None,
-    config: Mapping[str, object] | None = None,
+    read_config: Callable[[], Mapping[str, object] | None] = lambda: None,
 ) -> Weights:
     """Find the files with weights and read their headers.
 
@@ -31,8 +31,8 @@ def read_weights(
         First read of each remote file; a longer header costs one more.
     name
         The weight file or shard index to open. By default it is looked for.
-    config
-        Contents of ``config.json``, which says how some weights are quantised.
+    read_config
+        Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def read_weights(
         A file breaks the rules of its format.
     """
     known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher)
-    request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, config=config)
+    request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, read_config=read_config)
     return known.load().read(request)
 
 

@@ -61,7 +61,9 @@ def _facts(found: Inspection) -> Table:
         table.add_row("norms, positions", f"{found.norm}, {found.positions}")
     table.add_row("parameters", f"{count_text(found.parameters)} ({found.parameters:,})")
     formats = ", ".join(f"{name} {count_text(number)}" for name, number in found.dtypes.items())
-    table.add_row("stored as", f"{formats} in {len(found.files)} files, {size_text(found.n_bytes)}")
+    table.add_row(
+        "stored as", f"{found.format}: {formats} in {len(found.files)} files, {size_text(found.n_bytes)}"
+    )
     table.add_row("tokenizer", escape(_tokenizer(found)))
     return table
 

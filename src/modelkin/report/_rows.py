@@ -60,7 +60,8 @@ def model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, s
         "hidden_size": value_text(model.hidden_size),
         "vocabulary": value_text(model.vocab_size),
         "parameters": f"{count_text(model.parameters)} ({model.parameters:,})",
-        "stored_as": stored or "-",
+        "stored_as": f"{model.format}: {stored or '-'}",
+        "notes": "; ".join(model.notes) or "-",
     }
     for key, value in rows.items():
         yield language.say(f"label.{key}"), value
