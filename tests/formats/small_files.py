@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,7 +183,7 @@ _KINDS = {
 
 
 def meta_rows(array: Array, head_dim: int) -> Array:
-    """Put rows of queries or keys into the order of Meta: the inverse of what transformers' converter does."""
+    """Put rows of queries or keys into Meta's order: the inverse of what transformers' converter does."""
     heads = len(array) // head_dim
     shaped = array.reshape(heads, 2, head_dim // 2, -1)
     return shaped.swapaxes(1, 2).reshape(array.shape)
@@ -234,5 +233,3 @@ def q80(array: Array, group: int) -> tuple[Array, Array]:
     scales = (np.abs(grouped).max(1) / np.float32(127)).astype("<f4")
     safe = np.where(scales == 0, np.float32(1), scales)
     return np.rint(grouped / safe[:, None]).astype("i1"), scales
-
-

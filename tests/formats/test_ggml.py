@@ -44,10 +44,8 @@ def test_sizes_are_those_of_the_header():
 
 def test_tokens_are_had_as_a_tokenizer():
     model = opened(SMALL)
-    tokenizer = mk.read_tokenizer(model) if hasattr(mk, "read_tokenizer") else None
-    assert tokenizer is None or tokenizer
     assert "tokenizer.json" in model.file_names()
-    assert model.tokenizer.n_tokens == 3
+    assert model.tokenizer.vocab_size == 3
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "Q4_K"])
@@ -125,7 +123,10 @@ ONE = {"a.weight": (0, (2, 3), bytes(24))}
 BAD = {
     "another magic": (b"fmgg" + SMALL[4:], "not a weight file|sizes that no model has|begins with"),
     "sizes of no Whisper": (ggml_file(ONE, sizes=(0,) * 10), "not those of a Whisper"),
-    "huge filters": (ggml_file(ONE, filters=(0, 0)).replace(bytes(8), b"\xff\xff\xff\x7f" * 2, 1), "mel filters"),
+    "huge filters": (
+        ggml_file(ONE, filters=(0, 0)).replace(bytes(8), b"\xff\xff\xff\x7f" * 2, 1),
+        "mel filters",
+    ),
     "a long token": (
         ggml_file(ONE).replace(b"\x04\0\0\0\x01\0\0\0a", b"\x04\0\0\0\xff\xff\xff\x7fa"),
         "a token of at most 4096 bytes",
@@ -134,7 +135,7 @@ BAD = {
     "no axes": (ggml_file({"a": (0, (), b"")}), "expected 1 to 4 axes, got 0"),
     "a size of zero": (ggml_file({"a": (0, (0, 2), b"")}), "expected sizes from 1 on"),
     "a type that is not read": (ggml_file({"a": (99, (1, 32), b"")}), "type 99 of ggml is not read"),
-    "a name twice": (ggml_file(ONE) + ggml_file(ONE)[-48:], "'a.weight' is there twice"),
+    "a name twice": (ggml_file(ONE) + ggml_file(ONE)[-52:], "'a.weight' is there twice"),
     "lines that fill no blocks": (
         ggml_file({"a": (8, (1, 33), bytes(40))}, ftype=2007),
         "lines of 33 do not fill blocks of 32",

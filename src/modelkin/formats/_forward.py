@@ -19,6 +19,7 @@ from modelkin.tensors._names import MAX_NAME_LENGTH, name_problem, quoted
 REMOTE_WINDOW = 4096
 """What is read around a place where a header is expected: over a network some more bytes cost nothing."""
 LOCAL_WINDOW = 512
+"""Enough for a header, and for one that is some bytes from where it was expected."""
 MAX_TENSORS = 100_000
 """The largest public models have some ten thousand."""
 MAX_AXES = 8
@@ -121,7 +122,7 @@ class Forward:
     def _fetch(self, start: int, length: int) -> None:
         """Read a stretch, and with it the windows where the next headers should be."""
         here = ByteRange(start, min(start + length, self.size))
-        places = [here, *(ByteRange(at, min(at + self._window, self.size)) for at in self._expected())]
+        places = [here, *(ByteRange(at, min(at + LOCAL_WINDOW, self.size)) for at in self._expected())]
         fetched = self.fetcher.fetch({self.file: places}, task="reading headers")
         self._read = [(place, fetched) for place in places]
 

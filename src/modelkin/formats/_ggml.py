@@ -31,6 +31,8 @@ _MAX_FILTERS: Final = 1 << 24
 _MAX_TOKENS: Final = 1 << 20
 _MAX_TOKEN_BYTES: Final = 4096
 _TOKENS_AT_ONCE: Final = 1 << 20
+_TOKEN_BYTES: Final = 11
+"""Of an average token with its length before it."""
 _BLOCKS_VERSION: Final = 2
 """Of the layout of quantised blocks. Earlier ones lasted for weeks in 2023."""
 
@@ -84,7 +86,7 @@ def _notes(others: Sequence[str]) -> tuple[str, ...]:
 
 def _skip_filters(reader: Forward) -> None:
     n_mel, n_fft = reader.numbers("2i", "the mel filters")
-    if not (0 <= n_mel and 0 <= n_fft and n_mel * n_fft <= _MAX_FILTERS):
+    if min(n_mel, n_fft) < 0 or n_mel * n_fft > _MAX_FILTERS:
         raise HeaderError(reader.file, f"expected the size of mel filters, got {n_mel} x {n_fft}")
     reader.skip(4 * n_mel * n_fft, "the mel filters")
 
@@ -97,7 +99,10 @@ def _tokens(reader: Forward) -> list[bytes]:
     found: list[bytes] = []
     while len(found) < count:
         # Fifty thousand short texts: taken out of long pieces, since asking for each takes a second.
-        piece, at = reader.peek(_TOKENS_AT_ONCE), 0
+        piece, at = (
+            reader.peek(min(_TOKEN_BYTES * (count - len(found)) + _MAX_TOKEN_BYTES + 4, _TOKENS_AT_ONCE)),
+            0,
+        )
         while len(found) < count and at + 4 <= len(piece):
             length = int.from_bytes(piece[at : at + 4], "little")
             if length > _MAX_TOKEN_BYTES:

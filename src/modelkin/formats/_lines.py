@@ -12,6 +12,7 @@ import numpy.typing as npt
 from modelkin.source import ByteRange
 from modelkin.tensors import DTYPES, Array, LinePlan, LineRuns, Storage, View, decode, numbers_of, runs_of
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLines:
     """Numbers as they are, one line after another: the ground that `RotaryOrder` stands on."""
@@ -120,9 +121,7 @@ class ScaledCodes:
         owners = lines // self.lines_per_scale if self.lines_per_scale else np.zeros_like(lines)
         needed, which = np.unique(owners, return_inverse=True)
         base = self.scales
-        scales = (
-            [] if base is None else [ByteRange(base + 4 * a, base + 4 * b) for a, b in runs_of(needed)]
-        )
+        scales = [] if base is None else [ByteRange(base + 4 * a, base + 4 * b) for a, b in runs_of(needed)]
         return LinePlan(
             ranges={self.file: [*codes, *scales]}, build=partial(self._build, codes, scales, which)
         )
@@ -135,7 +134,7 @@ class ScaledCodes:
             factors = np.frombuffer(joined(view, self.file, scales), "<f4")
         else:
             factors = np.full(which.max(initial=0) + 1, self.scale, np.float32)
-        # As CTranslate2 does it: the reciprocal is rounded first. A scale of zero is nobody's but an attacker's.
+        # As CTranslate2 does it: the reciprocal is rounded first. No honest scale is zero.
         with np.errstate(all="ignore"):
             back = np.float32(1) / factors
             lines: Array = stored.astype(np.float32) * back[which][:, None]
@@ -187,7 +186,7 @@ class GroupedCodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgmlBlocks:
-    """Blocks of ggml: some dozen codes with their scales, side by side. A line is a whole number of blocks."""
+    """Blocks of ggml: codes with their scales, side by side. A line is a whole number of blocks."""
 
     file: str
     start: int

@@ -121,7 +121,9 @@ class Llama2cFormat:
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
         """Take the only ``.bin`` file beside a tokenizer, which is all that llama2.c leaves."""
-        names = [name for name in files if name.endswith(".bin") and name.rpartition("/")[2] != "tokenizer.bin"]
+        names = [
+            name for name in files if name.endswith(".bin") and name.rpartition("/")[2] != "tokenizer.bin"
+        ]
         return names[0] if len(names) == 1 else None
 
     def read(self, request: Request) -> Weights:
@@ -178,7 +180,7 @@ def parse_header(head: bytes, *, file: str) -> Header:
             raise UnsupportedFormat(
                 file,
                 f"not a weight file of a format that can be read; as one of llama2.c it has {problem}",
-                hint="Files of many formats end in .bin: PyTorch, CTranslate2, whisper.cpp and llama2.c are read.",
+                hint="Of files in .bin those of PyTorch, CTranslate2, whisper.cpp and llama2.c are read.",
             )
         return header
     if len(head) < _HEADER_BYTES:

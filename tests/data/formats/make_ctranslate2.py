@@ -38,7 +38,9 @@ MODELS = {
     "llama": lambda: tf.LlamaForCausalLM(
         tf.LlamaConfig(**SIZES, num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False)
     ),
-    "gpt2": lambda: tf.GPT2LMHeadModel(tf.GPT2Config(vocab_size=40, n_positions=8, n_embd=8, n_layer=1, n_head=2)),
+    "gpt2": lambda: tf.GPT2LMHeadModel(
+        tf.GPT2Config(vocab_size=40, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+    ),
 }
 KINDS = {
     "whisper": ("float32", "float16", "bfloat16", "int8"),

@@ -78,7 +78,9 @@ def read_contents(reader: Forward) -> Contents:
             reader.skip(variable.place.length, f"variable {quoted(variable.name)}")
     aliases = _aliases(reader, variables) if version >= 3 else {}
     if reader.left:
-        raise HeaderError(reader.file, f"expected the end after all variables, got {reader.left:,} more bytes")
+        raise HeaderError(
+            reader.file, f"expected the end after all variables, got {reader.left:,} more bytes"
+        )
     return Contents(
         version=version,
         spec=spec,

@@ -91,7 +91,9 @@ def translate(contents: Contents) -> Translation:
         rows = heads * width, shared * width, shared * width
         return Translation(cuts=tuple(_cuts(contents, _LLAMA, rows)), config=config, notes=())
     cuts = tuple(
-        Cut(name=name.replace("/", "."), variable=name) for name in _all_names(contents) if not _is_scale(name)
+        Cut(name=name.replace("/", "."), variable=name)
+        for name in _all_names(contents)
+        if not _is_scale(name)
     )
     note = f"the layout {contents.spec or 'without a name'} of CTranslate2 is not known: names are as stored"
     return Translation(cuts=cuts, config=None, notes=(note,))
