@@ -65,7 +65,8 @@ def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
     files = fetcher.source.files()
     for known in KNOWN:
         if any(name.endswith(known.endings) for name in files) and (entry := known.load().choose(files)):
-            return known, entry
+            # Formats share endings: whoever chose the file, its first bytes say what it is.
+            return (_format_of(fetcher, entry) if _is_ambiguous(entry) else known), entry
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
     if unread:
