@@ -373,10 +373,11 @@ class _Run:
     # -- tokens ----------------------------------------------------------------------------------------
 
     def _pair_tokens(self) -> None:
-        infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
+        # Some weight files hold a tokenizer, which counts as a file of the model.
+        sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]
         vocabularies = [model.architecture.sizes.get("vocab") for model in (self.candidate, self.base)]
-        if infos[0] is None or infos[1] is None:
-            if infos[0] is infos[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
+        if sizes[0] is None or sizes[1] is None:
+            if sizes[0] is sizes[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
                 self.tokens = equal_rows(
                     vocabularies[0], how="rows of equal number: no tokenizer, equal sizes"
                 )
@@ -406,10 +407,10 @@ class _Run:
         )
 
     def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
-        infos = [model.fetcher.source.find("tokenizer.json") for model in (self.candidate, self.base)]
+        sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]
         return {
-            "candidate_has_tokenizer_json": infos[0] is not None,
-            "base_has_tokenizer_json": infos[1] is not None,
+            "candidate_has_tokenizer_json": sizes[0] is not None,
+            "base_has_tokenizer_json": sizes[1] is not None,
             "same_file": same_file(self.candidate, self.base, "tokenizer.json"),
             "shared_tokens": len(self.tokens) if self.tokens is not None else None,
             "paired": self.tokens.how if self.tokens is not None else self.no_tokens,

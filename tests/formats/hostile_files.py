@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -46,3 +47,9 @@ def judged(data: bytes, *, name: str = "model.bin") -> bool:
         assert model.tensor(info.name).shape == info.shape
         assert not np.array_equal(model.tensor(info.name, rows=slice(0, 0)).shape, ())
     return True
+
+
+def config_of(model: mk.Model) -> Mapping[str, object]:
+    """Return the config, which has to be there."""
+    assert model.config is not None
+    return model.config

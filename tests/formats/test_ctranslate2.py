@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.hostile_files import judged, spoilt
+from tests.formats.hostile_files import config_of, judged, spoilt
 from tests.formats.small_files import ct2_file, ct2_int8, ct2_int16, ct2_llama, ct2_text
 
 import modelkin as mk
@@ -87,7 +87,7 @@ class TestGolden:
         read = golden("ctranslate2-whisper-int8.bin")
         assert read.architecture.family == "whisper"
         assert read.architecture.unknown == ()
-        assert read.config["decoder_attention_heads"] == 2
+        assert config_of(read)["decoder_attention_heads"] == 2
         assert "no bias" in read.weights.notes[0]
 
     def test_gpt2_keeps_its_names(self):
@@ -102,15 +102,15 @@ def test_a_decoder_like_llama_is_taken_apart():
     assert model.weights.format == "ctranslate2"
     assert model.architecture.family == "llama"
     assert model.architecture.unknown == ()
-    assert model.config["num_key_value_heads"] == 2
+    assert config_of(model)["num_key_value_heads"] == 2
     for name, array in BASE.tensors.items():
         np.testing.assert_array_equal(model.tensor(name), array)
 
 
 def test_the_config_of_ctranslate2_counts_less_than_what_the_weights_say():
     model = mk.open_model(converted("base", **{"config.json": b'{"unk_token": "<unk>"}'}))
-    assert model.config["model_type"] == "llama"
-    assert model.config["unk_token"] == "<unk>"
+    assert config_of(model)["model_type"] == "llama"
+    assert config_of(model)["unk_token"] == "<unk>"
 
 
 def test_rows_of_int8_cost_only_their_codes_and_scales():

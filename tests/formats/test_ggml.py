@@ -8,7 +8,7 @@ import pytest
 from gguf.quants import dequantize, quantize
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.hostile_files import judged, spoilt
+from tests.formats.hostile_files import config_of, judged, spoilt
 from tests.formats.small_files import GGML_SIZES, ggml_file, ggml_whisper, whisper_shapes
 
 import modelkin as mk
@@ -37,7 +37,7 @@ def test_every_tensor_has_its_name_and_numbers():
 
 
 def test_sizes_are_those_of_the_header():
-    config = opened(SMALL).config
+    config = config_of(opened(SMALL))
     assert (config["model_type"], config["d_model"], config["vocab_size"]) == ("whisper", 8, 40)
     assert (config["encoder_layers"], config["decoder_attention_heads"]) == (1, 2)
 
@@ -96,7 +96,7 @@ def test_over_a_network_little_is_read():
 def test_the_largest_of_several_files_is_taken_and_that_is_said():
     larger, _ = ggml_whisper(sizes=(60, *GGML_SIZES[1:]))
     model = mk.open_model(MemorySource({"ggml-a.bin": SMALL, "ggml-b.bin": larger}))
-    assert model.config["vocab_size"] == 60
+    assert config_of(model)["vocab_size"] == 60
     assert model.weights.notes == ("1 other files of whisper.cpp lie beside it",)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.hostile_files import judged, spoilt
+from tests.formats.hostile_files import config_of, judged, spoilt
 from tests.formats.small_files import llama2c_file, meta_rows, q80
 
 import modelkin as mk
@@ -50,7 +50,7 @@ def test_all_tensors_are_the_original_bit_for_bit(version, name):
 
 
 def test_sizes_are_those_of_the_header():
-    config = mk.open_model(exported("base")).config
+    config = config_of(mk.open_model(exported("base")))
     wanted = ("hidden_size", "num_attention_heads", "num_key_value_heads", "tie_word_embeddings")
     assert [config[key] for key in wanted] == [96, 6, 2, False]
 
