@@ -259,7 +259,7 @@ def u32(number):
 
 
 BAD = {
-    "a version that does not exist": (u32(9) + SMALL[4:], UnsupportedFormat, "of version 1 to 7, got 9"),
+    "a version that does not exist": (u32(9) + SMALL[4:], UnsupportedFormat, "not a weight file of a format"),
     "bytes behind the end": (SMALL + b"x", HeaderError, "expected the end after all variables"),
     "more variables than a file can have": (
         u32(6) + ct2_text("S") + u32(1) + u32(2**32 - 1),
