@@ -39,7 +39,7 @@ from modelkin.evidence import (
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
-from modelkin.verdict import Identity, Verdict, decide, load_rule
+from modelkin.verdict import GUESSED, Identity, Verdict, decide, load_rule
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
@@ -346,7 +346,11 @@ class _Run:
             stage=stage,
             identity=identity,
             frame=self.deep.frame if self.deep else "identity",
+            extra_limitations=(GUESSED,) if self._has_guesses() else (),
         )
+
+    def _has_guesses(self) -> bool:
+        return self.candidate.architecture.guessed or self.base.architecture.guessed
 
     # -- identity --------------------------------------------------------------------------------------
 

@@ -123,7 +123,12 @@ class Model:
     @cached_property
     def architecture(self) -> Architecture:
         """What each tensor is for; an unknown architecture is a value too."""
-        return detect(self.config, {name: info.shape for name, info in self.index.items()})
+        stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
+        return detect(
+            self.config,
+            {name: info.shape for name, info in self.index.items()},
+            order=[info.name for info in stored],
+        )
 
     @property
     def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
