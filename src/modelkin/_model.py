@@ -123,9 +123,10 @@ class Model:
     @cached_property
     def architecture(self) -> Architecture:
         """What each tensor is for; an unknown architecture is a value too."""
+        config = self.config
         stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
         return detect(
-            self.config,
+            config,
             {name: info.shape for name, info in self.index.items()},
             order=[info.name for info in stored],
         )

@@ -55,8 +55,8 @@ def test_what_is_guessed_is_true(name, order, config):
     assert guessed.guessed
     assert guessed.family == FAMILIES[name]
     truth = roles(detect(model.config if config else None, shapes_of(model)))
-    for tensor, given in roles(guessed, own.__getitem__).items():
-        assert given == truth[tensor], tensor
+    for tensor, said in roles(guessed, own.__getitem__).items():
+        assert said == truth[tensor], tensor
     assert {entry.role for entry in guessed.tensors} >= CERTAIN[FAMILIES[name]]
     assert len(guessed.tensors) + len(guessed.unknown) >= len(model.tensors)
 

@@ -30,7 +30,7 @@ __all__ = ["detect"]
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
 _OTHER_POSITIONS: Final = ("alibi", "sinus")
-"""Positions that give an order to what is free in a Llama: where a config speaks of them, no guess is made."""
+"""Positions that give an order to what is free in a Llama: a config that speaks of them ends all guessing."""
 
 
 def detect(
