@@ -40,7 +40,7 @@ from modelkin.evidence import (
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
-from modelkin.verdict import Identity, Verdict, decide, load_rule
+from modelkin.verdict import GUESSED, Identity, Verdict, decide, load_rule
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
@@ -347,7 +347,11 @@ class _Run:
             stage=stage,
             identity=identity,
             frame=self.deep.frame if self.deep else "identity",
+            extra_limitations=(GUESSED,) if self._has_guesses() else (),
         )
+
+    def _has_guesses(self) -> bool:
+        return self.candidate.architecture.guessed or self.base.architecture.guessed
 
     # -- identity --------------------------------------------------------------------------------------
 
@@ -374,6 +378,7 @@ class _Run:
     # -- tokens ----------------------------------------------------------------------------------------
 
     def _pair_tokens(self) -> None:
+        # Some weight files hold a tokenizer, which counts as a file of the model.
         sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]
         vocabularies = [model.architecture.sizes.get("vocab") for model in (self.candidate, self.base)]
         if sizes[0] is None or sizes[1] is None:

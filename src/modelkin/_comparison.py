@@ -34,6 +34,8 @@ class ModelSummary:
     """File format of the weights."""
     notes: tuple[str, ...] = ()
     """How the weights were read: which of several files, what was undone, recovered or guessed."""
+    guessed: bool = False
+    """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

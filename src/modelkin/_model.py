@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -157,7 +157,10 @@ class Model:
             There is one, but it is not a JSON object or absurdly long.
         """
         found = self._given_config()
-        return self.weights.config if found is None and self._any_file(may_describe_itself) else found
+        if (found is not None and "model_type" in found) or not self._may_describe_itself:
+            return found
+        # A config.json that names no kind of model is another program's, such as CTranslate2's.
+        return found if self.weights.config is None else self.weights.config
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
@@ -200,7 +203,13 @@ class Model:
     @cached_property
     def architecture(self) -> Architecture:
         """What each tensor is for; an unknown architecture is a value too."""
-        return detect(self.config, {name: info.shape for name, info in self.index.items()})
+        config = self.config
+        stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
+        return detect(
+            config,
+            {name: info.shape for name, info in self.index.items()},
+            order=[info.name for info in stored],
+        )
 
     @property
     def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
@@ -267,12 +276,13 @@ class Model:
         if name not in HELD_FILES:
             return None
         inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
-        return self.weights.files.get(name) if inside and self._any_file(describes_itself) else None
+        return self.weights.files.get(name) if inside and self._may_describe_itself else None
 
-    def _any_file(self, test: Callable[[str], bool]) -> bool:
-        """Say whether one of the files that may hold the weights is of some kind."""
+    @property
+    def _may_describe_itself(self) -> bool:
+        """Whether a weight file may hold a config and a tokenizer."""
         names = self.fetcher.source.files() if self._entry is None else [self._entry]
-        return any(map(test, names))
+        return any(may_describe_itself(name) for name in names)
 
     # -- reading ---------------------------------------------------------------------------------------
 

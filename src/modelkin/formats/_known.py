@@ -56,6 +56,29 @@ KNOWN: Sequence[KnownFormat] = (
     KnownFormat(
         name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
     ),
+    KnownFormat(
+        name="ctranslate2",
+        title="CTranslate2",
+        endings=(".bin",),
+        module="_ctranslate2",
+        magic=tuple(bytes((version, 0, 0, 0)) for version in range(1, 8)),
+        self_describing=True,
+    ),
+    KnownFormat(
+        name="ggml",
+        title="ggml (Whisper)",
+        endings=(".bin",),
+        module="_ggml",
+        magic=(b"lmgg",),
+        self_describing=True,
+    ),
+    KnownFormat(
+        name="llama2.c",
+        title="llama2.c",
+        endings=(".bin",),
+        module="_llama2c",
+        self_describing=True,
+    ),
 )
 """In the order of preference where a repository offers several."""
 

@@ -51,14 +51,17 @@ def read_weights(
 
 def describes_itself(name: str | None) -> bool:
     """Say whether a weight file holds its own config, so that one lying beside it does not count."""
-    known = by_name(name) if name else None
-    return known is not None and known.self_describing
+    fitting = _fitting(name)
+    return bool(fitting) and all(known.self_describing for known in fitting)
 
 
 def may_describe_itself(name: str) -> bool:
-    """Say whether a weight file can hold a config, for want of one lying beside it."""
-    known = by_name(name)
-    return known is not None and (known.self_describing or known.may_describe)
+    """Say whether a weight file may hold its own config: several formats share an ending."""
+    return any(known.self_describing or known.may_describe for known in _fitting(name))
+
+
+def _fitting(name: str | None) -> list[KnownFormat]:
+    return [known for known in KNOWN if name and name.endswith(known.endings)]
 
 
 def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
@@ -79,7 +82,9 @@ def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str
     if ignored:
         files = {name: info for name, info in files.items() if not name.startswith(ignored)}
     if (found := _chosen(files)) is not None:
-        return found
+        known, entry = found
+        # Formats share endings: whoever chose the file, its first bytes say what it is.
+        return (_format_of(fetcher, entry) if _is_ambiguous(entry) else known), entry
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
     if unread:
@@ -100,7 +105,7 @@ def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
 
 
 def _is_ambiguous(name: str) -> bool:
-    return sum(name.endswith(known.endings) for known in KNOWN) > 1
+    return len(_fitting(name)) > 1
 
 
 def _head(fetcher: Fetcher, name: str) -> bytes:
