@@ -1,7 +1,7 @@
 """Floats of four bits: NVFP4 (blocks of 16 with scales in FP8) and MXFP4 (blocks of 32, powers of two).
 
-NVFP4 has one more scale, of the scales. Rows are as they are, but for the experts of gpt-oss, which are stored
-output-first and known input-first.
+NVFP4 has one more scale, of the scales. Rows are as they are, but for the experts of gpt-oss, which are
+stored output-first and known input-first.
 """
 
 from __future__ import annotations

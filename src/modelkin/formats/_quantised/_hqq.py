@@ -1,4 +1,4 @@
-"""HQQ: one run of codes, folded: its first part sits in the high bits of each integer, its last in the low ones.
+"""HQQ: one run of codes, folded: its first part sits in the high bits of each integer, its last in the low.
 
 ``W = (code - zero) * scale`` for groups along either axis.
 """
