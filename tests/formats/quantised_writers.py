@@ -155,7 +155,7 @@ def fp8(weights: Matrix, *, block: tuple[int, int] | None = None, by: str = "ten
 
 def int8(weights: Matrix) -> Written:
     codes, scales, zeros = grouped(weights, 8, weights.shape[1])
-    tensors = {
+    tensors: Tensors = {
         "weight": (codes - 128).astype(np.int8),
         "weight_scale": scales,
         "weight_zero_point": (zeros - 128).astype(np.int8),
