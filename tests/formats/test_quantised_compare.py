@@ -16,6 +16,7 @@ from modelkin._config import CompareOptions, FetchOptions
 from modelkin._model import open_model
 from modelkin.evidence import code_step
 from modelkin.source import MemorySource
+from modelkin.tensors import TensorSlice
 from modelkin.testing import HubServer, safetensors_bytes
 
 ZOO = Path(__file__).parents[1] / "zoo"
@@ -25,6 +26,7 @@ CHECKED = (
     *("fp8-block", "fp8-tensor", "fp8-row", "int8", "int4", "int4-zeros", "nvfp4", "mxfp4"),
     *("mlx-4", "mlx-6", "hqq-4-1", "hqq-3-0"),
 )
+STRANGERS = ("gptq-4", "awq", "nf4", "bnb-8", "fp8-block", "int4", "nvfp4", "mlx-4", "hqq-3-0")
 
 
 @lru_cache
@@ -58,19 +60,19 @@ def test_a_quantised_copy_is_known_as_one(scheme):
     result = mk.compare(candidate=MemorySource(quantised("base", scheme)), base=str(ZOO / "base"))
     assert result.verdict.conclusion.value == "shared"
     assert result.relation.kind == "quantised-copy"
-    shared = {name for name, part in result.verdict.components.items() if part.related}
-    assert {"mlp", "attention", "embedding", "norms"} <= shared
+    found = {name: part.conclusion.value for name, part in result.verdict.components.items()}
+    assert {found[name] for name in ("mlp", "attention", "embedding", "head", "norms")} == {"shared"}
     assert result.candidate.parameters == result.base.parameters
 
 
-@pytest.mark.parametrize("scheme", CHECKED)
+@pytest.mark.parametrize("scheme", STRANGERS)
 def test_a_quantised_stranger_stays_a_stranger(scheme):
     result = mk.compare(candidate=MemorySource(quantised("twin-1", scheme)), base=str(ZOO / "base"))
     assert result.verdict.conclusion.value == "no-evidence"
     assert result.relation.kind == "unknown"
 
 
-@pytest.mark.parametrize("scheme", ["gptq-4", "nf4", "mxfp4"])
+@pytest.mark.parametrize("scheme", ["gptq-4", "nf4"])
 def test_two_quantised_copies_of_one_model_are_related(scheme):
     result = mk.compare(
         candidate=MemorySource(quantised("base", scheme)), base=MemorySource(quantised("base", "awq"))
@@ -107,28 +109,57 @@ def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
     assert result.relation.kind == "unknown"
 
 
-@pytest.fixture
-def hub() -> Iterator[HubServer]:
-    repos = {
-        "org/base": {file.name: file.read_bytes() for file in (ZOO / "base").iterdir()},
-        "org/nf4": quantised("base", "nf4"),
-        "org/gptq": quantised("base", "gptq-4"),
+NAME = "model.layers.0.mlp.up_proj.weight"
+
+
+def large(scheme: str) -> dict[str, bytes]:
+    weights = np.random.default_rng(0).normal(size=(2048, 1024)).astype(np.float32)
+    tensors, _ = SCHEMES[scheme].write(weights)
+    prefix = NAME.removesuffix("weight")
+    return {
+        "config.json": json.dumps({"model_type": "llama", **SCHEMES[scheme].config}).encode(),
+        "model.safetensors": safetensors_bytes({prefix + part: one for part, one in tensors.items()}),
     }
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[HubServer]:
+    repos = {f"org/{scheme}": large(scheme) for scheme in ("fp8-block", "gptq-4")}
+    repos["org/base"] = {file.name: file.read_bytes() for file in (ZOO / "base").iterdir()}
+    repos["org/small"] = quantised("base", "nf4")
     with HubServer(repos) as server:
         yield server
 
 
-@pytest.mark.parametrize("name", ["nf4", "gptq"])
-def test_a_quantised_model_on_the_hub_is_read_by_ranges(hub, name, tmp_path):
-    fetch = FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
-    with open_model(f"org/{name}", fetch) as model:
+def fetching(hub: HubServer, folder: Path) -> FetchOptions:
+    return FetchOptions(endpoint=hub.url, token=False, store_dir=folder, head_bytes=4096)
+
+
+def test_rows_of_a_model_on_the_hub_cost_their_bytes(hub, tmp_path):
+    with open_model("org/fp8-block", fetching(hub, tmp_path)) as model:
+        assert model.index[NAME].dtype == "FP8-block"
         opened = model.totals().bytes_fetched
-        rows = model.tensor("model.layers.1.mlp.down_proj.weight", rows=slice(3, 9))
-        read = model.totals().bytes_fetched - opened
-        whole = model.tensor("model.layers.1.mlp.down_proj.weight")
-        np.testing.assert_array_equal(rows, whole[3:9])
-        assert read < 130_000  # a small file: most of it lies within reach of one request
-    result = mk.compare(candidate=f"org/{name}", base="org/base", options=CompareOptions(fetch=fetch))
+        assert opened < 10_000
+        rows = model.tensor(NAME, rows=slice(96, 160))
+        assert model.totals().bytes_fetched - opened < 1.1 * 64 * 1024 + 65_536
+        np.testing.assert_array_equal(rows, model.tensor(NAME)[96:160])
+
+
+def test_columns_of_codes_stored_input_first_cost_their_bytes(hub, tmp_path):
+    with open_model("org/gptq-4", fetching(hub, tmp_path)) as model:
+        assert model.index[NAME].columns_first
+        opened = model.totals()
+        window = TensorSlice.blocks(NAME, [(1024 * row + 64, 1024 * row + 96) for row in range(2048)])
+        values = model.read([window])[0].reshape(2048, 32)
+        after = model.totals()
+        assert after.bytes_fetched - opened.bytes_fetched < 120_000  # of 1.2 MB
+        assert after.requests - opened.requests <= 4
+        np.testing.assert_array_equal(values, model.tensor(NAME)[:, 64:96])
+
+
+def test_a_quantised_model_on_the_hub_is_compared(hub, tmp_path):
+    options = CompareOptions(fetch=fetching(hub, tmp_path))
+    result = mk.compare(candidate="org/small", base="org/base", options=options)
     assert result.verdict.conclusion.value == "shared"
 
 
