@@ -25,7 +25,14 @@ from modelkin._kinship import alignment_summary, relation_of
 from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
 from modelkin._progress import Progress
 from modelkin._records import ledger_record, model_summary
-from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin._sameness import (
+    published_digests,
+    same_after_quantising,
+    same_after_rounding,
+    same_bits,
+    same_file,
+    same_layout,
+)
 from modelkin._tokenizers import Cell, tokenizer_record
 from modelkin._version import __version__
 from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
@@ -148,6 +155,7 @@ class _Run:
                 alignment,
                 self.equality,
                 precision_copy=bool(verdict.related) and self._precision_copy(),
+                quantised_copy=bool(verdict.related) and self._quantised_copy(),
             ),
             controls=checked,
             tokenizer=tokenizer,
@@ -410,6 +418,9 @@ class _Run:
             and self._may_walk()
             and same_after_rounding(self.candidate, self.base)
         )
+
+    def _quantised_copy(self) -> bool:
+        return self._may_walk() and same_after_quantising(self.candidate, self.base)
 
     def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
         sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]

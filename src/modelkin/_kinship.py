@@ -68,6 +68,7 @@ def relation_of(
     count: EqualityCount,
     *,
     precision_copy: bool,
+    quantised_copy: bool,
 ) -> Relation:
     """Say what kind of kinship it is, as far as shapes and equality tell."""
     details: dict[str, float | int | str] = {
@@ -85,6 +86,8 @@ def relation_of(
         return _low_rank(*adapted, details)
     elif verdict.related and precision_copy:
         kind = "precision-copy"
+    elif verdict.related and quantised_copy:
+        kind = "quantised-copy"
     elif verdict.related:
         kind = _changed_shape(candidate, base, alignment)
     return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=(_SYMMETRIC,)))

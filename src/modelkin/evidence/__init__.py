@@ -1,7 +1,14 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
 from modelkin.evidence._catalogue import METHODS, all_methods, load_method
-from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_rounding, ulp_distance
+from modelkin.evidence._equality import (
+    EqualityCount,
+    code_step,
+    count_equal,
+    equal_after_rounding,
+    share_within,
+    ulp_distance,
+)
 from modelkin.evidence._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.evidence._gains import acting_gain
 from modelkin.evidence._interface import (
@@ -39,10 +46,12 @@ __all__ = [
     "Task",
     "acting_gain",
     "all_methods",
+    "code_step",
     "count_equal",
     "equal_after_rounding",
     "frame_rows",
     "load_method",
+    "share_within",
     "ulp_distance",
     "untouched_layers",
 ]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import final
 
 from ._dtypes import DTYPES
-from ._storage import Storage
+from ._storage import ColumnStorage, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ class TensorInfo:
     def is_float(self) -> bool:
         """Whether its numbers are weights: floats, or codes that stand for floats."""
         return self.dtype not in DTYPES or DTYPES[self.dtype].kind == "float"
+
+    @property
+    def columns_first(self) -> bool:
+        """Whether its bytes run along the columns, so that columns cost less than rows."""
+        return isinstance(self.storage, ColumnStorage)
 
     @property
     def n_rows(self) -> int:
@@ -118,7 +123,7 @@ class TensorIndex(Mapping[str, TensorInfo]):
 
     @property
     def n_parameters(self) -> int:
-        """Number of stored numbers. A packed integer counts once, whatever is packed into it."""
+        """Number of weights; where codes are packed in a way that is not known, of packed integers."""
         return sum(info.n_elements for info in self.values())
 
     @property
