@@ -36,6 +36,7 @@ KNOWN: Sequence[KnownFormat] = (
         endings=(".safetensors", ".safetensors.index.json"),
         module="_safetensors",
     ),
+    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx"),
 )
 """In the order of preference where a repository offers several."""
 

@@ -1,0 +1,90 @@
+"""From the names of exporters to those of transformers: wrappers taken off, projections taken out of packs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+BODIES = frozenset(
+    "albert bart bert bloom camembert decoder deberta distilbert electra encoder falcon gpt_neox language_model "
+    "longformer model mpnet roberta shared transformer xlm-roberta".split()
+)
+"""First words that names of transformers have; any other word that all names begin with is a wrapper's."""
+
+_FINAL_NORM = re.compile(r"model\.layers\.\d+\.final_norm_layernorm\.(\w+)")
+_BUILDER_LAYER = re.compile(r"(model\.layers\.\d+\.)attn\.(?=(?:[qkvo]|qkv)_(?:proj|norm)\.)(.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A part of a packed projection."""
+
+    name: str
+    start: int
+    stop: int
+
+
+def without_wrapper(names: Sequence[str]) -> str:
+    """Return the prefix that all names have and no model of transformers has; perhaps none.
+
+    Sentence transformers are exported as ``model.0.auto_model.encoder...``, others sit in a class of their own.
+    """
+    if len(names) < 2:
+        return ""
+    shared = names[0].split(".")[:-2]
+    for name in names[1:]:
+        parts = name.split(".")
+        length = next(
+            (n for n, (left, right) in enumerate(zip(shared, parts, strict=False)) if left != right),
+            min(len(shared), len(parts)),
+        )
+        shared = shared[:length]
+    strange = [number for number, word in enumerate(shared) if word not in BODIES]
+    return ".".join(shared[: strange[-1] + 1]) + "." if strange else ""
+
+
+def builder_name(name: str) -> str:
+    """Translate a name of onnxruntime's model builder, which differs in few."""
+    if final := _FINAL_NORM.fullmatch(name):
+        return f"model.norm.{final[1]}"
+    if layer := _BUILDER_LAYER.fullmatch(name):
+        return f"{layer[1]}self_attn.{layer[2].replace('_norm.layernorm.', '_norm.')}"
+    return name
+
+
+def packed_slices(name: str, n_rows: int, config: Mapping[str, object] | None) -> tuple[Slice, ...]:
+    """Return queries, keys and values of a projection that the model builder packs; none for other tensors.
+
+    Families that have it packed themselves keep it so.
+    """
+    owner, middle, part = name.partition(".self_attn.qkv_proj.")
+    if not middle or config is None or str(config.get("model_type")).startswith("phi"):
+        return ()
+    heads, kv_heads = (_number(config, key) for key in ("num_attention_heads", "num_key_value_heads"))
+    heads_in_all = heads + 2 * (kv_heads or heads)
+    if not heads or n_rows % heads_in_all:
+        return ()
+    size = n_rows // heads_in_all
+    return cut(
+        f"{owner}.self_attn.",
+        part,
+        {"q_proj": heads, "k_proj": kv_heads or heads, "v_proj": kv_heads or heads},
+        size,
+    )
+
+
+def cut(owner: str, part: str, shares: Mapping[str, int], size: int) -> tuple[Slice, ...]:
+    """Return consecutive slices, each of a number of heads."""
+    found: list[Slice] = []
+    start = 0
+    for word, heads in shares.items():
+        stop = start + heads * size
+        found.append(Slice(name=f"{owner}{word}.{part}", start=start, stop=stop))
+        start = stop
+    return tuple(found)
+
+
+def _number(config: Mapping[str, object], key: str) -> int:
+    value = config.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 20 else 0
