@@ -12,7 +12,7 @@ from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError
-from modelkin.formats import Weights, describes_itself, read_weights
+from modelkin.formats import Weights, describes_itself, fills_in, read_weights
 from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
@@ -84,7 +84,10 @@ class Model:
             There is one, but it is not a JSON object or absurdly long.
         """
         found = None if describes_itself(self._entry) else self._config_file
-        return self.weights.config if found is None and self._describes_itself else found
+        if found is not None:
+            return found
+        names = self.fetcher.source.files() if self._entry is None else [self._entry]
+        return self.weights.config if any(map(fills_in, names)) else None
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:

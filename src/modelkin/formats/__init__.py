@@ -2,6 +2,15 @@
 
 from ._interface import Format, Request, Weights
 from ._known import KNOWN, KnownFormat
-from ._open import describes_itself, read_weights
+from ._open import describes_itself, fills_in, read_weights
 
-__all__ = ["KNOWN", "Format", "KnownFormat", "Request", "Weights", "describes_itself", "read_weights"]
+__all__ = [
+    "KNOWN",
+    "Format",
+    "KnownFormat",
+    "Request",
+    "Weights",
+    "describes_itself",
+    "fills_in",
+    "read_weights",
+]

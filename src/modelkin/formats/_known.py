@@ -24,6 +24,9 @@ class KnownFormat:
     self_describing: bool = False
     """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
 
+    fills_in: bool = False
+    """Whether its files say some of what ``config.json`` does, for where there is none."""
+
     def load(self) -> Format:
         """Import its code."""
         return cast(Format, import_module(f"{__package__}.{self.module}").FORMAT)
@@ -36,7 +39,7 @@ KNOWN: Sequence[KnownFormat] = (
         endings=(".safetensors", ".safetensors.index.json"),
         module="_safetensors",
     ),
-    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx"),
+    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx", fills_in=True),
 )
 """In the order of preference where a repository offers several."""
 

@@ -52,6 +52,12 @@ def describes_itself(name: str | None) -> bool:
     return known is not None and known.self_describing
 
 
+def fills_in(name: str | None) -> bool:
+    """Say whether a weight file can stand in for a config that is missing."""
+    known = by_name(name) if name else None
+    return known is not None and (known.self_describing or known.fills_in)
+
+
 def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
     files = fetcher.source.files()
     for known in KNOWN:

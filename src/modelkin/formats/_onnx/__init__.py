@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
+from modelkin.formats._interface import Request, Weights
 from modelkin.source import FileInfo
 
-from .._interface import Request, Weights
 from ._choose import choose
 
 

@@ -37,8 +37,7 @@ def choose(files: Iterable[str]) -> str | None:
 def partner(name: str, files: Iterable[str]) -> str | None:
     """Return the decoder that belongs to an encoder, in the same variant, or None."""
     folder, base = posixpath.split(name)
-    stem, variant = _parts(base)
-    if stem != "encoder_model":
+    if _parts(base)[0] != "encoder_model":
         return None
     beside = {posixpath.basename(other): other for other in files if posixpath.dirname(other) == folder}
     ending = base.removeprefix("encoder_model")

@@ -72,5 +72,7 @@ class Graph:
     """Those that stand in an operator, not among the weights."""
     bodies: tuple[Body, ...]
     """The main graph first."""
+    small: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Values of short lists of integers: shapes that the graph states."""
     producer: str = ""
     notes: tuple[str, ...] = ()

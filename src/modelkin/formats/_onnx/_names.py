@@ -1,7 +1,7 @@
 """What the weights of a graph are called in the model it was exported from.
 
-Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and named
-anew. But the product is called after its module, and is followed by the sum with a bias that kept its name.
+Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and
+named anew. But the product is called after its module, and a bias that kept its name is added to it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _NORMS = {
     "RMSNormalization": ("weight",),
 }
 _ANONYMOUS_LEAST = 2
+_KINDS = ("lookup", "product", "turned product", "packed product", "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def name_weights(graph: Graph, found: Found) -> Naming:
 
 
 def own_name(name: str) -> str:
-    """Return a tensor's name without what quantisers and mergers append; ``x.MatMul.weight`` is ``x.weight``."""
+    """Return a tensor's name without what quantisers, mergers and builders put into it."""
     before = None
     while name != before:
         before, name = name, _ENDING.sub("", name)
@@ -85,8 +86,8 @@ def is_parameter(name: str) -> bool:
 def module_of(node: Node) -> str:
     """Return the module that an operator came from, or nothing.
 
-    ``/encoder/layer.0/output/dense/MatMul`` came from ``encoder.layer.0.output.dense``. A list of modules that is
-    itself called stands there twice: ``/model/model.0/dense``.
+    ``/encoder/layer.0/output/dense/MatMul`` came from ``encoder.layer.0.output.dense``. A list of modules
+    that is itself called stands there twice: ``/model/model.0/dense``.
     """
     if node.scopes:
         listed = re.findall(r"'([^']*)'", node.scopes)
@@ -141,7 +142,7 @@ def _tensor_behind(name: str, body: Body, tensors: Mapping[str, Stored]) -> Stor
 
 
 def _named(stored: Stored, uses: Sequence[Use], tensors: Mapping[str, Stored]) -> Named:
-    ranked = sorted(uses, key=lambda use: ("lookup", "product", "turned product", "other").index(use.kind))
+    ranked = sorted(uses, key=lambda use: _KINDS.index(use.kind))
     use = ranked[0] if ranked else None
     # A table of codes that is also a factor has its scales where it is looked up.
     coded = next((item.weight for item in ranked if item.weight.is_coded), None)
@@ -153,7 +154,7 @@ def _named(stored: Stored, uses: Sequence[Use], tensors: Mapping[str, Stored]) -
         name, how = _from_graph(stored, ranked, tensors)
     if use is None or use.kind == "other":
         weight = replace(weight, turned=False)
-    elif use.kind == "product" and not _CONV1D.search(name):
+    elif use.kind in ("product", "packed product") and not _CONV1D.search(name):
         weight = replace(weight, turned=not weight.turned)
     return Named(name=name, weight=weight, use=use, how=how)
 
@@ -164,11 +165,27 @@ def _from_graph(stored: Stored, uses: Iterable[Use], tensors: Mapping[str, Store
             bias = own_name(bias_of(use, tensors))
             if is_parameter(bias) and bias.endswith(".bias"):
                 return f"{bias.removesuffix('.bias')}.weight", "bias"
+        if use.node.op in ("Attention", "QAttention") and use.place in (1, 2):
+            owner = _attention_of(use, tensors)
+            if owner:
+                return f"{owner}attention.self.qkv.{'weight' if use.place == 1 else 'bias'}", "bias"
+            continue
         module = module_of(use.node)
         part = _part_of(use, stored)
         if module and part:
             return f"{module}.{part}", "module"
     return own_name(stored.name), "none"
+
+
+def _attention_of(use: Use, tensors: Mapping[str, Stored]) -> str:
+    """Return the layer of a fused attention: the product that follows it has a bias with a name."""
+    for name in use.node.outputs[:1]:
+        for node in use.body.readers.get(name, ()):
+            after = replace(use, node=node, output=node.outputs[0] if node.outputs else "")
+            bias = own_name(bias_of(after, tensors))
+            if is_parameter(bias) and bias.endswith("attention.output.dense.bias"):
+                return bias.removesuffix("attention.output.dense.bias")
+    return ""
 
 
 def _part_of(use: Use, stored: Stored) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -22,6 +23,8 @@ MAX_DEPTH = 8
 _MAX_ENDS = 4096
 """Inputs or outputs of an operator."""
 _MAX_NUMBERS = 64
+_MAX_SMALL = 8
+"""Integers of a list whose values are kept: a shape has no more."""
 _SCOPES = "pkg.torch.onnx.name_scopes"
 
 External = Callable[[str, Mapping[str, str], int], tuple[str, ByteRange]]
@@ -60,6 +63,7 @@ class _Parser:
         self._external = external
         self._tensors: dict[str, Stored] = {}
         self._constants: set[str] = set()
+        self._small: dict[str, tuple[int, ...]] = {}
         self._bodies: list[Body] = []
         self._n_nodes = 0
         self._n_repeated = 0
@@ -84,17 +88,14 @@ class _Parser:
             wire.fail("holds no graph")
         for item in functions:
             self._graph(item, depth=1, function=True)
-        notes = ()
-        if self._n_repeated:
-            notes = (
-                f"{self._n_repeated} weights of branches were left out: others of their names came before",
-            )
+        repeated = f"{self._n_repeated} weights of branches were left out: others of their names came before"
         return Graph(
             tensors=self._tensors,
             constants=frozenset(self._constants),
             bodies=tuple(self._bodies),
+            small=self._small,
             producer=producer,
-            notes=notes,
+            notes=(repeated,) if self._n_repeated else (),
         )
 
     # -- graphs and operators ----------------------------------------------------------------------------
@@ -218,8 +219,6 @@ class _Parser:
                 case 8:
                     found.name = wire.text(item, "the name of a tensor")
                 case 9:
-                    if found.raw is not None:
-                        self._refuse(found, "has its numbers twice")
                     found.raw = self._message(item, "numbers")
                 case 13:
                     self._external_entry(found, self._message(item, "the place of a tensor"))
@@ -252,8 +251,16 @@ class _Parser:
         if len(self._tensors) >= MAX_TENSORS:
             self._wire.fail(f"has more than {MAX_TENSORS:,} tensors")
         self._tensors[stored.name] = stored
+        data = message.raw or message.typed
+        if stored.dtype == "I64" and 0 < stored.n_elements <= _MAX_SMALL and data is not None:
+            self._small[stored.name] = self._integers(stored, data)
         if constant:
             self._constants.add(stored.name)
+
+    def _integers(self, stored: Stored, data: Field) -> tuple[int, ...]:
+        if stored.varints:
+            return tuple(self._wire.integers(data, limit=_MAX_SMALL, what="a list of integers"))
+        return struct.unpack(f"<{stored.n_elements}q", self._wire.data(data))
 
     def _stored(self, message: _Message) -> Stored | None:
         """Check one tensor; None for one that holds no numbers (text, and types we do not know)."""
@@ -281,7 +288,8 @@ class _Parser:
         if not varints and data.stop - data.start != n_bytes:
             self._refuse(
                 message,
-                f"of type {dtype} and shape {list(shape)} takes {n_bytes} bytes, but has {data.stop - data.start}",
+                f"of type {dtype} and shape {list(shape)} takes {n_bytes} bytes, "
+                f"but has {data.stop - data.start}",
             )
         if varints and not _can_hold(n_elements, dtype, data):
             self._refuse(

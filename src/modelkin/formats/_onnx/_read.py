@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from modelkin.errors import HeaderError, NotFound
+from modelkin.formats._interface import Request, Weights
 from modelkin.source import FileInfo, Source
 from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo
 from modelkin.tensors._names import name_problem, quoted
 
-from .._interface import Request, Weights
 from ._choose import others, partner
 from ._external import External
 from ._graph import Graph
+from ._guess import guess_names
+from ._heads import config_of
 from ._names import Naming, name_weights
 from ._parse import parse
 from ._rename import builder_name, packed_slices, without_wrapper
@@ -33,6 +35,7 @@ class _Part:
 
     tensors: tuple[TensorInfo, ...]
     notes: tuple[str, ...]
+    config: Mapping[str, object]
 
 
 def read(request: Request) -> Weights:
@@ -56,20 +59,51 @@ def read(request: Request) -> Weights:
     return Weights(
         format="onnx",
         index=TensorIndex(_distinct(tensors, request.entry)),
+        config=_joined_config(parts),
         notes=(*notes, *dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
 
+def _joined_config(parts: Sequence[_Part]) -> dict[str, object] | None:
+    if len(parts) == 1:
+        return dict(parts[0].config) or None
+    heads = {
+        f"{stack}_attention_heads": part.config["num_attention_heads"]
+        for stack, part in zip(("encoder", "decoder"), parts, strict=True)
+        if "num_attention_heads" in part.config
+    }
+    return dict(heads) or None
+
+
 def _read_file(request: Request, name: str) -> _Part:
     graph = open_graph(request, name)
-    naming = name_weights(graph, find_uses(graph))
+    naming = _with_guesses(graph, name_weights(graph, find_uses(graph)))
     names = [item.name for item in naming.weights if item.how != "none"]
     wrapper = without_wrapper(names)
-    tensors = []
+    tensors: list[TensorInfo] = []
     for item in naming.weights:
         plain = item.name.removeprefix(wrapper) if item.how != "none" else item.name
         tensors += _infos(builder_name(plain), item.weight, request.config)
-    return _Part(tensors=tuple(_distinct(tensors, name)), notes=(*graph.notes, *_notes(naming, wrapper)))
+    return _Part(
+        tensors=tuple(_distinct(tensors, name)),
+        notes=(*graph.notes, *_notes(naming, wrapper)),
+        config=config_of(graph, naming.weights),
+    )
+
+
+def _with_guesses(graph: Graph, naming: Naming) -> Naming:
+    """Propose names where no matrix has one."""
+    matrices = [item for item in naming.weights if len(item.weight.shape) == 2]
+    if not matrices or any(item.how != "none" for item in matrices):
+        return naming
+    names = guess_names(graph, naming.weights)
+    weights = tuple(
+        replace(item, name=names[item.weight.stored.name], how="guess")
+        if item.weight.stored.name in names
+        else item
+        for item in naming.weights
+    )
+    return replace(naming, weights=weights)
 
 
 def open_graph(request: Request, name: str) -> Graph:
@@ -91,6 +125,7 @@ def _file(source: Source, name: str) -> FileInfo:
 def _notes(naming: Naming, wrapper: str) -> Iterator[str]:
     recovered = sum(item.how in ("bias", "module") for item in naming.weights)
     unnamed = sum(item.how == "none" for item in naming.weights)
+    guessed = sum(item.how == "guess" for item in naming.weights)
     coded = sum(item.weight.is_coded for item in naming.weights)
     if recovered:
         yield f"{recovered} weights have lost their names; they were recovered from the graph"
@@ -98,13 +133,16 @@ def _notes(naming: Naming, wrapper: str) -> Iterator[str]:
         yield f"all names began with {quoted(wrapper)}, which was taken off"
     if coded:
         yield f"{coded} weights are quantised; numbers are what the graph makes of their codes"
+    if guessed:
+        yield f"{guessed} weights have no names at all; theirs were guessed from the order of the graph"
     if unnamed:
         yield f"{unnamed} weights have names that say nothing, and the graph gave no others"
 
 
 def _infos(name: str, weight: Weight, config: Mapping[str, object] | None) -> Iterator[TensorInfo]:
     info = _info(name, weight)
-    slices = packed_slices(name, info.n_rows, config) if len(info.shape) in (1, 2) else ()
+    cuttable = len(info.shape) == 2 or (len(info.shape) == 1 and info.storage is None)
+    slices = packed_slices(name, info.n_rows, config) if cuttable and info.dtype != "F4" else ()
     if not slices:
         yield info
         return
@@ -142,29 +180,17 @@ def _info(name: str, weight: Weight) -> TensorInfo:
 
 def _sliced(info: TensorInfo, name: str, start: int, stop: int) -> TensorInfo:
     """Return some rows of a matrix, or some elements of a vector, as a tensor of its own."""
+    shape = (stop - start, *info.shape[1:])
     if info.storage is None:
         row = (info.stop - info.start) // info.n_rows
-        return TensorInfo(
-            name=name,
-            dtype=info.dtype,
-            shape=(stop - start, *info.shape[1:]),
-            file=info.file,
-            start=info.start + start * row,
-            stop=info.start + stop * row,
-        )
-    return TensorInfo(
-        name=name,
-        dtype=info.dtype,
-        shape=(stop - start, *info.shape[1:]),
-        file=info.file,
-        start=info.start,
-        stop=info.stop,
-        storage=SomeLines(of=info.storage, start=start, stop=stop, n_lines=info.n_rows),
-    )
+        first, last = info.start + start * row, info.start + stop * row
+        return replace(info, name=name, shape=shape, start=first, stop=last)
+    part = SomeLines(of=info.storage, start=start, stop=stop, n_lines=info.n_rows)
+    return replace(info, name=name, shape=shape, storage=part)
 
 
 def _placed(encoder: _Part, decoder: _Part) -> _Part:
-    """Put an encoder that was exported by itself beside its decoder: ``layers.0`` becomes ``model.encoder.layers.0``."""
+    """Put an encoder that was exported by itself beside its decoder, with the prefix that it lost."""
     prefix = next(
         (
             info.name[: info.name.index("decoder.")] + "encoder."
@@ -175,20 +201,8 @@ def _placed(encoder: _Part, decoder: _Part) -> _Part:
     )
     if prefix is None or any(info.name.startswith(prefix) for info in encoder.tensors):
         return encoder
-    tensors = tuple(_renamed(info, f"{prefix}{info.name}") for info in encoder.tensors)
-    return _Part(tensors=tensors, notes=encoder.notes)
-
-
-def _renamed(info: TensorInfo, name: str) -> TensorInfo:
-    return TensorInfo(
-        name=name,
-        dtype=info.dtype,
-        shape=info.shape,
-        file=info.file,
-        start=info.start,
-        stop=info.stop,
-        storage=info.storage,
-    )
+    tensors = tuple(replace(info, name=f"{prefix}{info.name}") for info in encoder.tensors)
+    return replace(encoder, tensors=tensors)
 
 
 def _distinct(tensors: Iterable[TensorInfo], where: str) -> Iterator[TensorInfo]:

@@ -1,4 +1,4 @@
-"""From the names of exporters to those of transformers: wrappers taken off, projections taken out of packs."""
+"""From the names of exporters to those of transformers: without wrappers, projections out of their packs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BODIES = frozenset(
-    "albert bart bert bloom camembert decoder deberta distilbert electra encoder falcon gpt_neox language_model "
-    "longformer model mpnet roberta shared transformer xlm-roberta".split()
+    {
+        *("albert", "bart", "bert", "camembert", "deberta", "decoder", "distilbert", "electra", "encoder"),
+        *("gpt_neox", "language_model", "longformer", "model", "mpnet", "roberta", "transformer"),
+    }
 )
 """First words that names of transformers have; any other word that all names begin with is a wrapper's."""
 
@@ -28,7 +30,7 @@ class Slice:
 def without_wrapper(names: Sequence[str]) -> str:
     """Return the prefix that all names have and no model of transformers has; perhaps none.
 
-    Sentence transformers are exported as ``model.0.auto_model.encoder...``, others sit in a class of their own.
+    Sentence transformers are exported as ``model.0.auto_model.encoder...``, others inside another class.
     """
     if len(names) < 2:
         return ""
@@ -58,6 +60,9 @@ def packed_slices(name: str, n_rows: int, config: Mapping[str, object] | None) -
 
     Families that have it packed themselves keep it so.
     """
+    owner, middle, part = name.rpartition("attention.self.qkv.")
+    if middle and n_rows % 3 == 0:
+        return cut(f"{owner}attention.self.", part, dict.fromkeys(("query", "key", "value"), 1), n_rows // 3)
     owner, middle, part = name.partition(".self_attn.qkv_proj.")
     if not middle or config is None or str(config.get("model_type")).startswith("phi"):
         return ()

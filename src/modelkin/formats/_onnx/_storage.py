@@ -1,6 +1,6 @@
 """How the numbers of a weight are made of what an ONNX file stores: turned, scaled, or taken out of a pack.
 
-All arithmetic is that of the operator that would make the weight at run time, so numbers are equal to the bit.
+All arithmetic is that of the operator that would make the weight at run time: numbers are equal to the bit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from modelkin.tensors import (
     LineRuns,
     Storage,
     View,
-    encode,
     decode,
+    encode,
     line_elements,
     numbers_of,
 )
@@ -129,11 +129,11 @@ class Arranged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """Scales or zero points of a quantised weight: one, one for each index of an axis, or one for each block."""
+    """Scales or zero points of a quantised weight: one, one for each index of an axis, or for each block."""
 
     stored: Stored
     shape: tuple[int, ...]
-    """Seen against the stored codes: as many axes, each of length 1, the codes' own, or one for each block."""
+    """Seen against the stored codes: as many axes, each of length 1, the codes' own, or that of blocks."""
 
     def lines(self, view: View, wanted: _Lines, codes: tuple[int, ...], block: int, *, turned: bool) -> Array:
         """Return what stands against some lines; broadcasts against (lines, elements of a line)."""

@@ -56,7 +56,8 @@ class Use:
     """Which input."""
     body: Body
     kind: str
-    """``product`` (input times weight), ``turned product`` (weight as rows of outputs), ``lookup``, ``other``."""
+    """``product`` (weight as inputs by outputs), ``turned product``, ``packed product`` (of queries, keys and
+    values), ``lookup``, ``other``."""
     output: str = ""
     """The value that has the result of a product in full, after scaling."""
     bias: str = ""
@@ -91,7 +92,7 @@ class _Finder:
         self.helpers: set[str] = set()
 
     def uses(self) -> Iterator[Use]:
-        # Operators stand in the order in which they run; in a file that breaks the rule a weight is not followed.
+        # Operators stand in the order in which they run; where that is broken a weight is not followed.
         for node in self._body.nodes:
             derived = self._derived(node)
             if derived is not None and node.outputs:
@@ -184,6 +185,11 @@ class _Finder:
             weight = self._weight(node.input(3))
             scaled = weight and self._scaled(weight, node.input(4), node.input(5), axis=0)
             return self._use(node, 3, scaled, "other")
+        if node.op in ("Attention", "QAttention") and node.domain == MICROSOFT:
+            weight = self._weight(node.input(1))
+            if weight is not None and node.op == "QAttention":
+                weight = self._scaled(weight, node.input(4), node.input(7), axis=1)
+            return self._use(node, 1, weight, "packed product") if weight and len(weight.shape) == 2 else None
         if node.op in _PRODUCTS:
             return self._product(node, _PRODUCTS[node.op])
         return None

@@ -1,11 +1,13 @@
 """The part of a file that is in memory while its fields are walked over, moved by as few reads as it can be.
 
-The weights of an ONNX file lie between the fields that describe them, so the walk hops over most of the file. On
-a disk a hop costs nothing. Over a network each costs a round trip, and where the next one lands is known only
-after it. But layers repeat: once two of them were seen, the hops of the next ones are foreseen and read at once.
+The weights of an ONNX file lie between the fields that describe them, so the walk hops over most of the file.
+On a disk a hop costs nothing. Over a network each costs a round trip, and where the next one lands is known
+only after it. But layers repeat: once two of them were seen, the next hops are foreseen and read at once.
 """
 
 from __future__ import annotations
+
+from itertools import cycle, islice, pairwise
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange, Fetcher, FileInfo
@@ -14,6 +16,8 @@ MAX_READ = 256 << 20
 """Of descriptions, over all windows. The graphs of the largest public models have some 10 MB."""
 HOP_BYTES = 8 << 10
 """Read where a hop lands: enough for the description of a weight and some small ones after it."""
+NEAR = 64 << 10
+"""A remote weight of at most this many bytes is no reason to hop."""
 WHOLE_SHARE = 8
 """A remote file of at most this many first reads is read whole: hops would cost more than they save."""
 
@@ -21,8 +25,8 @@ _MOST_BYTES = 4 << 20
 _SLACK = 512
 """Foreseen places are off by some bytes: names of layers with more digits are longer."""
 _TOLERANCE = 32
-_LONGEST_PERIOD = 64
-_FORESEEN = 15
+_LONGEST = 64
+_FORESEEN = 31
 
 _Piece = tuple[ByteRange, memoryview]
 
@@ -82,8 +86,8 @@ class Window:
         return None
 
     def _read(self, position: int, length: int) -> _Piece:
-        # The last field of a window may reach into the next: that is walking on, not hopping.
-        walking = self.start <= position <= self.stop
+        # A window may end within a field, or before a small weight: that is walking on, not hopping.
+        walking = self.start <= position <= self.stop + (NEAR if self._remote else 0)
         if walking:
             ranges = [self._range(position, max(length, self._step))]
             self._step = min(2 * self._step, _MOST_BYTES)
@@ -109,19 +113,34 @@ class Window:
         return ByteRange(start, min(start + length, self.size))
 
     def _next_hops(self) -> list[ByteRange]:
-        """Foresee where the next hops land, if the last ones were a repetition of those before."""
-        steps = [right - left for left, right in zip(self._hops, self._hops[1:], strict=False)]
-        for period in range(1, min(len(steps) // 2, _LONGEST_PERIOD) + 1):
-            last, before = steps[-period:], steps[-2 * period : -period]
-            if all(abs(left - right) <= _TOLERANCE for left, right in zip(last, before, strict=True)):
-                break
-        else:
+        """Foresee where the next hops land: as after the longest stretch of hops like the last ones."""
+        steps = [right - left for left, right in pairwise(self._hops)]
+        after = _earlier(steps)
+        if after is None:
             return []
         ranges: list[ByteRange] = []
         position = self._hops[-1]
-        for number in range(_FORESEEN):
-            position += last[number % period]
+        for step in islice(cycle(steps[after:]), _FORESEEN):
+            position += step
             if position + HOP_BYTES > self.size:
                 break
             ranges.append(self._range(position - _SLACK, HOP_BYTES + _SLACK))
         return ranges
+
+
+def _earlier(steps: list[int]) -> int | None:
+    """Return the number of the step that followed when the last steps were made before; None if never.
+
+    The longest repetition counts, and of several the first: a layer has equal matrices one after another,
+    and the first of them is followed by the others.
+    """
+    best, found = 0, None
+    for stop in range(1, len(steps)):
+        length = 0
+        while (
+            length < min(stop, _LONGEST) and abs(steps[stop - 1 - length] - steps[-1 - length]) <= _TOLERANCE
+        ):
+            length += 1
+        if length > best:
+            best, found = length, stop
+    return found

@@ -1,7 +1,7 @@
 """Fields of protobuf messages, walked over in a file without reading what is not looked at.
 
-Nothing here knows ONNX. Every length is checked against the message it lies in, so a walk ends, and the number
-of fields is bounded, so it ends soon.
+Nothing here knows ONNX. Every length is checked against the message it lies in, so a walk ends, and the
+number of fields is bounded, so it ends soon.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Wire:
                 position = begin + length
             elif wire == VARINT:
                 value, position = self._varint(position, stop)
-            elif wire == FIXED32 or wire == FIXED64:
+            elif wire in (FIXED32, FIXED64):
                 position += 4 if wire == FIXED32 else 8
             else:
                 self.fail(f"expected a field at byte {begin}, got wire type {wire}")
@@ -124,7 +124,7 @@ class Wire:
             value |= (byte & 0x7F) << 7 * length
             if byte < 0x80:
                 return value & _WORD, position + length + 1
-        self.fail(f"the number at byte {position} does not end after {most} bytes")
+        return self.fail(f"the number at byte {position} does not end after {most} bytes")
 
 
 def signed(value: int) -> int:
