@@ -208,6 +208,8 @@ def _is_weight(item: Named, graph: Graph) -> bool:
     if item.how == "none":
         if stored.name in graph.constants or stored.n_elements < _ANONYMOUS_LEAST:
             return False
+        if len(stored.shape) != 1 and (item.use is None or item.use.kind == "other"):
+            return False  # tables of sines, masks, what else was computed beforehand
         return item.weight.is_coded or is_float(stored.dtype)
     if stored.name in graph.constants and item.how == "own" and stored.n_elements < _ANONYMOUS_LEAST:
         return False
