@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 BODIES = frozenset(
     {
@@ -14,6 +15,8 @@ BODIES = frozenset(
 )
 """First words that names of transformers have; any other word that all names begin with is a wrapper's."""
 
+_LISTS = frozenset({"block", "blocks", "h", "layer", "layers"})
+"""Words for the list of layers: what comes after them is the model's own."""
 _FINAL_NORM = re.compile(r"model\.layers\.\d+\.final_norm_layernorm\.(\w+)")
 _BUILDER_LAYER = re.compile(r"(model\.layers\.\d+\.)attn\.(?=(?:[qkvo]|qkv)_(?:proj|norm)\.)(.+)")
 
@@ -34,7 +37,7 @@ def without_wrapper(names: Sequence[str]) -> str:
     """
     if len(names) < 2:
         return ""
-    shared = names[0].split(".")[:-2]
+    shared = list(takewhile(lambda word: word not in _LISTS, names[0].split(".")[:-2]))
     for name in names[1:]:
         parts = name.split(".")
         length = next(

@@ -183,11 +183,12 @@ class Scaled:
     def _build(self, view: View, *, cut: _Cut, runs: LineRuns) -> Array:
         values = _as_floats(self.table.lines(view, cut, runs))
         wanted, codes, turned = numbers_of(runs), self.table.stored.shape, self.table.turned
-        if self.zero is not None:
-            values = values - self.zero.lines(view, wanted, codes, self.block, turned=turned)
-        if self.scale is not None:
-            values = values * self.scale.lines(view, wanted, codes, self.block, turned=turned)
-        return _rounded(values.astype(np.float32, copy=False), self.rounded)
+        with np.errstate(all="ignore"):  # scales that are no numbers make weights that are none
+            if self.zero is not None:
+                values = values - self.zero.lines(view, wanted, codes, self.block, turned=turned)
+            if self.scale is not None:
+                values = values * self.scale.lines(view, wanted, codes, self.block, turned=turned)
+            return _rounded(values.astype(np.float32, copy=False), self.rounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,8 +258,9 @@ class Blocks:
         codes = self._codes(view(self.codes.file, self._bytes(self.codes, start, stop, self._row_bytes)))
         values = codes.reshape(n_rows, n_blocks, self.block).astype(np.float32)
         scales = self.scales.read(view, start * n_blocks, stop * n_blocks)
-        values -= self._zeros(view, start, stop)
-        values *= scales.astype(np.float32, copy=False).reshape(n_rows, n_blocks, 1)
+        with np.errstate(all="ignore"):
+            values -= self._zeros(view, start, stop)
+            values *= scales.astype(np.float32, copy=False).reshape(n_rows, n_blocks, 1)
         lines: Array = values.reshape(n_rows, -1)[:, : self.width]
         return np.ascontiguousarray(lines)
 
