@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from tests.formats.onnx_files import golden, model_bytes, node, opened, tensor
+from tests.formats.test_onnx_models import with_external_data
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, NotFound
 from modelkin.formats._onnx import _parse, _window, _wire
-from tests.formats.onnx_files import golden, model_bytes, node, opened, tensor
-from tests.formats.test_onnx_models import with_external_data
 
 ONES = np.ones((4, 4), np.float32)
 
@@ -36,7 +37,14 @@ def number(place: int, value: int) -> bytes:
     return varint(place << 3) + varint(value & (1 << 64) - 1)
 
 
-def weight(name=b"fc.weight", *, shape=(2, 2), kind=1, data=b"\0" * 16, more=b"") -> bytes:
+def weight(
+    name: bytes = b"fc.weight",
+    *,
+    shape: Sequence[int] = (2, 2),
+    kind: int = 1,
+    data: bytes = b"\0" * 16,
+    more: bytes = b"",
+) -> bytes:
     dims = b"".join(number(1, length) for length in shape)
     return dims + number(2, kind) + field(8, name) + field(9, data) + more
 

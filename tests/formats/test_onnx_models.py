@@ -1,4 +1,4 @@
-"""Whole models in ONNX: which file is taken, what is read of it, and that relatives are found and strangers not."""
+"""Whole models in ONNX: which file is taken, what is read of it; relatives are found, strangers are not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-
-import modelkin as mk
-from modelkin.testing import HubServer
 from tests.formats.onnx_files import (
     BertGraph,
     folder_files,
@@ -20,6 +17,9 @@ from tests.formats.onnx_files import (
     tensor,
     tensors_of,
 )
+
+import modelkin as mk
+from modelkin.testing import HubServer
 
 ZOO = Path(__file__).parents[1] / "zoo"
 STYLES = ("plain", "int8", "qdq", "fused", "anonymous")
@@ -192,7 +192,8 @@ def test_a_local_file_finds_its_data_beside_it(tmp_path):
 def large():
     """A file of 24 MB: eight layers of three matrices, each named after its bias."""
     rng = np.random.default_rng(0)
-    nodes, tensors = [], []
+    nodes: list[object] = []
+    tensors: list[object] = []
     for layer in range(8):
         for module in ("up", "gate", "down"):
             name = f"model.layers.{layer}.mlp.{module}_proj"
@@ -210,9 +211,12 @@ def test_a_remote_file_is_hopped_over_in_few_round_trips(large, monkeypatch):
 
     trips = []
     read = _window.Window._read
-    monkeypatch.setattr(
-        _window.Window, "_read", lambda self, *where: trips.append(where) or read(self, *where)
-    )
+
+    def counted(self, *where):
+        trips.append(where)
+        return read(self, *where)
+
+    monkeypatch.setattr(_window.Window, "_read", counted)
     with HubServer({"org/model": {"onnx/model.onnx": large}}) as hub:
         options = mk.FetchOptions(endpoint=hub.url, token=False, use_store=False)
         with mk.open_model("org/model", options) as model:

@@ -1,11 +1,10 @@
-"""Names of ONNX weights: those of the model that was exported, recovered from the graph where they are lost."""
+"""Names of ONNX weights: those of the exported model, recovered from the graph where they are lost."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-
 from tests.formats.onnx_files import golden, model_bytes, node, opened, tensor
 
 SQUARE = np.arange(16, dtype=np.float32).reshape(4, 4)

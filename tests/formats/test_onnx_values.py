@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from tests.formats.onnx_files import MICROSOFT, golden, model_bytes, node, opened, tensor
 
 from modelkin.tensors import TensorSlice
-from tests.formats.onnx_files import MICROSOFT, golden, model_bytes, node, opened, tensor
 
 RNG = np.random.default_rng(0)
 FLOATS = {
@@ -24,6 +26,13 @@ FLOATS = {
     "F8_E5M2": (TensorProto.FLOAT8E5M2, ml_dtypes.float8_e5m2),
     "F8_E5M2FNUZ": (TensorProto.FLOAT8E5M2FNUZ, ml_dtypes.float8_e5m2fnuz),
 }
+LAYOUTS: dict[str, tuple[int, tuple[int, ...], int]] = {
+    "one scale": (1, (), 0),
+    "first axis": (0, (6,), 0),
+    "second axis": (1, (8,), 0),
+    "blocks": (1, (6, 2), 4),
+}
+"""How scales lie against six rows of eight: axis, shape, codes in a block."""
 CODES = {
     "INT8": (np.int8, -128, 127),
     "UINT8": (np.uint8, 0, 255),
@@ -43,12 +52,12 @@ def dequantised(codes, scale, zero, **attributes):
     names = ["x", "scale"] + (["zero"] if zero is not None else [])
     arrays = dict(zip(names, (codes, scale, zero), strict=False))
     nodes = [node("DequantizeLinear", names, ["y"], **attributes)]
-    graph = helper.make_graph(
-        nodes, "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [tensor(name, array) for name, array in arrays.items()],
-    )  # fmt: skip
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    tensors = [tensor(name, array) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", [], [output], tensors)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    return ReferenceEvaluator(made).run(None, {})[0].astype(np.float32)
+    (found,) = cast(list[Any], ReferenceEvaluator(made).run(None, {}))
+    return found.astype(np.float32)
 
 
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "typed"])
@@ -69,15 +78,13 @@ def test_plain_numbers_of_every_type_are_read(dtype, raw):
 
 
 @pytest.mark.parametrize("kind", CODES)
-@pytest.mark.parametrize("layout", ["one scale", "first axis", "second axis", "blocks"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_dequantised_weights_are_those_of_the_reference(kind, layout):
     codes = random_codes(kind, (6, 8))
-    axis, shape, block = {
-        "one scale": (1, (), 0), "first axis": (0, (6,), 0), "second axis": (1, (8,), 0), "blocks": (1, (6, 2), 4)
-    }[layout]  # fmt: skip
+    axis, shape, block = LAYOUTS[layout]
     scale = RNG.uniform(0.01, 0.1, shape).astype(np.float32)
     zero = random_codes(kind, shape) if shape else random_codes(kind, (1,)).reshape(())
-    attributes = {"axis": axis, **({"block_size": block} if block else {})}
+    attributes: dict[str, Any] = {"axis": axis, **({"block_size": block} if block else {})}
     nodes = [
         node("DequantizeLinear", ["layer.weight_quantized", "s", "z"], ["w"], **attributes),
         node("MatMul", ["x", "w"], ["y"], name="/layer/MatMul"),

@@ -1,4 +1,4 @@
-"""Make the ONNX files beside this one: small models with random weights, as real exporters and tools write them.
+"""Make the ONNX files beside this one: small models with random weights, as real exporters write them.
 
 ``python make_onnx.py`` where torch, transformers, onnx, onnxscript and onnxruntime are installed. The weights
 that a file must give are in the ``.npz`` that its name begins like.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -55,7 +56,7 @@ def keep(name: str, model: onnx.ModelProto) -> None:
 
 def keep_values(name: str, values: Mapping[str, np.ndarray]) -> None:
     """Write what files must give."""
-    np.savez_compressed(HERE / f"onnx_{name}.npz", **values)
+    np.savez_compressed(HERE / f"onnx_{name}.npz", **dict[str, Any](values))
 
 
 def values_of(model: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -123,7 +124,7 @@ def llama() -> None:
 
 
 def n_bits(bits: int, block: int, *, symmetric: bool, width: int = 72, rows: int = 6) -> None:
-    """A product whose weight onnxruntime packs into blocks; what it makes of it is what it multiplies with."""
+    """A product whose weight onnxruntime packs into blocks, and what it then multiplies with."""
     rng = np.random.default_rng(bits + block)
     weight = rng.normal(size=(width, rows)).astype(np.float32)
     node = helper.make_node("MatMul", ["x", "weight"], ["y"], name="/model/layers.0/mlp/up_proj/MatMul")
