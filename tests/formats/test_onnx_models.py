@@ -185,6 +185,28 @@ def test_a_local_file_finds_its_data_beside_it(tmp_path):
         np.testing.assert_array_equal(model.tensor("fc.weight"), values)
 
 
+def test_a_file_in_the_folder_of_exports_finds_its_config_one_folder_above(tmp_path):
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "config.json").write_text('{"num_attention_heads": 77}')
+    (tmp_path / "other.bin").write_bytes(b"x")
+    data, beside, values = with_external_data("model.onnx_data")
+    (tmp_path / "onnx" / "model.onnx").write_bytes(data)
+    (tmp_path / "onnx" / "model.onnx_data").write_bytes(beside)
+    with mk.open_model(str(tmp_path / "onnx" / "model.onnx")) as model:
+        assert model.config == {"num_attention_heads": 77}
+        assert model.file_names() == ("config.json", "onnx/model.onnx", "onnx/model.onnx_data")
+        np.testing.assert_array_equal(model.tensor("fc.weight"), values)
+
+
+def test_a_config_in_the_folder_of_exports_itself_counts_first(tmp_path):
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "config.json").write_text('{"num_attention_heads": 77}')
+    (tmp_path / "onnx" / "config.json").write_text('{"num_attention_heads": 3}')
+    (tmp_path / "onnx" / "model.onnx").write_bytes(golden("lookup_blocks")[0])
+    with mk.open_model(str(tmp_path / "onnx" / "model.onnx")) as model:
+        assert model.config == {"num_attention_heads": 3}
+
+
 # -- over a network ------------------------------------------------------------------------------------------
 
 
