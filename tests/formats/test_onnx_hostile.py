@@ -181,6 +181,20 @@ def test_blocks_that_cannot_be_are_not_decoded(attributes):
     assert all(info.storage is None for info in model.index.values())
 
 
+@pytest.mark.parametrize("how", ["order of inputs", "layout of hardware"])
+def test_blocks_in_an_order_of_their_own_are_not_decoded(how):
+    names = ["x", "w.weight_Q4", "s", "", "g"] if how == "order of inputs" else ["x", "w.weight_Q4", "s"]
+    attributes = {"weight_prepacked": 1} if how == "layout of hardware" else {}
+    sizes = {"K": 16, "N": 4, "bits": 4, "block_size": 16}
+    nodes = [node("MatMulNBits", names, ["y"], domain="com.microsoft", **sizes, **attributes)]
+    tensors = [
+        tensor("w.weight_Q4", np.zeros((4, 1, 8), np.uint8)),
+        tensor("s", np.ones(4, np.float32)),
+        tensor("g", np.arange(16, dtype=np.int32)),
+    ]
+    assert opened(model_bytes(nodes, tensors)).index["w.weight"].storage is None
+
+
 @pytest.mark.parametrize("axis", [-9, 2, 1 << 40])
 def test_scales_along_an_axis_that_is_not_there_are_not_used(axis):
     nodes = [

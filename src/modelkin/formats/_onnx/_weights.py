@@ -274,6 +274,8 @@ class _Finder:
 
     def _n_bits(self, node: Node) -> Weight | None:
         """MatMulNBits: rows of outputs, each in blocks along the inputs."""
+        if node.input(4) or node.number("weight_prepacked", 0):
+            return None  # inputs in an order of their own, or a layout for one kind of hardware
         width, n_rows = node.number("K", 0), node.number("N", 0)
         return self._blocked(
             node, codes=node.input(1), scales=node.input(2), zeros=node.input(3), rows=n_rows, width=width
