@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,9 +185,9 @@ def test_blocks_that_cannot_be_are_not_decoded(attributes):
 @pytest.mark.parametrize("how", ["order of inputs", "layout of hardware"])
 def test_blocks_in_an_order_of_their_own_are_not_decoded(how):
     names = ["x", "w.weight_Q4", "s", "", "g"] if how == "order of inputs" else ["x", "w.weight_Q4", "s"]
-    attributes = {"weight_prepacked": 1} if how == "layout of hardware" else {}
-    sizes = {"K": 16, "N": 4, "bits": 4, "block_size": 16}
-    nodes = [node("MatMulNBits", names, ["y"], domain="com.microsoft", **sizes, **attributes)]
+    sizes: dict[str, Any] = {"K": 16, "N": 4, "bits": 4, "block_size": 16}
+    sizes |= {"weight_prepacked": 1} if how == "layout of hardware" else {}
+    nodes = [node("MatMulNBits", names, ["y"], domain="com.microsoft", **sizes)]
     tensors = [
         tensor("w.weight_Q4", np.zeros((4, 1, 8), np.uint8)),
         tensor("s", np.ones(4, np.float32)),

@@ -101,7 +101,7 @@ def test_equal_weights_that_are_stored_once_have_both_names():
 
 def test_shapes_masks_and_scales_are_no_weights():
     nodes = [
-        node("Constant", [], ["mask"], value=tensor("", np.ones((4, 4), np.float32))),
+        node("Constant", [], ["mask"], value=tensor("", np.ones((8, 8), np.float32))),
         node("Add", ["x", "mask"], ["y"]),
         node("Reshape", ["y", "shape"], ["z"]),
         node("Mul", ["z", "epsilon"], ["w"]),
@@ -112,7 +112,9 @@ def test_shapes_masks_and_scales_are_no_weights():
         tensor("epsilon", np.float32(1e-5)),
         tensor("norm.bias", np.ones(4, np.float32)),
     ]
-    assert list(opened(model_bytes(nodes, tensors)).index) == ["norm.bias"]
+    model = opened(model_bytes(nodes, tensors))
+    assert list(model.index) == ["norm.bias"]
+    assert model.weights.notes == ("1 tables without a name that are no factors of a product were left out",)
 
 
 def test_a_weight_that_stands_in_an_operator_is_found():

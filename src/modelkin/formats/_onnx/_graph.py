@@ -74,5 +74,4 @@ class Graph:
     """The main graph first."""
     small: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Values of short lists of integers: shapes that the graph states."""
-    producer: str = ""
     notes: tuple[str, ...] = ()

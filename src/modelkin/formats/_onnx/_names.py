@@ -27,6 +27,7 @@ _NORMS = {
     "RMSNormalization": ("weight",),
 }
 _ANONYMOUS_LEAST = 2
+_TABLE_LEAST = 64
 _KINDS = ("lookup", "product", "turned product", "packed product", "other")
 
 
@@ -46,8 +47,8 @@ class Naming:
     """All weights of a graph, named as far as it goes."""
 
     weights: tuple[Named, ...]
-    dropped: int
-    """Constants that are no weights."""
+    n_tables: int
+    """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
 
 
 def name_weights(graph: Graph, found: Found) -> Naming:
@@ -57,7 +58,7 @@ def name_weights(graph: Graph, found: Found) -> Naming:
         uses.setdefault(use.weight.stored.name, []).append(use)
     aliases = _aliases(graph)
     named: list[Named] = []
-    dropped = 0
+    n_tables = 0
     for stored in graph.tensors.values():
         if stored.name in found.helpers:
             continue
@@ -66,8 +67,8 @@ def name_weights(graph: Graph, found: Found) -> Naming:
             named.append(item)
             named += [replace(item, name=alias, how="own") for alias in aliases.get(stored.name, ())]
         else:
-            dropped += 1
-    return Naming(weights=tuple(_unique(named)), dropped=dropped)
+            n_tables += is_float(stored.dtype) and stored.n_elements >= _TABLE_LEAST
+    return Naming(weights=tuple(_unique(named)), n_tables=n_tables)
 
 
 def own_name(name: str) -> str:

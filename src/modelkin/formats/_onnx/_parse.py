@@ -71,12 +71,9 @@ class _Parser:
     def model(self) -> Graph:
         wire = self._wire
         graph: Field | None = None
-        producer = ""
         functions: list[Field] = []
         for item in wire.fields(0, wire.size):
             match item.number:
-                case 2 if item.wire == BYTES:
-                    producer = wire.text(item, "the name of the program that wrote it")
                 case 7:
                     if graph is not None:
                         wire.fail("holds two graphs")
@@ -94,7 +91,6 @@ class _Parser:
             constants=frozenset(self._constants),
             bodies=tuple(self._bodies),
             small=self._small,
-            producer=producer,
             notes=(repeated,) if self._n_repeated else (),
         )
 

@@ -135,6 +135,8 @@ def _notes(naming: Naming, wrapper: str) -> Iterator[str]:
         yield f"{coded} weights are quantised; numbers are what the graph makes of their codes"
     if guessed:
         yield f"{guessed} weights have no names at all; theirs were guessed from the order of the graph"
+    if naming.n_tables:
+        yield f"{naming.n_tables} tables without a name that are no factors of a product were left out"
     if unnamed:
         yield f"{unnamed} weights have names that say nothing, and the graph gave no others"
 
