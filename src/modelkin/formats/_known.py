@@ -24,7 +24,7 @@ class KnownFormat:
     self_describing: bool = False
     """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
     may_describe: bool = False
-    """Whether some of its files do, which counts where there is no ``config.json``."""
+    """Whether some of its files say some of it, which counts where there is no ``config.json``."""
 
     def load(self) -> Format:
         """Import its code."""
@@ -56,6 +56,7 @@ KNOWN: Sequence[KnownFormat] = (
     KnownFormat(
         name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
     ),
+    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx", may_describe=True),
     KnownFormat(
         name="ctranslate2",
         title="CTranslate2",

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.errors import BadReference, NotFound
 
+from ._local import model_folder
 from ._names import name_problem, shown
 
 RefKind = Literal["hub", "local", "http", "fsspec"]
@@ -46,7 +47,7 @@ class ModelRef:
         """File that the reference itself names, or None when it names a folder or a repository."""
         if self.kind == "local":
             path = Path(self.target)
-            return path.name if path.is_file() else None
+            return path.relative_to(model_folder(path)).as_posix() if path.is_file() else None
         if self.kind == "hub":
             return self.path
         name = urlsplit(self.target).path.rpartition("/")[2]
