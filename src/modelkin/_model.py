@@ -159,8 +159,8 @@ class Model:
         found = self._given_config()
         if (found is not None and "model_type" in found) or not self._may_describe_itself:
             return found
-        # A config.json that names no kind of model is another program's, such as CTranslate2's.
-        return found if self.weights.config is None else self.weights.config
+        # A config.json that names no kind of model is a stub or another program's: the weights fill it in.
+        return {**(self.weights.config or {}), **(found or {})} or None
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-import modelkin as mk
+from modelkin._config import FetchOptions
+from modelkin._model import Model
 from modelkin.errors import FormatError
-from modelkin.source import MemorySource
+from modelkin.source import Fetcher, MemorySource, ModelRef
 
 
 def spoilt(data: bytes, rng: random.Random) -> bytes:
@@ -36,8 +37,8 @@ def spoilt(data: bytes, rng: random.Random) -> bytes:
 
 def judged(data: bytes, *, name: str = "model.bin") -> bool:
     """Open a file and read all of it; return whether it was taken for a model."""
-    model = mk.open_model(MemorySource({name: data}))
-    model._entry = name
+    ref = ModelRef(kind="hub", text=name, target="org/name", path=name)
+    model = Model(Fetcher(MemorySource({name: data}), FetchOptions()), FetchOptions(), ref=ref)
     try:
         index = model.index
         _ = model.architecture, model.config
@@ -49,7 +50,7 @@ def judged(data: bytes, *, name: str = "model.bin") -> bool:
     return True
 
 
-def config_of(model: mk.Model) -> Mapping[str, object]:
+def config_of(model: Model) -> Mapping[str, object]:
     """Return the config, which has to be there."""
     assert model.config is not None
     return model.config

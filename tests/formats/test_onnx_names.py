@@ -217,8 +217,10 @@ def test_a_model_quantised_by_onnxruntime_gives_weights_within_half_a_step():
 
 def test_the_number_of_heads_is_read_from_the_graph_where_no_config_says_it():
     assert opened(golden("llama_dynamo")[0]).config == {"num_attention_heads": 2, "num_key_value_heads": 1}
-    with_config = opened(golden("llama_dynamo")[0], **{"config.json": b'{"num_attention_heads": 99}'})
-    assert with_config.config == {"num_attention_heads": 99}
+    with_config = opened(
+        golden("llama_dynamo")[0], **{"config.json": b'{"model_type": "llama", "num_attention_heads": 99}'}
+    )
+    assert with_config.config == {"model_type": "llama", "num_attention_heads": 99}
 
 
 def test_an_operator_of_another_vendor_is_not_taken_for_attention():

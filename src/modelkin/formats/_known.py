@@ -21,6 +21,8 @@ class KnownFormat:
     """Below this package; it has a `FORMAT`."""
     magic: tuple[bytes, ...] = ()
     """What its files begin with; none when anything can stand there."""
+    usual_name: str | None = None
+    """What the names of its files hold, where an ending is shared."""
     self_describing: bool = False
     """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
     may_describe: bool = False
@@ -51,6 +53,7 @@ KNOWN: Sequence[KnownFormat] = (
             *(bytes([0x80, version, 0x8A, 10]) + _TORCH_NUMBER for version in (2, 3)),
             *(bytes([0x80, version, 0x95, 13, *[0] * 7, 0x8A, 10]) + _TORCH_NUMBER[:3] for version in (4, 5)),
         ),
+        usual_name="pytorch_model",
         may_describe=True,
     ),
     KnownFormat(
@@ -97,4 +100,6 @@ def by_name(name: str, head: bytes | None = None) -> KnownFormat | None:
     if len(fitting) <= 1 or head is None:
         return fitting[0] if fitting else None
     sure = [known for known in fitting if known.magic and head.startswith(known.magic)]
-    return next(iter([*sure, *(known for known in fitting if not known.magic)]), None)
+    # A file of no known beginning is left to the one that can say best what is wrong with it.
+    named = [known for known in fitting if known.usual_name and known.usual_name in name]
+    return next(iter([*sure, *named, *(known for known in fitting if not known.magic)]), None)
