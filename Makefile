@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
-TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile
+# Files in the order of tests/conftest.py, the longest first.
+TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-lab check bench calibrate disguises fuzz docs clean
 

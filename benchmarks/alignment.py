@@ -1,6 +1,6 @@
 """What the deep stage costs: bytes, CPU seconds and memory of each step, at 7B, 70B and 110B shapes.
 
-``python -m benchmarks.alignment [--quick] [--keep FILE] [--write docs/benchmarks.md]``
+``python -m benchmarks.alignment [--quick] [--keep FILE] [--write docs/disguises.md]``
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ METHODS = (
     "mlp-map",
     "attention-map",
     "residual-writers",
-    "mlp-matching",
-    "mlp-order",
-    "head-matching",
     "expert-map",
+    "mlp-order",
+    "mlp-matching",
+    "router-matching",
+    "head-matching",
     "unit-agreement",
 )
 COPIES = ("copy", "permuted copy", "rotated copy")
@@ -144,7 +145,7 @@ def main() -> None:
     text = run(quick=asked.quick, keep=asked.keep)
     print(text)
     if asked.write is not None:
-        replace_section(asked.write, "alignment", text)
+        replace_section(asked.write, "costs", text)
 
 
 if __name__ == "__main__":

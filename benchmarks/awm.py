@@ -1,9 +1,9 @@
 """AWM, phi_U and modelkin on the truth table of kinship: ``python -m benchmarks.awm [--write FILE]``.
 
-Every method judges the same pairs: all rows of `tests.compare.relations`, and pairs of strangers, plain and
-disguised. AWM and phi_U get the published threshold, and the best they can have here: the strongest stranger
-of a calibration half; AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that
-no model is in both.
+Every method judges the same pairs in one run: all rows of `tests.compare.relations`, and pairs of strangers,
+plain and disguised. modelkin gets the controls of the truth table, for relatives and strangers. AWM and phi_U
+get the published threshold, and the best they can have here: the strongest stranger of a calibration half;
+AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that no model is in both.
 
 AWM's constants come from models of 7 and 13 billion weights. Small models have few columns to match and
 score higher by chance: the published level here says how far it carries, not how AWM does on large models.
@@ -12,17 +12,18 @@ score higher by chance: the published level here says how far it carries, not ho
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.awm_cases import Case, all_cases
+from benchmarks.awm_own import OwnVerdict, kept_verdicts, modelkin_verdict
 from benchmarks.awm_score import WEAKEST_CHILD, AwmScore, PhiU, Skipped, awm, phi_u
-from benchmarks.tables import Table
+from benchmarks.tables import Table, replace_section
 from modelkin.lab import Checkpoint
 
 LOG10_P = -6.0
@@ -30,22 +31,6 @@ LOG10_P = -6.0
 
 FEWEST_STRANGERS = 20
 """So many pairs of the calibration half must have a model of a kind, or the kind has no own threshold."""
-
-OwnVerdict = Callable[[Checkpoint, Checkpoint], bool | Skipped]
-"""Whether candidate and base have a common origin, by a rule that is fixed beforehand."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A pair of models and whether they are relatives."""
-
-    name: str
-    group: str
-    """What it is counted under."""
-    related: bool
-    models: Callable[[], tuple[Checkpoint, Checkpoint]] = field(repr=False)
-    half: int = 1
-    """Strangers of half 0 set thresholds, those of half 1 count; relatives all count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,49 +46,46 @@ class Outcome:
     """Family, width and tied embeddings or not, of candidate and base."""
 
 
-def judge(
-    cases: Sequence[Case], own: OwnVerdict | None = None, *, say: Callable[[str], object] = lambda line: None
+def judge(cases: Sequence[Case], own: OwnVerdict | None = None) -> list[Outcome]:
+    """Put every case to all methods."""
+    return [Outcome(case=case, **_answers(case, own)) for case in cases]
+
+
+def _answers(case: Case, own: OwnVerdict | None) -> dict[str, Any]:
+    candidate, base = case.models()
+    asked = case.related or case.half == 1
+    return {
+        "awm": awm(candidate, base),
+        "phi_u": phi_u(candidate, base),
+        "own": own(case, candidate, base) if own is not None and asked else None,
+        "kinds": (kind_of(candidate), kind_of(base)),
+    }
+
+
+def judge_all(
+    depth: str, *, most: int | None, kept: Path | None, processes: int, say: Callable[[str], object]
 ) -> list[Outcome]:
-    """Put every case to all methods; say now and then how far it is."""
+    """Put the whole truth table to all methods; say now and then how far it is."""
+    cases = all_cases(most)
     outcomes: list[Outcome] = []
-    for number, case in enumerate(cases):
-        if number % 100 == 0:
-            say(f"{number} of {len(cases)} pairs")
-        candidate, base = case.models()
-        asked = own is not None and not (case.half == 0 and not case.related)
-        outcomes.append(
-            Outcome(
-                case=case,
-                awm=awm(candidate, base),
-                phi_u=phi_u(candidate, base),
-                own=own(candidate, base) if own is not None and asked else None,
-                kinds=(kind_of(candidate), kind_of(base)),
-            )
-        )
+    with ProcessPoolExecutor(processes) as pool:
+        answers = pool.map(partial(_answers_at, depth, most, kept), range(len(cases)), chunksize=4)
+        for case, found in zip(cases, answers, strict=True):
+            outcomes.append(Outcome(case=case, **found))
+            if len(outcomes) % 100 == 0:
+                say(f"{len(outcomes)} of {len(cases)} pairs")
     return outcomes
+
+
+def _answers_at(depth: str, most: int | None, kept: Path | None, place: int) -> dict[str, Any]:
+    own = None if depth == "none" else modelkin_verdict(depth, {} if kept is None else kept_verdicts(kept))
+    return _answers(all_cases(most)[place], own)
 
 
 def kind_of(model: Checkpoint) -> str:
     """Return what a user of AWM would choose strangers by."""
     width = model.config.get("hidden_size", model.config.get("n_embd"))
     return f"{model.family} {width}{' tied' if model.config.get('tie_word_embeddings') else ''}"
-
-
-def modelkin_verdict(depth: str) -> OwnVerdict:
-    """Return modelkin's own verdict at a depth, from files in memory."""
-
-    def verdict(candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
-        import modelkin as mk
-
-        result = mk.compare(
-            candidate=mk.MemorySource(candidate.files(), name="candidate"),
-            base=mk.MemorySource(base.files(), name="base"),
-            options=mk.CompareOptions(depth=depth),  # type: ignore[arg-type]  # the options check it
-        )
-        related = result.verdict.conclusion.related
-        return Skipped(reason="not testable") if related is None else related
-
-    return verdict
 
 
 def awm_strength(outcome: Outcome) -> float | None:
@@ -205,6 +187,14 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return Table(["pairs", *(rule.name for rule in columns)], rows)
 
 
+def summary(outcomes: Sequence[Outcome]) -> Table:
+    """Count hits and false alarms of each method: the sums of `table`, a row for each method."""
+    relatives = [outcome for outcome in outcomes if outcome.case.related]
+    strangers = [outcome for outcome in outcomes if not outcome.case.related and outcome.case.half == 1]
+    rows = [[rule.name, _share(rule, relatives), _share(rule, strangers)] for rule in rules(outcomes)]
+    return Table(["method", "relatives found", "strangers accused"], rows)
+
+
 def _share(rule: Rule, members: Sequence[Outcome]) -> str:
     answers = [rule.accuses(outcome) for outcome in members]
     silent = answers.count(None)
@@ -213,76 +203,31 @@ def _share(rule: Rule, members: Sequence[Outcome]) -> str:
     return f"{answers.count(True)} of {len(answers)}" + (f" ({silent} silent)" if silent else "")
 
 
-def related_cases() -> list[Case]:
-    """Return every row of the truth table, counted by what was done."""
-    table = import_module("tests.compare.relations")
-    return [
-        Case(
-            name=row.name,
-            group=row.name.partition(": ")[2] or row.name,
-            related=True,
-            models=partial(_both, row),
-        )
-        for row in table.relations()
-    ]
-
-
-def _both(row: Any) -> tuple[Checkpoint, Checkpoint]:  # noqa: ANN401  a row of a module that is found at run time
-    return row.candidate(), row.base()
-
-
-def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
-    """Return pairs of strangers inside each half, each once plain and once under a disguise.
-
-    Parameters
-    ----------
-    most
-        Pairs of each half, drawn at random; None for all.
-    seed
-        Of the split, the draw and the disguises.
-    """
-    truth = import_module("tests.compare.relations")
-    rng = random.Random(seed)
-    names = sorted(truth.lineages())
-    rng.shuffle(names)
-    half_of = {member: place % 2 for place, name in enumerate(names) for member in truth.lineages()[name]}
-    cases: list[Case] = []
-    for half in (0, 1):
-        pairs = [pair for pair in truth.strangers() if half_of[pair.candidate] == half_of[pair.base] == half]
-        if most is not None and most < len(pairs):
-            pairs = rng.sample(pairs, most)
-        for pair in pairs:
-            for disguises in ((), (rng.choice(pair.disguises()),)):
-                under = f", {disguises[0]}" if disguises else ""
-                cases.append(
-                    Case(
-                        name=pair.name + under,
-                        group=f"strangers, {pair.kind}" + (", disguised" if disguises else ""),
-                        related=False,
-                        models=partial(pair.models, *disguises, seed=seed),
-                        half=half,
-                    )
-                )
-    return cases
-
-
 def main() -> None:
     """Judge all pairs and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.awm", description=__doc__)
     parser.add_argument("--depth", default="deep", help="of modelkin's comparison; none to leave it out")
-    parser.add_argument("--strangers", type=int, metavar="N", help="pairs of each half; all by default")
+    parser.add_argument("--strangers", type=int, metavar="N", help="pairs that count; all by default")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FILE", help="verdicts of `make disguises` at depth deep"
+    )
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--misses", action="store_true", help="also list what each method got wrong")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to this file as well")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the sums into this document")
     asked = parser.parse_args()
-    own = None if asked.depth == "none" else modelkin_verdict(asked.depth)
-    cases = [*related_cases(), *stranger_cases(most=asked.strangers)]
-    outcomes = judge(cases, own, say=lambda line: print(line, file=sys.stderr, flush=True))
+    outcomes = judge_all(
+        asked.depth,
+        most=asked.strangers,
+        kept=asked.kept,
+        processes=asked.processes,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
     text = table(outcomes).markdown()
-    print(text)
+    print(text, summary(outcomes).markdown(), sep="\n\n")
     if asked.misses:
         print("\n".join(misses(outcomes)))
     if asked.write is not None:
-        asked.write.write_text(text + "\n", encoding="utf-8")
+        replace_section(asked.write, "rivals", summary(outcomes).markdown())
 
 
 def misses(outcomes: Sequence[Outcome]) -> list[str]:

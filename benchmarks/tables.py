@@ -48,15 +48,19 @@ def times(value: float) -> str:
 def replace_section(document: Path, name: str, text: str) -> None:
     """Put `text` between the markers of a section; the rest of the document stays as it is.
 
+    The markers are ``<!-- begin: name -->`` and ``<!-- end: name -->``, or ``<!-- name -->`` and
+    ``<!-- /name -->``.
+
     Raises
     ------
     ValueError
         The document has no such section.
     """
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     before = document.read_text(encoding="utf-8")
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    after, n_found = pattern.subn(lambda _: f"{begin}\n\n{text.strip()}\n\n{end}", before)
+    pattern = re.compile(
+        f"(<!-- (?:begin: )?{re.escape(name)} -->).*?(<!-- (?:end: |/){re.escape(name)} -->)", re.DOTALL
+    )
+    after, n_found = pattern.subn(lambda found: f"{found[1]}\n\n{text.strip()}\n\n{found[2]}", before)
     if n_found != 1:
         raise ValueError(f"{document}: expected one section {name!r}, found {n_found}")
     document.write_text(after, encoding="utf-8")

@@ -39,6 +39,8 @@ from tests.compare.expectations import (  # noqa: E402
 from tests.compare.relations import Relation, Strangers, relations, strangers  # noqa: E402
 
 from modelkin import Comparison, __version__  # noqa: E402
+from modelkin._calibration import LEAST_AGREEMENT, agreement_score, measured  # noqa: E402
+from modelkin.verdict import load_rule  # noqa: E402
 
 PAGE = ROOT / "docs" / "disguises.md"
 FACTS = ROOT / "docs" / "disguises.json"
@@ -128,7 +130,21 @@ def _row(job: Job, result: Comparison) -> Row:
         "layers": [[layer, facing] for layer, facing, _ in result.alignment.layers],
         "residual": result.alignment.residual,
         "units": result.alignment.units,
+        "agreement": _agreement(result),
         "rule": verdict.rule,
+    }
+
+
+def _agreement(result: Comparison) -> Row | None:
+    """Return how much the units agree, and what the largest control pair shows if controls were read."""
+    found = measured(result.evidence)
+    if not found:
+        return None
+    details = found[0].details
+    return {
+        "score": round(agreement_score(found), 4),
+        "control_pairs": details.get("control_pairs", 0),
+        "largest_control": details.get("largest_control"),
     }
 
 
@@ -206,8 +222,21 @@ def facts_of(rows: Iterable[Row]) -> dict[str, Any]:
             "accused": sorted(
                 f"{row['name']} {row['disguise']}".strip() for row in others if row["problems"]
             ),
+            "agreement": _agreement_of_strangers(others),
             "kinds": dict(_strangers_by_kind(others)),
         },
+    }
+
+
+def _agreement_of_strangers(rows: Sequence[Row]) -> Row:
+    """Sum up what decides where no exact test can: how much strangers agree, and beside controls."""
+    found = [row["agreement"] for row in rows if row["agreement"] is not None]
+    ranked = [item for item in found if item["largest_control"] is not None]
+    return {
+        "measured": len(found),
+        "largest": max((item["score"] for item in found), default=None),
+        "beside_controls": len(ranked),
+        "above_all_controls": sum(item["score"] > item["largest_control"] for item in ranked),
     }
 
 
@@ -313,6 +342,16 @@ def stranger_table(facts: dict[str, Any]) -> str:
             p = "" if smallest is None else f"{10**smallest:.1e}"
             lines.append(f"| {ALIKE[kind]} | {how} | {' | '.join(map(str, counts))} | {p} |")
     lines += [f"- accused: {name}" for name in part["accused"]]
+    seen = part["agreement"]
+    if seen["measured"]:
+        lines += [
+            "",
+            "Agreement of units, which decides where no exact test can, was measured in "
+            f"{seen['measured']} of them: {seen['largest']:.1%} at most, where the rule asks for more than "
+            f"{load_rule().agreement['floor']:.0%}. The {seen['beside_controls']} with more than "
+            f"{LEAST_AGREEMENT:.0%} were held against controls; {seen['above_all_controls']} of these were "
+            "above all control pairs, which is not enough by itself.",
+        ]
     return "\n".join(lines)
 
 

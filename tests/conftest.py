@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _FOREIGN = ("HF_", "HUGGINGFACE_", "HUGGING_FACE_", "TRANSFORMERS_", "AWS_", "MODELKIN_", "FSSPEC_")
@@ -31,15 +33,27 @@ os.environ |= {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores: threads of numpy would only wait for each other, at twice the price.
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 import pytest  # noqa: E402  the environment comes first
 from huggingface_hub import constants  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# Nothing is timed: a machine that does other things as well is slow.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test its own Hub cache, range store and token file, and no Hub."""
-    home = tmp_path_factory.mktemp("hf-home")
+    # Not by pytest, which looks through all folders of the run for each new one.
+    home = Path(_home.name, f"test-{next(_numbers)}")
+    home.mkdir()
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
     monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(home / "assets"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
@@ -52,3 +66,35 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def _home_is_removed() -> Iterator[None]:
     yield
     _home.cleanup()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command here: from arguments to exit code, stdout and stderr."""
+    from modelkin._cli import failures
+    from modelkin._cli.app import app
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])
+        status = failures.run(app)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+_LONG = (
+    *("studies/test_shipped.py", "compare/test_calibration.py", "compare/test_relations.py"),
+    *("benchmarks/test_alignment.py", "benchmarks/test_peers.py", "real/test_alignment.py"),
+    *("compare/test_disguised_strangers.py", "stats/test_calibration.py", "figures/test_examples.py"),
+)
+"""Files that take longest, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files: at the end a worker would be alone with one (`--no-loadscope-reorder`)."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))

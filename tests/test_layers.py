@@ -11,7 +11,7 @@ import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
-    {"errors", "_version"},
+    {"errors", "_version", "_visible"},
     {"_config", "_progress", "_strict_yaml"},
     {"stats"},
     {"measures"},
@@ -24,6 +24,7 @@ ORDER = [
     {"evidence"},
     {"verdict"},
     {"_model"},
+    {"_adapted"},
     {"_matrix"},
     {"_inspection", "_tokenizers", "_config_fields", "_row_cosines"},
     {"_claims", "_key_scan", "_embeddings"},
@@ -44,13 +45,13 @@ RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
     "source": {"errors", "_config", "_progress", "_version"},
     "tensors": {"errors", "source", "_config"},
-    "tokenizer": {"errors"},
+    "tokenizer": {"errors", "_visible"},
     "formats": {"errors", "_config", "source", "tensors"},
     "architecture": {"errors"},
     "stats": set(),
     "measures": {"errors", "stats"},
     "alignment": {"errors", "architecture", "tensors", "tokenizer", "stats"},
-    "figures": {"errors", "stats"},
+    "figures": {"errors", "_visible", "stats"},
     "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
     "verdict": {"errors", "evidence", "stats"},
     "testing": {"errors"},

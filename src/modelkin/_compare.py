@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from modelkin._adapted import adapter_flags, bare_updates
 from modelkin._calibration import (
     agreement_flag,
     agreement_score,
@@ -24,7 +25,14 @@ from modelkin._kinship import alignment_summary, relation_of
 from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
 from modelkin._progress import Progress
 from modelkin._records import ledger_record, model_summary
-from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin._sameness import (
+    published_digests,
+    same_after_quantising,
+    same_after_rounding,
+    same_bits,
+    same_file,
+    same_layout,
+)
 from modelkin._tokenizers import Cell, tokenizer_record
 from modelkin._version import __version__
 from modelkin.alignment import TokenPairs, equal_rows, read_vocabulary, shared_tokens
@@ -39,7 +47,7 @@ from modelkin.evidence import (
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
-from modelkin.verdict import Identity, Verdict, decide, load_rule
+from modelkin.verdict import GUESSED, Identity, Verdict, decide, load_rule
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
@@ -147,6 +155,7 @@ class _Run:
                 alignment,
                 self.equality,
                 precision_copy=bool(verdict.related) and self._precision_copy(),
+                quantised_copy=bool(verdict.related) and self._quantised_copy(),
             ),
             controls=checked,
             tokenizer=tokenizer,
@@ -167,7 +176,7 @@ class _Run:
                 byte_budget=self.options.fetch.byte_budget,
                 controls=tuple(model.location.ref for model in controls),
             ),
-            flags=tuple(self.flags),
+            flags=(*adapter_flags(self.candidate, self.base), *self.flags),
         )
 
     def verdict(self, controls: Sequence[Model] = ()) -> Verdict:
@@ -258,7 +267,7 @@ class _Run:
         for task, left, right in zip(tasks, mine, theirs, strict=True):
             found = task.evaluate(left, right)
             self.evidence.append(found)
-            if found.ok:  # tables that training never touches are equal between strangers
+            if found.ok and task.same_parts:  # tables that training never touches are equal between strangers
                 self.equality += count_equal(left, right, dtypes=self._dtypes(task))
 
     def _align(self, controls: Sequence[Model]) -> None:
@@ -322,8 +331,8 @@ class _Run:
 
     def _pair(self, allowance: int) -> Pair:
         return Pair(
-            candidate=_side(self.candidate),
-            base=_side(self.base),
+            candidate=_side(self.candidate, self.base),
+            base=_side(self.base, self.candidate),
             seed=self.options.seed,
             tokens=self.tokens,
             no_tokens=self.no_tokens,
@@ -346,7 +355,11 @@ class _Run:
             stage=stage,
             identity=identity,
             frame=self.deep.frame if self.deep else "identity",
+            extra_limitations=(GUESSED,) if self._has_guesses() else (),
         )
+
+    def _has_guesses(self) -> bool:
+        return self.candidate.architecture.guessed or self.base.architecture.guessed
 
     # -- identity --------------------------------------------------------------------------------------
 
@@ -373,6 +386,7 @@ class _Run:
     # -- tokens ----------------------------------------------------------------------------------------
 
     def _pair_tokens(self) -> None:
+        # Some weight files hold a tokenizer, which counts as a file of the model.
         sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]
         vocabularies = [model.architecture.sizes.get("vocab") for model in (self.candidate, self.base)]
         if sizes[0] is None or sizes[1] is None:
@@ -404,6 +418,9 @@ class _Run:
             and self._may_walk()
             and same_after_rounding(self.candidate, self.base)
         )
+
+    def _quantised_copy(self) -> bool:
+        return self._may_walk() and same_after_quantising(self.candidate, self.base)
 
     def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
         sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]
@@ -476,5 +493,10 @@ def _read_both(
         return tuple(pool.map(lambda side: read(*side), sides))
 
 
-def _side(model: Model) -> Side:
-    return Side(name=model.location.ref, index=model.index, architecture=model.architecture)
+def _side(model: Model, other: Model) -> Side:
+    return Side(
+        name=model.location.ref,
+        index=model.index,
+        architecture=model.architecture,
+        updates=bare_updates(model, other),
+    )

@@ -34,6 +34,8 @@ class ModelSummary:
     """File format of the weights."""
     notes: tuple[str, ...] = ()
     """How the weights were read: which of several files, what was undone, recovered or guessed."""
+    guessed: bool = False
+    """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +182,7 @@ class Comparison:
         return comparison_from_json(text)
 
     def write(self, folder: str, *, language: str = "en") -> None:
-        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv.
+        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv, figures.
 
         The page and the document are in English (``en``) or Korean (``ko``); the record never changes.
         """

@@ -61,6 +61,8 @@ class Inspection:
     title: str | None
     kind: str | None
     model_type: str | None
+    guessed: bool
+    """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
     norm: str | None
     positions: str | None
     layers: int | None
@@ -104,6 +106,7 @@ def inspect_model(model: Model) -> Inspection:
         title=architecture.title,
         kind=architecture.kind if architecture.is_known else None,
         model_type=architecture.model_type,
+        guessed=architecture.guessed,
         norm=architecture.norm,
         positions=architecture.positions if architecture.is_known else None,
         layers=architecture.n_layers if architecture.is_known else None,

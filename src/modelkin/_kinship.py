@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from modelkin._adapted import is_on
 from modelkin._comparison import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin._deep import DeepResult
 from modelkin._model import Model
@@ -12,6 +13,7 @@ from modelkin.verdict import Conclusion, Verdict
 
 _MTP = "a layer that predicts further tokens, kept apart"
 _SYMMETRIC = "equal and similar weights look the same from both sides"
+_PUT_ON = "the one is an adapter that was put on the other here: by construction, not by a test"
 
 
 def alignment_summary(
@@ -66,6 +68,7 @@ def relation_of(
     count: EqualityCount,
     *,
     precision_copy: bool,
+    quantised_copy: bool,
 ) -> Relation:
     """Say what kind of kinship it is, as far as shapes and equality tell."""
     details: dict[str, float | int | str] = {
@@ -79,11 +82,32 @@ def relation_of(
     kind = "unknown"
     if verdict.conclusion is Conclusion.IDENTICAL:
         kind = "copy"
+    elif verdict.related and (adapted := _adapted(candidate, base)):
+        return _low_rank(*adapted, details)
     elif verdict.related and precision_copy:
         kind = "precision-copy"
+    elif verdict.related and quantised_copy:
+        kind = "quantised-copy"
     elif verdict.related:
         kind = _changed_shape(candidate, base, alignment)
     return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=(_SYMMETRIC,)))
+
+
+def _adapted(candidate: Model, base: Model) -> tuple[Model, Model] | None:
+    """Return which of two models is an adapter on the other: (adapter, base)."""
+    for adapter, other in ((candidate, base), (base, candidate)):
+        if is_on(adapter, other) and adapter.weights.adapter and adapter.weights.adapter.ranks:
+            return adapter, other
+    return None
+
+
+def _low_rank(adapter: Model, base: Model, details: dict[str, float | int | str]) -> Relation:
+    record = adapter.weights.adapter
+    assert record is not None
+    details |= {"rank": max(record.ranks), "lowest_rank": min(record.ranks)}
+    details |= {"tensors_updated": record.n_updated, "tensors_replaced": record.n_replaced}
+    direction = Direction(parent=base.location.ref, reasons=(_PUT_ON,))
+    return Relation(kind="low-rank", details=details, direction=direction)
 
 
 def _changed_shape(candidate: Model, base: Model, alignment: AlignmentSummary) -> str:

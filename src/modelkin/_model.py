@@ -11,9 +11,28 @@ from typing import TYPE_CHECKING, Self
 from modelkin._config import MIB, FetchOptions
 from modelkin._progress import Progress
 from modelkin.architecture import Architecture, detect
-from modelkin.errors import ConfigError
-from modelkin.formats import Weights, chosen_file, describes_itself, read_weights
-from modelkin.source import BytePlan, ByteRange, Fetcher, Location, ModelRef, Source, open_source, open_store
+from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.formats import (
+    OpenedAdapter,
+    Weights,
+    chosen_file,
+    describes_itself,
+    looks_like_adapter,
+    may_describe_itself,
+    open_adapter,
+    read_weights,
+)
+from modelkin.source import (
+    BytePlan,
+    ByteRange,
+    Fetcher,
+    Location,
+    ModelRef,
+    RangeStore,
+    Source,
+    open_source,
+    open_store,
+)
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
 
@@ -41,13 +60,21 @@ _PLACES = {
 class Model:
     """One model, lazily: opening it reads nothing, each property reads what it needs, once."""
 
-    def __init__(self, fetcher: Fetcher, options: FetchOptions, *, entry: str | None = None) -> None:
-        self.fetcher = fetcher
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        options: FetchOptions,
+        *,
+        ref: ModelRef | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._own_fetcher = fetcher
         self._options = options
-        self._entry = entry
+        self._ref = ref
+        self._progress = progress
 
     def __repr__(self) -> str:
-        return f"Model({self.fetcher.source!r})"
+        return f"Model({self._own_fetcher.source!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +86,9 @@ class Model:
 
     def close(self) -> None:
         """Give back connections, threads and handles."""
-        self.fetcher.close()
+        if "_adapter" in self.__dict__ and self._adapter is not None:
+            self._adapter.fetcher.close()
+        self._own_fetcher.close()
 
     def describe(self) -> str:
         """Say which place was taken for the model: a Hub id and a folder can be spelt alike."""
@@ -68,6 +97,50 @@ class Model:
         return f"{location.ref}: {_PLACES[location.kind]} {location.origin}{commit}"
 
     # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Reads the model's files; of an adapter also those of its base."""
+        return self._own_fetcher if self._adapter is None else self._adapter.fetcher
+
+    @property
+    def _entry(self) -> str | None:
+        """The file to begin with, if a reference names one."""
+        if self._adapter is not None:
+            return self._adapter.base_entry
+        return None if self._ref is None else self._ref.entry
+
+    @cached_property
+    def _adapter(self) -> OpenedAdapter | None:
+        """The adapter with its base, if the reference names an adapter."""
+        own, ref = self._own_fetcher, self._ref
+        wanted = None if ref is None else ref.base
+        if not looks_like_adapter(own.source, None if ref is None else ref.entry):
+            if wanted is None:
+                return None
+            raise UnsupportedFormat(
+                own.source.location.ref,
+                "expected an adapter before '::', got a model",
+                hint="An adapter is a folder with adapter_config.json and adapter_model.safetensors.",
+            )
+
+        def open_base(base: ModelRef) -> Source:
+            return open_source(
+                base, self._options, store=_store_of(base, self._options), budget=own.source.budget
+            )
+
+        def make_fetcher(source: Source) -> Fetcher:
+            store = open_store(self._options) if source.remote else None
+            return Fetcher(source, self._options, store=store, progress=self._progress, ledger=own.ledger)
+
+        return open_adapter(
+            own.source,
+            ref=own.source.location.ref,
+            base=wanted,
+            open_base=open_base,
+            make_fetcher=make_fetcher,
+            shown_in_front=TOKENIZER_FILES,
+        )
 
     @property
     def location(self) -> Location:
@@ -83,8 +156,11 @@ class Model:
         ConfigError
             There is one, but it is not a JSON object or absurdly long.
         """
-        found = None if describes_itself(self._entry) else self._config_file
-        return self.weights.config if found is None and self._describes_itself else found
+        found = self._given_config()
+        if (found is not None and "model_type" in found) or not self._may_describe_itself:
+            return found
+        # A config.json that names no kind of model is another program's, such as CTranslate2's.
+        return found if self.weights.config is None else self.weights.config
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
@@ -107,12 +183,17 @@ class Model:
     @cached_property
     def weights(self) -> Weights:
         """The weights' files, opened: format, tensors, and what else they say."""
+        if self._adapter is not None:
+            return self._adapter.weights(head_bytes=self._options.head_bytes, read_config=self._given_config)
         return read_weights(
             self.fetcher,
             head_bytes=self._options.head_bytes,
             name=self._entry,
-            read_config=lambda: None if describes_itself(self._entry) else self._config_file,
+            read_config=self._given_config,
         )
+
+    def _given_config(self) -> Mapping[str, object] | None:
+        return None if describes_itself(self._entry) else self._config_file
 
     @property
     def index(self) -> TensorIndex:
@@ -122,7 +203,13 @@ class Model:
     @cached_property
     def architecture(self) -> Architecture:
         """What each tensor is for; an unknown architecture is a value too."""
-        return detect(self.config, {name: info.shape for name, info in self.index.items()})
+        config = self.config
+        stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
+        return detect(
+            config,
+            {name: info.shape for name, info in self.index.items()},
+            order=[info.name for info in stored],
+        )
 
     @property
     def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
@@ -189,13 +276,13 @@ class Model:
         if name not in HELD_FILES:
             return None
         inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
-        return self.weights.files.get(name) if inside and self._describes_itself else None
+        return self.weights.files.get(name) if inside and self._may_describe_itself else None
 
     @property
-    def _describes_itself(self) -> bool:
+    def _may_describe_itself(self) -> bool:
         """Whether a weight file may hold a config and a tokenizer."""
         names = self.fetcher.source.files() if self._entry is None else [self._entry]
-        return any(describes_itself(name) for name in names)
+        return any(may_describe_itself(name) for name in names)
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -236,7 +323,8 @@ def open_model(
     Parameters
     ----------
     model
-        ``org/name@revision``, a folder, a file, a URL; or a `Source`, such as `MemorySource`.
+        ``org/name@revision``, a folder, a file, a URL; ``ADAPTER::BASE`` for an adapter on a base of your
+        choice; or a `Source`, such as `MemorySource`.
     options
         How to fetch, store and bound.
     progress
@@ -254,8 +342,14 @@ def open_model(
     """
     options = options or FetchOptions()
     if isinstance(model, Source):
-        return Model(Fetcher(model, options, progress=progress), options)
+        return Model(Fetcher(model, options, progress=progress), options, progress=progress)
     ref = model if isinstance(model, ModelRef) else ModelRef.parse(model)
-    store = None if ref.kind == "local" else open_store(options)
+    store = _store_of(ref, options)
     source = open_source(ref, options, store=store)
-    return Model(Fetcher(source, options, store=store, progress=progress), options, entry=ref.entry)
+    return Model(
+        Fetcher(source, options, store=store, progress=progress), options, ref=ref, progress=progress
+    )
+
+
+def _store_of(ref: ModelRef, options: FetchOptions) -> RangeStore | None:
+    return None if ref.kind == "local" else open_store(options)

@@ -30,6 +30,7 @@ def model_summary(model: Model) -> ModelSummary:
         skipped=tuple(skipped),
         format=model.weights.format,
         notes=model.weights.notes,
+        guessed=architecture.guessed,
     )
 
 

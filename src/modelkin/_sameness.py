@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from modelkin._model import MAX_TOKENIZER_BYTES, Model
-from modelkin.evidence import equal_after_rounding
-from modelkin.tensors import TensorSlice
+from modelkin.evidence import code_step, equal_after_rounding, share_within
+from modelkin.tensors import TensorInfo, TensorSlice, line_elements, sample_blocks
 
 WALK_ELEMENTS = 1 << 20
 """Values compared at once when formats differ: a few megabytes on each side."""
+SAMPLED_LINES = 32
+"""Neighbouring lines of each quantised tensor that are compared with what the other model holds."""
+WITHIN_A_STEP = 0.99
+"""Share of weights that have to be within a step of their codes: some quantisers clip a few."""
 
 
 def published_digests(model: Model) -> tuple[str, ...] | None:
@@ -56,13 +60,48 @@ def same_bits(candidate: Model, base: Model) -> bool:
 
 def same_after_rounding(candidate: Model, base: Model) -> bool:
     """Walk over both models in step and compare values rounded to the coarser format, until one differs."""
-    mine, theirs = candidate.index, base.index
-    if mine.keys() != theirs.keys() or any(mine[name].shape != theirs[name].shape for name in mine):
+    return _same_shapes(candidate, base) and all(
+        _same_numbers(candidate, base, info) for info in candidate.index.values()
+    )
+
+
+def same_after_quantising(candidate: Model, base: Model) -> bool:
+    """Say whether one model is the other one with weights quantised.
+
+    Weights that are codes in one of them have to lie within one step of their code of what the other one
+    holds, in a sample of every tensor: quantisers that make up for their errors go further than half a step.
+    All other weights have to be equal after rounding. What was changed by less than a step is not seen.
+    """
+    if not _same_shapes(candidate, base):
         return False
-    for name, info in mine.items():
-        dtypes = info.dtype, theirs[name].dtype
-        for start in range(0, info.n_elements, WALK_ELEMENTS):
-            block = TensorSlice.blocks(name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
-            if not equal_after_rounding(candidate.read([block])[0], base.read([block])[0], dtypes=dtypes):
-                return False
+    steps = {
+        name: sum(code_step(one.dtype) or 0.0 for one in (info, base.index[name]))
+        for name, info in candidate.index.items()
+    }
+    return any(steps.values()) and all(
+        _within_steps(candidate, base, info, steps[name])
+        if steps[name]
+        else _same_numbers(candidate, base, info)
+        for name, info in candidate.index.items()
+    )
+
+
+def _same_shapes(candidate: Model, base: Model) -> bool:
+    mine, theirs = candidate.index, base.index
+    return mine.keys() == theirs.keys() and all(mine[name].shape == theirs[name].shape for name in mine)
+
+
+def _within_steps(candidate: Model, base: Model, info: TensorInfo, steps: float) -> bool:
+    width = line_elements(info.shape)
+    wanted = sample_blocks(info, n_blocks=1, block_elements=SAMPLED_LINES * width, seed=0)
+    left, right = candidate.read([wanted])[0], base.read([wanted])[0]
+    return share_within(left.reshape(-1, width), right.reshape(-1, width), steps=steps) >= WITHIN_A_STEP
+
+
+def _same_numbers(candidate: Model, base: Model, info: TensorInfo) -> bool:
+    dtypes = info.dtype, base.index[info.name].dtype
+    for start in range(0, info.n_elements, WALK_ELEMENTS):
+        block = TensorSlice.blocks(info.name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
+        if not equal_after_rounding(candidate.read([block])[0], base.read([block])[0], dtypes=dtypes):
+            return False
     return True

@@ -1,5 +1,6 @@
 """AWM and phi_U as others publish them, on small trained models, and how the table counts what they say."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ from modelkin.lab import Checkpoint, derive, load_zoo
 
 pytest.importorskip("scipy")
 
+from benchmarks.awm_own import key_of
 from benchmarks.awm_score import AwmScore, PhiU, Skipped, awm, match_columns, phi_u, ucka
 
 from benchmarks import awm as table
+from benchmarks import awm_cases, awm_own
 
-ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
+ZOO_FOLDER = Path(__file__).parents[1] / "zoo"
+ZOO = load_zoo(ZOO_FOLDER)
 FAMILIES = {"llama": "base", "qwen2": "qwen2-base", "mixtral": "moe-base", "gpt2": "gpt2-base"}
 TWINS = {"base": "twin-1", "qwen2-base": "qwen2-twin", "moe-base": "moe-twin", "gpt2-base": "gpt2-twin"}
 
@@ -127,7 +131,9 @@ def test_the_published_z_is_a_distance_from_fixed_constants():
 
 
 def outcome(*, related, score, half=1, log10_p=None, own=None, group="g", kinds=("a", "a")):
-    case = table.Case(name="x", group=group, related=related, half=half, models=lambda: (model("base"),) * 2)
+    case = awm_cases.Case(
+        name="x", group=group, related=related, half=half, models=lambda: (model("base"),) * 2
+    )
     return table.Outcome(
         case=case,
         awm=AwmScore(score=score, n_tokens=99, layers=()),
@@ -191,20 +197,23 @@ def test_the_table_counts_hits_false_alarms_and_silence():
         "0 of 2 (1 silent)",
     ]
     assert rows["**all relatives: found**"] == rows["copies"]
+    assert [row[1:] for row in table.summary(outcomes).rows] == [
+        [hits, alarms] for hits, alarms in zip(rows["copies"], rows["strangers"], strict=True)
+    ]
     assert any("AWM" in line and "missed" in line for line in table.misses(outcomes))
 
 
 def test_modelkin_is_not_asked_about_calibration_pairs():
     asked = []
 
-    def own(candidate: Checkpoint, base: Checkpoint) -> bool:
+    def own(case: awm_cases.Case, candidate: Checkpoint, base: Checkpoint) -> bool:
         asked.append(candidate)
         return True
 
     base, twin = model("base"), model("twin-1")
     cases = [
-        table.Case(name="a", group="s", related=False, half=0, models=lambda: (twin, base)),
-        table.Case(name="b", group="r", related=True, models=lambda: (base, base)),
+        awm_cases.Case(name="a", group="s", related=False, half=0, models=lambda: (twin, base)),
+        awm_cases.Case(name="b", group="r", related=True, models=lambda: (base, base)),
     ]
     first, second = table.judge(cases, own)
     assert asked == [base]
@@ -212,17 +221,33 @@ def test_modelkin_is_not_asked_about_calibration_pairs():
     assert second.own is True
 
 
+def case_of(*controls: str) -> awm_cases.Case:
+    folders = [str(ZOO_FOLDER / name) for name in controls]
+    return awm_cases.Case(
+        name="x", group="g", related=True, models=lambda: (model("base"),) * 2, controls=lambda: folders
+    )
+
+
 def test_modelkin_answers_from_files_in_memory():
-    verdict = table.modelkin_verdict("standard")
-    assert verdict(model("finetune-light"), model("base")) is True
-    assert verdict(model("twin-1"), model("base")) is False
+    verdict = awm_own.modelkin_verdict("standard")
+    assert verdict(case_of(), model("finetune-light"), model("base")) is True
+    assert verdict(case_of(), model("twin-1"), model("base")) is False
+
+
+def test_modelkin_asks_controls_where_only_these_can_tell():
+    verdict = awm_own.modelkin_verdict("deep")
+    base = model("moe16-1")
+    hidden = derive.permute_residual(derive.permute_mlp_units(base, rng=rng()), rng=rng())
+    hidden = derive.permute_experts(hidden, rng=rng())
+    assert verdict(case_of(), hidden, base) is not True
+    assert verdict(case_of(*(f"moe16-{number}" for number in range(2, 8))), hidden, base) is True
 
 
 def test_no_lineage_of_the_zoo_is_in_both_halves():
     truth = pytest.importorskip("tests.compare.relations")
     root = {member: name for name, members in truth.lineages().items() for member in members}
     halves: dict[int, set[str]] = {0: set(), 1: set()}
-    for case in table.stranger_cases():
+    for case in awm_cases.stranger_cases():
         pair = case.name.partition(" (")[0].split(" ~ ")
         halves[case.half] |= {root[name] for name in pair}
     assert len(halves[0]) > 10
@@ -230,9 +255,53 @@ def test_no_lineage_of_the_zoo_is_in_both_halves():
     assert not halves[0] & halves[1]
 
 
+def test_few_strangers_can_be_drawn_to_count_and_all_others_set_thresholds():
+    few, every = awm_cases.stranger_cases(most=3), awm_cases.stranger_cases()
+    assert sum(case.half == 1 for case in few) == 6
+    assert [case.name for case in few if case.half == 0] == [case.name for case in every if case.half == 0]
+
+
+def test_verdicts_of_the_same_code_are_kept_and_those_of_other_code_are_not(tmp_path):
+    code = awm_own._script().code_digest()
+    found = {
+        "exact": "shared",
+        "ranked": "shared-reparametrised",
+        "missed": "no-evidence",
+        "x": "not-testable",
+    }
+    rows = [
+        {"key": key_of(outcome, related=True), "code": code, "outcome": outcome, "conclusion": conclusion}
+        for outcome, conclusion in found.items()
+    ]
+    rows.append({**rows[0], "key": key_of("old", related=True), "code": "other"})
+    rows.append({**rows[2], "key": key_of("exact", related=False)})
+    file = tmp_path / "kept.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    kept = awm_own.kept_verdicts(file)
+    assert kept == {
+        "relation|exact|": True,
+        "relation|ranked|": True,
+        "relation|missed|": False,
+        "relation|x|": Skipped(reason="not testable"),
+        "strangers|exact|": False,
+    }
+    verdict = awm_own.modelkin_verdict("standard", {key_of("x", related=True): False})
+    assert verdict(case_of(), model("base"), model("base")) is False
+
+
+def test_another_process_finds_the_same_cases():
+    place = len(awm_cases.related_cases()) + 5
+    case = awm_cases.all_cases(1)[place]
+    assert not case.related
+    (here,) = table.judge([case])
+    there = table._answers_at("none", 1, None, place)
+    assert table.Outcome(case=case, **there) == here
+
+
 def test_all_rows_of_the_truth_table_are_put_to_the_methods():
     truth = pytest.importorskip("tests.compare.relations")
-    cases = table.related_cases()
+    cases = awm_cases.related_cases()
     assert [case.name for case in cases] == [row.name for row in truth.relations()]
+    assert sum(len(case.controls()) == 6 for case in cases) == 28
     candidate, base = cases[0].models()
     assert (candidate, base) == (truth.relations()[0].candidate(), truth.relations()[0].base())

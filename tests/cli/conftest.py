@@ -1,26 +1,37 @@
-"""A way to run the command in this process."""
+"""Models to run commands on."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from modelkin._cli import failures
-from modelkin._cli.app import app
-
-Run = Callable[..., tuple[int, str, str]]
+from modelkin.testing import LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function from arguments to exit code, stdout and stderr."""
+@pytest.fixture(scope="module")
+def small_zoo(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Path]:
+    """Return a function from the noise of a child to a folder with it, its base and two strangers."""
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])
-        status = failures.run(app)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
+    def make(noise: float) -> Path:
+        rng = np.random.default_rng(1)
+        child = {
+            name: (values + rng.normal(scale=noise, size=values.shape)).astype(np.float32)
+            for name, values in llama_tensors().items()
+        }
+        models = {
+            "base": llama_files(),
+            "child": {**llama_files(), "model.safetensors": safetensors_bytes(child)},
+            "stranger": llama_files(seed=1),
+            "narrow": llama_files(LlamaShape(hidden=16, mlp=32)),
+        }
+        folder = tmp_path_factory.mktemp("zoo")
+        for name, files in models.items():
+            (folder / name).mkdir()
+            for file, data in files.items():
+                (folder / name / file).write_bytes(data)
+        return folder
 
-    return call
+    return make

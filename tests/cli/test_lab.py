@@ -154,8 +154,13 @@ def test_results_are_told_anew_without_training(run, tmp_path, monkeypatch):
 
 def test_a_zoo_is_built_by_the_command(run, monkeypatch, tmp_path):
     built = []
-    monkeypatch.setattr(
-        "modelkin.lab.__main__.build_zoo", lambda book, out, *, only, report: built.append((out, only))
-    )
-    status, _, _ = run("lab", "build", "--out", str(tmp_path), "--only", "base", "--only", "twin-1")
-    assert (status, built) == (0, [(tmp_path, ["base", "twin-1"])])
+
+    def build_zoo(book, out, *, only, report):
+        built.append((out, only))
+        report({"name": "base", "first_loss": 6.35})
+
+    monkeypatch.setattr("modelkin.lab.build_zoo", build_zoo)
+    status, out, _ = run("lab", "build", "--out", str(tmp_path), "--only", "base", "--only", "twin-1")
+    assert (status, built) == (0, [(tmp_path, ("base", "twin-1"))])
+    assert "base" in out
+    assert '"first_loss": 6.35' in out

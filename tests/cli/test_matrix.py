@@ -4,7 +4,6 @@ import json
 import re
 
 import jsonschema
-import numpy as np
 import pytest
 from huggingface_hub import constants
 
@@ -12,28 +11,12 @@ import modelkin as mk
 from modelkin._matrix import BASELINES
 from modelkin.measures import MEASURES, PAIRINGS, table_from_csv
 from modelkin.report import schema
-from modelkin.testing import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from modelkin.testing import HubServer, LlamaShape, llama_files
 
 
 @pytest.fixture(scope="module")
-def zoo(tmp_path_factory):
-    rng = np.random.default_rng(1)
-    child = {
-        name: (values + rng.normal(scale=0.002, size=values.shape)).astype(np.float32)
-        for name, values in llama_tensors().items()
-    }
-    models = {
-        "base": llama_files(),
-        "child": {**llama_files(), "model.safetensors": safetensors_bytes(child)},
-        "stranger": llama_files(seed=1),
-        "narrow": llama_files(LlamaShape(hidden=16, mlp=32)),
-    }
-    folder = tmp_path_factory.mktemp("zoo")
-    for name, files in models.items():
-        (folder / name).mkdir()
-        for file, data in files.items():
-            (folder / name / file).write_bytes(data)
-    return folder
+def zoo(small_zoo):
+    return small_zoo(0.002)
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from modelkin._comparison import AlignmentSummary, Comparison, ControlResult, Direction, FrameRecord
+from modelkin._comparison import Comparison, ControlResult, Direction, FrameRecord
+from modelkin.alignment import LayerMap
 
 EVIL = (
     "</script><script>window.ran = 1</script>"
@@ -87,12 +87,6 @@ def _all(*names: str, text: str) -> dict[str, Any]:
     return dict.fromkeys(names, text)
 
 
-def newer(result: Comparison, **more: object) -> Comparison:
-    """Return a record with fields that this version of records may not have."""
-    held = {item.name: getattr(result, item.name) for item in fields(result)}
-    return cast(Comparison, SimpleNamespace(**{**held, **more}))
-
-
 def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, text: str = "mlp") -> Comparison:
     """Add a map of layers: the candidate repeats some layers of the base; one corner was not tested."""
     path = tuple((layer, layer * n_base // n_candidate) for layer in range(n_candidate))
@@ -103,7 +97,7 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         )
         for row, theirs in path
     )
-    item = SimpleNamespace(
+    item = LayerMap(
         component=text,
         method=text,
         candidate_layers=tuple(range(n_candidate)),
@@ -113,13 +107,6 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         threshold=5.5,
         frame="rotation",
     )
-    alignment = result.alignment
-    mapped = SimpleNamespace(
-        layers=alignment.layers,
-        residual=alignment.residual,
-        units="permutation",
-        unpaired=alignment.unpaired,
-        maps=(item,),
-        frames=(FrameRecord(kind=text, learned_from=text, n_rows=77, fit=0.5, chance=0.25),),
-    )
-    return replace(result, alignment=cast(AlignmentSummary, mapped))
+    tried = FrameRecord(kind=text, learned_from=text, n_rows=77, fit=0.5, chance=0.25)
+    mapped = replace(result.alignment, units="permutation", maps=(item,), frames=(tried,))
+    return replace(result, alignment=mapped)

@@ -6,17 +6,15 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from tests.report.records import EVIL, hostile, newer, with_maps
+from tests.report.records import EVIL, hostile, with_maps
 
 from modelkin.report import load_language, report_html, report_markdown
 from modelkin.report._html._markup import Html, element, own_text, powers, with_names
 from modelkin.report._html._series import layer_states
-from modelkin.report._newer import base_layers, declared_lineage, frame, layer_maps
 from modelkin.report._numbers import bound_text, effect_text, limit_text, p_text
+from modelkin.report._words import facing_layers, undone
 from modelkin.verdict import Conclusion
 
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
@@ -309,19 +307,18 @@ def test_a_map_of_126_layers_stays_small(compared):
     assert large - alone < 500_000
 
 
-def test_fields_of_newer_records_are_shown_and_not_missed(compared):
-    test = compared("shared").evidence[0]
-    assert (base_layers(test), frame(test)) == ((), None)
-    assert layer_maps(compared("shared")) == ()
-    assert declared_lineage(compared("shared")) == {}
-    mapped: Any = SimpleNamespace(layers=(4,), base_layers=(7,), frame="permutation")
-    assert (base_layers(mapped), frame(mapped)) == ((7,), "permutation")
+def test_layers_and_coordinates_are_told_where_they_are_not_those_of_the_candidate(compared):
+    test = replace(compared("shared").evidence[0], layers=(4,))
+    for others in ((), (4,)):
+        assert facing_layers(replace(test, base_layers=others)) == ()
+    assert facing_layers(replace(test, base_layers=(7,))) == (7,)
+    assert (undone("identity"), undone("permutation")) == (None, "permutation")
 
 
 @pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
 def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
     claims = {"candidate": ("the card says: base model org/a", "the card says: licence mit"), "base": (EVIL,)}
-    text = write(newer(compared("shared"), claims=claims), language)
+    text = write(replace(compared("shared"), claims=claims), language)
     assert language.say("text.lineage_claim") in text
     assert language.say("phrase.claim_base", models="org/a") in text
     assert language.say("phrase.claim_licence", name="mit") in text
@@ -330,7 +327,7 @@ def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
 
 @pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
 def test_signs_that_are_no_part_of_the_verdict_are_told_apart_from_it(compared, language, write):
-    text = write(newer(compared("no-evidence"), flags=("one of the models lacks this tensor",)), language)
+    text = write(replace(compared("no-evidence"), flags=("one of the models lacks this tensor",)), language)
     assert text.index(language.say("text.about_flags")) > text.index(language.say("title.limits"))
     assert language.say("phrase.lacks_tensor") in text
     assert language.say("text.about_flags") not in write(compared("no-evidence"), language)

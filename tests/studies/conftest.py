@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 from tests.studies.tiny import Floats, Tiny, correlated, files, gains, tensors
 
-from modelkin._cli import failures
-from modelkin._cli.app import app
 from modelkin._config import FetchOptions
 from modelkin.studies import StudyResult, parse_study, run_study, study_text
 from modelkin.testing import HubServer
@@ -127,19 +124,3 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
 
 def close(value: object, wanted: float, tolerance: float = 2e-6) -> bool:
     return bool(np.isclose(float(str(value)), wanted, rtol=0, atol=tolerance))
-
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function from arguments to exit code, stdout and stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])
-        status = failures.run(app)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.studies.test_files import GOOD
 from tests.studies.tiny import Tiny, files
 
 from modelkin.studies import parse_study, run_study
-from modelkin.studies.kinds._assignment import best_pairing
 from modelkin.studies.kinds._claim import sigmas
 
 EVIL = "<script>alert(1)</script>"
@@ -123,24 +120,6 @@ def test_a_replacement_needs_alias_and_reference(run, tmp_path: Path, value: str
     status, _, err = run("study", "run", "sanity-check", "--out", str(tmp_path), "--model", value)
     assert status == 2
     assert "expected ALIAS=REF" in err
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 6])
-def test_no_other_pairing_is_better(n: int):
-    for seed in range(20):
-        gain = np.random.default_rng(seed).standard_normal((n, n))
-        found = best_pairing(gain)
-        best = max(sum(gain[i, j] for i, j in enumerate(order)) for order in itertools.permutations(range(n)))
-        assert sorted(found) == list(range(n))
-        assert np.isclose(gain[np.arange(n), found].sum(), best)
-
-
-def test_a_planted_pairing_is_found_among_many():
-    random = np.random.default_rng(0)
-    planted = random.permutation(128)
-    gain = random.standard_normal((128, 128)) * 0.1
-    gain[np.arange(128), planted] += 1.0
-    assert best_pairing(gain).tolist() == planted.tolist()
 
 
 def test_the_published_argument_is_reproduced_from_its_eight_numbers():

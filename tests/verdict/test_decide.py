@@ -61,11 +61,13 @@ def agreeing(layer, *, share=0.9, control_pairs=27, beaten_by=0):
     )
 
 
-def test_a_rank_among_enough_controls_is_told_as_such():
-    verdict = judged([agreeing(layer) for layer in range(3)] + [null("norms")], stage="deep")
+@pytest.mark.parametrize("n_pairs", [20, 24, 27, 90])
+def test_a_rank_among_enough_controls_is_told_as_such(n_pairs):
+    ranked = [agreeing(layer, control_pairs=n_pairs) for layer in range(3)]
+    verdict = judged([*ranked, null("norms")], stage="deep")
     assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
     assert verdict.components["mlp"].calibrated
-    assert verdict.log10_p == pytest.approx(math.log10(1 / 28))
+    assert verdict.log10_p == pytest.approx(math.log10(1 / (1 + n_pairs)))
     assert "more than any control pair" in verdict.summary
     assert "not an exact p-value" in verdict.limitations[0]
 
@@ -80,7 +82,10 @@ def test_an_exact_test_beside_a_rank_gives_the_p_value_of_the_verdict():
     assert "not an exact p-value" in verdict.limitations[0]
 
 
-@pytest.mark.parametrize("odd", [{"control_pairs": 19}, {"beaten_by": 1}, {"share": 0.24}])
+@pytest.mark.parametrize(
+    "odd",
+    [{"control_pairs": 19}, {"beaten_by": 1}, {"share": 0.24}, {"control_pairs": 90, "beaten_by": 1}],
+)
 def test_a_rank_decides_nothing_with_few_controls_or_a_rival_or_little_agreement(odd):
     verdict = judged([agreeing(layer, **odd) for layer in range(3)] + [null("norms")], stage="deep")
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

@@ -105,7 +105,7 @@ def _view(result: StudyResult) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from modelkin.report import visible
+    from modelkin._visible import visible
 
     lines = []
     if result.answer is not None:

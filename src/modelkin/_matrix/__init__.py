@@ -1,5 +1,6 @@
 """Measures over tensors of several models: choose roles and layers, read once, measure, set a null beside."""
 
+from ._items import find_item
 from ._options import BASELINES, KnownRelation, MatrixOptions
 from ._result import SCHEMA, MatrixModel, MatrixResult, ReadRecord, TensorRecord
 from ._run import matrix
@@ -15,6 +16,7 @@ __all__ = [
     "ReadRecord",
     "RoleChoice",
     "TensorRecord",
+    "find_item",
     "matrix",
     "parse_layer_list",
     "parse_layers",

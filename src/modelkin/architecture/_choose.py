@@ -12,7 +12,7 @@ from ._match import Fit, Group, all_fits, rank
 from ._spec import ArchitectureSpec
 from ._wrappers import wrappers
 
-__all__ = ["Choice", "choose", "config_views"]
+__all__ = ["Choice", "choose", "claimed_family", "config_views"]
 
 # A config's claim needs half of the names behind it; names alone have to explain nearly all.
 _CLAIMED_COVERAGE: Final = 0.5
@@ -83,6 +83,12 @@ def choose(views: list[ConfigView], groups: tuple[Group, ...]) -> Choice:
         reason="",
         notes=tuple(notes),
     )
+
+
+def claimed_family(views: list[ConfigView]) -> str | None:
+    """Return the family that a config names, or None when it names none that is known."""
+    claim = _claim(views)
+    return None if claim is None else claim[0].family
 
 
 def _claim(views: list[ConfigView]) -> tuple[ArchitectureSpec, ConfigView] | None:

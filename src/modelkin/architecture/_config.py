@@ -61,6 +61,15 @@ class ConfigView:
         value = nested(self.data, path)
         return type(value) is type(expected) and value == expected
 
+    def mentions(self, words: tuple[str, ...]) -> bool:
+        """Whether a key that is set, or a string, holds one of these words in lower case."""
+        for key, value in self.data.items():
+            if value and any(word in str(key).lower() for word in words):
+                return True
+            if isinstance(value, str) and any(word in value.lower() for word in words):
+                return True
+        return False
+
 
 def _shown(value: object) -> str:
     """Return a value in a few characters, whatever it is."""

@@ -6,17 +6,20 @@ Not being able to tell is a value, not an error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from ._choose import choose, config_views
+from ._choose import choose, claimed_family, config_views
 from ._config import ConfigView
 from ._entries import Finding, Renaming, Use, findings, uses
+from ._guess import guess
 from ._layers import Layers, find_layers
 from ._loader import family
 from ._match import Fit, Group, group_names
+from ._prefixes import unprefixed
+from ._renamed import Renamed, restored
 from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
 from ._roles import Role
 from ._sizes import KnownSizes, resolve_sizes
@@ -26,9 +29,16 @@ __all__ = ["detect"]
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
+_OTHER_POSITIONS: Final = ("alibi", "sinus")
+"""Positions that give an order to what is free in a Llama: a config that speaks of them ends all guessing."""
 
 
-def detect(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, ...]]) -> Architecture:
+def detect(
+    config: Mapping[str, object] | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    order: Sequence[str] | None = None,
+) -> Architecture:
     """Return what each tensor of a checkpoint is for.
 
     Parameters
@@ -38,12 +48,39 @@ def detect(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, 
         believed, and noted.
     shapes
         Name and shape of every tensor of the checkpoint, all shards together.
+    order
+        Names in the order of the files, by which roles are guessed where names say nothing; by default that
+        of `shapes`.
 
     Returns
     -------
     Architecture
-        With `family` None if no family fits; then every tensor is listed as unknown.
+        With `family` None if no family fits; then every tensor is listed as unknown. With `guessed` set if
+        roles follow from shapes alone.
     """
+    found = _named(config, shapes)
+    if found.is_known or not shapes:
+        return found
+    for renamed in (*unprefixed(shapes), _guessed(config, shapes, order)):
+        if renamed is None or (usual := renamed.shapes(shapes)) is None:
+            continue
+        again = _named(config, usual)
+        if again.is_known:
+            return restored(again, renamed)
+    return found
+
+
+def _guessed(
+    config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, ...]], order: Sequence[str] | None
+) -> Renamed | None:
+    views, _ = config_views(config)
+    if any(view.mentions(_OTHER_POSITIONS) for view in views):
+        return None
+    claimed = claimed_family(views)
+    return guess(shapes, order or list(shapes), None if claimed is None else {claimed})
+
+
+def _named(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, ...]]) -> Architecture:
     groups = group_names(shapes)
     views, notes = config_views(config)
     model_type = views[-1].text("model_type") if views else None

@@ -134,6 +134,8 @@ class Architecture:
         Tensors without a role.
     notes
         What was odd, one sentence each.
+    guessed
+        Whether names said nothing, and roles were guessed from shapes and order.
     """
 
     family: str | None
@@ -153,6 +155,7 @@ class Architecture:
     unknown: tuple[UnknownTensor, ...] = field(repr=False)
     other: tuple[OtherTensor, ...] = field(repr=False)
     notes: tuple[str, ...]
+    guessed: bool = False
     _index: dict[_Key, _ByExpert] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,10 +1,18 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
 from modelkin.evidence._catalogue import METHODS, all_methods, load_method
-from modelkin.evidence._equality import EqualityCount, count_equal, equal_after_rounding, ulp_distance
+from modelkin.evidence._equality import (
+    EqualityCount,
+    code_step,
+    count_equal,
+    equal_after_rounding,
+    share_within,
+    ulp_distance,
+)
 from modelkin.evidence._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.evidence._gains import acting_gain
 from modelkin.evidence._interface import (
+    Factors,
     Findings,
     Method,
     MethodCard,
@@ -23,6 +31,7 @@ __all__ = [
     "Effect",
     "EqualityCount",
     "Evidence",
+    "Factors",
     "Findings",
     "FrameRows",
     "Method",
@@ -37,10 +46,12 @@ __all__ = [
     "Task",
     "acting_gain",
     "all_methods",
+    "code_step",
     "count_equal",
     "equal_after_rounding",
     "frame_rows",
     "load_method",
+    "share_within",
     "ulp_distance",
     "untouched_layers",
 ]

@@ -80,30 +80,37 @@ def unit_block(
     if axis is None:
         raise ValueError(f"{info.name} has no axis {space!r}")
     n_rows, n_columns = info.shape[-2:]
-    lead = _lead(entry, info, expert)
     row_axis = len(info.shape) - 2
-    if axis == row_axis:
-        wanted = _indices(entry, axis, info.shape[axis])[choice.first_unit :][: choice.n_units]
-        first, last = int(wanted.min()), int(wanted.max())
-        columns = _indices(entry, row_axis + 1, n_columns)[choice.first_feature :][: choice.n_features]
-        rows = None if last - first + 1 == len(wanted) else wanted - first
-        return UnitBlock(
-            slice=_stretch(info.name, lead, n_rows, n_columns, first, last + 1),
-            shape=(last + 1 - first, n_columns),
-            pick_rows=rows,
-            pick_columns=None if len(columns) == n_columns else columns,
-            transposed=False,
-        )
-    feature_rows = _indices(entry, row_axis, n_rows)[choice.first_feature :][: choice.n_features]
-    first, last = int(feature_rows.min()), int(feature_rows.max())
-    wanted = _indices(entry, axis, n_columns)[choice.first_unit :][: choice.n_units]
+    along_rows = axis == row_axis
+    features = _indices(entry, row_axis + along_rows, info.shape[row_axis + along_rows])
+    features = features[choice.first_feature :][: choice.n_features]
+    units = _indices(entry, axis, info.shape[axis])[choice.first_unit :][: choice.n_units]
+    rows, columns = (units, features) if along_rows else (features, units)
+    first, last = int(rows.min()), int(rows.max())
+    # Whole rows cost as much as parts of them, unless bytes run along the columns.
+    start, stop = (int(columns.min()), int(columns.max()) + 1) if info.columns_first else (0, n_columns)
+    begin = _lead(entry, info, expert) * n_rows
     return UnitBlock(
-        slice=_stretch(info.name, lead, n_rows, n_columns, first, last + 1),
-        shape=(last + 1 - first, n_columns),
-        pick_rows=None if last - first + 1 == len(feature_rows) else feature_rows - first,
-        pick_columns=wanted,
-        transposed=True,
+        slice=_stretches(info.name, (begin + first, begin + last + 1), (start, stop), n_columns),
+        shape=(last + 1 - first, stop - start),
+        pick_rows=None if last - first + 1 == len(rows) else rows - first,
+        pick_columns=None if stop - start == len(columns) else columns - start,
+        transposed=not along_rows,
     )
+
+
+def units_across(entry: RoleEntry, info: TensorInfo, space: str) -> bool:
+    """Say whether units lie across the bytes of a tensor: then one unit costs as much as all of them.
+
+    Units that run along the columns do, and so do rows of a tensor whose bytes run along the columns.
+    """
+    return (unit_axis(entry, space) == len(info.shape) - 1) != info.columns_first
+
+
+def step_bytes(info: TensorInfo) -> int:
+    """Return the bytes of one step across the bytes of a matrix: what a read costs at least."""
+    length = info.shape[-2] if info.columns_first else info.shape[-1]
+    return info.n_bytes * length // max(1, info.n_elements)
 
 
 def n_units(entry: RoleEntry, info: TensorInfo, space: str) -> int:
@@ -136,9 +143,12 @@ def _indices(entry: RoleEntry, axis: int, length: int) -> npt.NDArray[np.intp]:
     return np.concatenate([np.arange(start, stop, dtype=np.intp) for start, stop in segment.ranges()])
 
 
-def _stretch(name: str, lead: int, n_rows: int, n_columns: int, first: int, stop: int) -> TensorSlice:
-    begin = lead * n_rows * n_columns
-    return TensorSlice.blocks(name, [(begin + first * n_columns, begin + stop * n_columns)])
+def _stretches(name: str, rows: tuple[int, int], columns: tuple[int, int], width: int) -> TensorSlice:
+    if columns == (0, width):
+        return TensorSlice.blocks(name, [(rows[0] * width, rows[1] * width)])
+    return TensorSlice.blocks(
+        name, [(row * width + columns[0], row * width + columns[1]) for row in range(*rows)]
+    )
 
 
 def spread(n_layers: int, n_wanted: int) -> tuple[int, ...]:

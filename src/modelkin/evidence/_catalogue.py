@@ -19,6 +19,7 @@ METHODS = {
     "router-rows": "modelkin.evidence._experts:RouterRows",
     "expert-units": "modelkin.evidence._experts:ExpertUnits",
     "expert-sets": "modelkin.evidence._groups:ExpertSets",
+    "adapter-units": "modelkin.evidence._adapter_units:AdapterUnits",
     "mlp-map": "modelkin.evidence._unit_map:MlpMap",
     "attention-map": "modelkin.evidence._unit_map:AttentionMap",
     "residual-writers": "modelkin.evidence._writers:ResidualWriters",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.tensors import Array, decode, encode
+from modelkin.tensors import DTYPES, Array, decode, encode
 
 FEWEST_VALUES = 256
 """Fewer equal values than this are no ground for saying that models are equal."""
 _COARSE = ("BF16", "F16", "F8_E4M3")
 """Formats a copy may have been rounded to, fine first."""
+_BITS_OF_CODES = re.compile(r"[1-8](?![0-9])")
+_FLOAT_CODES, _TABLE_CODES = ("FP", "MXFP", "NVFP"), ("NF", "IQ")
+_FLOAT_GAPS = {4: 1 / 3, 8: 1 / 7}
+"""Of E2M1 (6 and 4) and E5M2 (57344 and 49152), the wider of the formats of eight bits."""
 _BITS: dict[str, type[np.unsignedinteger]] = {"F32": np.uint32, "BF16": np.uint16, "F16": np.uint16}
 
 
@@ -71,6 +76,30 @@ def count_equal(
 def equal_after_rounding(candidate: Array, base: Array, *, dtypes: tuple[str, str]) -> bool:
     """Say whether all values are equal once both are rounded to the coarser of their formats."""
     return _counted(candidate, base, dtypes).n_equal_after_rounding == candidate.size
+
+
+def code_step(dtype: str) -> float | None:
+    """Return the widest gap between two neighbouring codes of a format, where the largest magnitude is 1.
+
+    None for formats of plain numbers, and for those whose name does not tell.
+
+    >>> code_step("GPTQ-4"), code_step("Q8_0"), code_step("BF16")
+    (0.13333333333333333, 0.00784313725490196, None)
+    """
+    if dtype in DTYPES or (bits := _BITS_OF_CODES.search(dtype)) is None:
+        return None
+    evenly = 2.0 / ((1 << int(bits.group())) - 1)
+    if dtype.startswith(_FLOAT_CODES):
+        return _FLOAT_GAPS.get(int(bits.group()))
+    # Tables of codes lie closer together in the middle, and so wider apart at the ends.
+    return 2.5 * evenly if dtype.startswith(_TABLE_CODES) else evenly
+
+
+def share_within(candidate: Array, base: Array, *, steps: float) -> float:
+    """Return the share of values that differ by at most some part of the largest magnitude of their row."""
+    largest = np.maximum(np.abs(candidate).max(axis=-1), np.abs(base).max(axis=-1))
+    near = np.abs(candidate - base) <= steps * largest[..., None]
+    return float(np.mean(near)) if near.size else 1.0
 
 
 def ulp_distance(candidate: Array, base: Array, dtype: str) -> npt.NDArray[np.int64] | None:

@@ -17,7 +17,17 @@ from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
-from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
+from ._blocks import (
+    Matrix,
+    UnitBlock,
+    UnitChoice,
+    n_features,
+    n_units,
+    spread,
+    unit_axis,
+    unit_block,
+    units_across,
+)
 from ._interface import Method, MethodCard, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
 from ._result import Evidence
@@ -134,7 +144,7 @@ class KvGroups(GroupRows):
         heads = side.architecture.space(entry.axes[axis][0])
         if not heads.exchangeable:  # where every head has values of its own, heads are the groups
             return f"the order of {heads.name} is fixed in {side.name}: {heads.why}"
-        if axis == len(info.shape) - 1:
+        if units_across(entry, info, "v_dim"):
             return "values are stored input-first: each group would cost the whole matrix"
         n_groups = n_units(entry, info, "v_dim") // width
         return [
@@ -184,7 +194,7 @@ class ExpertSets(GroupRows):
             if entry is None or unit_axis(entry, "expert_mlp") is None:
                 return "the stored tensor has no axis of expert_mlp"
             info = side.index[entry.tensor]
-            if unit_axis(entry, "expert_mlp") == len(info.shape) - 1:
+            if units_across(entry, info, "expert_mlp"):
                 return "experts are stored input-first: each would cost its whole matrix"
             choice = UnitChoice(
                 first_unit=0,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from modelkin.alignment import Frame, LayerMap, TokenPairs
-from modelkin.architecture import Architecture
+from modelkin.architecture import Architecture, Role
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 
 from ._result import Evidence
@@ -36,12 +36,22 @@ class MethodCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Names of two matrices whose product an adapter adds to a weight: (rank, inputs), (outputs, rank)."""
+
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One model, as far as methods see it: nothing here reads."""
 
     name: str
     index: TensorIndex = field(repr=False)
     architecture: Architecture = field(repr=False)
+    updates: Mapping[tuple[Role, int], Factors] | None = field(default=None, repr=False)
+    """Of an adapter without its base: its matrices by the role and layer of the weight they belong to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +99,8 @@ class Task:
     candidate: tuple[TensorSlice, ...]
     base: tuple[TensorSlice, ...]
     evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence] = field(repr=False)
+    same_parts: bool = True
+    """Whether both sides are the same parts of two models, so that equal values can be counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 from modelkin.architecture import Role, RoleEntry
 from modelkin.tensors import Array
 
-from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block
+from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Pair, Part, Side
 
@@ -59,7 +59,7 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
         n_features=width,
         row_bytes=info.n_bytes * width // max(1, info.n_elements),
         matrix_bytes=info.n_bytes // max(1, stacked),
-        along_columns=unit_axis(entry, space) == len(info.shape) - 1,
+        along_columns=units_across(entry, info, space),
     )
 
 

@@ -9,10 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
-from modelkin.tensors import Array, TensorInfo, TensorSlice
+from modelkin.tensors import Array, TensorSlice
 
 from ._axis import unit_evidence
-from ._blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, spread, unit_axis, unit_block
+from ._blocks import (
+    Matrix,
+    UnitBlock,
+    UnitChoice,
+    n_features,
+    n_units,
+    spread,
+    step_bytes,
+    unit_axis,
+    unit_block,
+    units_across,
+)
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Method, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
@@ -109,9 +120,9 @@ class UnitRows(Method):
             place,
             n_all=counts[0],
             width=widths[0],
-            n_rows=[max(1, allowance // max(1, _stored_row_bytes(info))) for info in infos],
-            along_columns=[
-                unit_axis(entry, target.space) == len(info.shape) - 1
+            n_rows=[max(1, allowance // max(1, step_bytes(info))) for info in infos],
+            across=[
+                units_across(entry, info, target.space)
                 for entry, info in zip((mine, theirs), infos, strict=True)
             ],
         )
@@ -175,23 +186,18 @@ def _entry(side: Side, role: Role, place: Place) -> RoleEntry | None:
     return found
 
 
-def _stored_row_bytes(info: TensorInfo) -> int:
-    """Return the bytes of one step along the last axis but one: what a read costs at least."""
-    return info.n_bytes * info.shape[-1] // max(1, info.n_elements)
-
-
 def _choice(
-    pair: Pair, place: Place, *, n_all: int, width: int, n_rows: list[int], along_columns: list[bool]
+    pair: Pair, place: Place, *, n_all: int, width: int, n_rows: list[int], across: list[bool]
 ) -> UnitChoice:
     """Choose a block of units at a seeded place, as many as the bytes of `n_rows` stored rows allow.
 
-    Units that run along the columns are all in every stored row: there, rows buy features instead. The
-    models may differ in that; both then get the same units and the same features.
+    Units that lie across the stored rows are all in every one of these: there, rows buy features instead.
+    The models may differ in that; both then get the same units and the same features.
     """
     first, group = place.first_unit or 0, place.group or n_all
-    pairs = list(zip(n_rows, along_columns, strict=True))
-    most_units = min([MOST_UNITS, *(max(FEWEST_UNITS, rows) for rows, along in pairs if not along)])
-    most_features = min([width, *(max(FEWEST_FEATURES, rows) for rows, along in pairs if along)])
+    pairs = list(zip(n_rows, across, strict=True))
+    most_units = min([MOST_UNITS, *(max(FEWEST_UNITS, rows) for rows, cross in pairs if not cross)])
+    most_features = min([width, *(max(FEWEST_FEATURES, rows) for rows, cross in pairs if cross)])
     wanted = min(group, most_units)
     spread_seed = pair.seed * 2_654_435_761
     return UnitChoice(

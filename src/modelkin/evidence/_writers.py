@@ -20,7 +20,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
-from ._blocks import UnitChoice, unit_axis, unit_block
+from ._blocks import UnitChoice, unit_axis, unit_block, units_across
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
 from ._norm_profile import residual_problem
 from ._result import Evidence
@@ -209,8 +209,8 @@ def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[_Writer]
         for entry, expert in found:
             axis = None if entry is None else unit_axis(entry, "residual")
             if entry is not None and axis is not None:
-                last = axis == len(side.index[entry.tensor].shape) - 1
-                yield _Writer(entry=entry, expert=expert, along_columns=last)
+                across = units_across(entry, side.index[entry.tensor], "residual")
+                yield _Writer(entry=entry, expert=expert, along_columns=across)
 
 
 def _part(side: Side, roles: Sequence[Role], layer: int, split: _Split) -> Part:

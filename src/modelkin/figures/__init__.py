@@ -1,6 +1,6 @@
 """Figures: descriptions as data first, drawing second. Chance is in every one of them."""
 
-from ._draw import Animation, animate, draw, rendered
+from ._draw import Animation, Format, animate, draw, rendered, renderings
 from ._figure import Axis, Figure, Panel
 from ._json import figure_from_json, figure_to_json
 from ._marks import (
@@ -30,6 +30,7 @@ __all__ = [
     "BarSeries",
     "Bars",
     "Figure",
+    "Format",
     "HeatMap",
     "Histogram",
     "Intervals",
@@ -51,6 +52,7 @@ __all__ = [
     "figure_from_json",
     "figure_to_json",
     "rendered",
+    "renderings",
     "sequential_scale",
     "series_styles",
     "signed_scale",

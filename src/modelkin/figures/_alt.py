@@ -23,13 +23,13 @@ from ._marks import (
     Text,
     Trajectory3D,
 )
-from ._text import visible
+from ._text import readable
 from ._values import Numbers, brief, known, mean
 
 
 def alt_text(figure: Figure) -> str:
     """Describe a figure in sentences."""
-    return visible(" ".join([f"{figure.title.rstrip('.')}.", *(_panel(panel) for panel in figure.panels)]))
+    return readable(" ".join([f"{figure.title.rstrip('.')}.", *(_panel(panel) for panel in figure.panels)]))
 
 
 def _panel(panel: Panel) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from modelkin.errors import UsageError
 
 from ._figure import Figure
-from ._text import visible
+from ._text import readable
 from ._theme import THEMES, Theme, ThemeName
 
 if TYPE_CHECKING:
@@ -61,27 +61,41 @@ def draw(
         The name is no plain file name, or the folder cannot be written.
     """
     place = _place(folder, name)
-    return tuple(
-        _write(place / f"{name}.{kind}", rendered(figure, kind, theme=theme, narrow=narrow, dpi=dpi))
-        for kind in formats
-    )
+    files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi)
+    return tuple(_write(place / f"{name}.{kind}", files[kind]) for kind in formats)
+
+
+def renderings(
+    figure: Figure,
+    kinds: Collection[Format] = ("png", "svg"),
+    *,
+    theme: ThemeName = "light",
+    narrow: bool = False,
+    dpi: int = 150,
+) -> dict[Format, bytes]:
+    """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included."""
+    from ._layout import lay_out
+    from ._pen import settings
+
+    files: dict[Format, bytes] = {}
+    with settings(THEMES[theme]):
+        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
+        if "svg" in kinds:
+            stream = io.BytesIO()
+            canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
+            files["svg"] = _with_words(stream.getvalue(), figure)
+        if "png" in kinds:
+            stream = io.BytesIO()
+            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
+            files["png"] = stream.getvalue()
+    return files
 
 
 def rendered(
     figure: Figure, kind: Format, *, theme: ThemeName = "light", narrow: bool = False, dpi: int = 150
 ) -> bytes:
     """Draw a description into the bytes of a PNG or SVG file, its alt text included."""
-    from ._layout import lay_out
-    from ._pen import settings
-
-    with settings(THEMES[theme]):
-        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
-        stream = io.BytesIO()
-        if kind == "png":
-            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
-            return stream.getvalue()
-        canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
-    return _with_words(stream.getvalue(), figure)
+    return renderings(figure, (kind,), theme=theme, narrow=narrow, dpi=dpi)[kind]
 
 
 def animate(
@@ -115,7 +129,7 @@ def animate(
         append_images=frames[1:],
         duration=[max(20, round(1000 * seconds)) for seconds in animation.seconds],
         loop=0,
-        comment=visible(animation.alt)[:250].encode("ascii", "replace"),
+        comment=readable(animation.alt)[:250].encode("ascii", "replace"),
     )
     return _write(place / f"{name}.gif", stream.getvalue())
 
@@ -135,7 +149,9 @@ def _with_words(svg: bytes, figure: Figure) -> bytes:
     """Add title and description, which screen readers read out."""
     head, tag, tail = svg.decode("utf-8").partition("<svg ")
     opening, end, body = tail.partition(">")
-    words = f"\n <title>{escape(visible(figure.title))}</title>\n <desc>{escape(visible(figure.alt))}</desc>"
+    words = (
+        f"\n <title>{escape(readable(figure.title))}</title>\n <desc>{escape(readable(figure.alt))}</desc>"
+    )
     return f'{head}{tag}role="img" {opening}{end}{words}{body}'.encode()
 
 
@@ -144,15 +160,15 @@ def _about(figure: Figure) -> PngInfo:
     from PIL.PngImagePlugin import PngInfo
 
     about = PngInfo()
-    about.add_itxt("Title", visible(figure.title))
-    about.add_itxt("Description", visible(figure.alt))
+    about.add_itxt("Title", readable(figure.title))
+    about.add_itxt("Description", readable(figure.alt))
     about.add_text("Software", "modelkin")
     return about
 
 
 def _place(folder: str | os.PathLike[str], name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise UsageError(visible(name), "expected a plain file name: letters, digits, dot, dash, underscore")
+        raise UsageError(readable(name), "expected a plain file name: letters, digits, dot, dash, underscore")
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)

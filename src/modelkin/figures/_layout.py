@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ._clipping import remarks
@@ -80,28 +81,23 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         0.12 / width, 0.07 / height, "\n".join(notes), va="bottom", fontsize=_NOTE, linespacing=1.3,
         color=theme.tones["muted"],
     )  # fmt: skip
-    canvas.set_layout_engine(
-        "constrained", rect=(0.005, foot / height, 0.99, sum(heights) / height), h_pad=0.06, w_pad=0.1
-    )
     grid = canvas.add_gridspec(len(heights), columns, height_ratios=heights)
     for i, panel in enumerate(figure.panels):
         cell = grid[i // columns, i % columns]
         axes: Any = canvas.add_subplot(cell, projection="3d" if panel.solid else None)
         _draw_panel(canvas, axes, panel, pen)
-    _settle(canvas)
+    _settle(canvas, (0.005, foot / height, 0.99, sum(heights) / height))
     return canvas
 
 
-def _settle(canvas: Canvas) -> None:
-    """Lay out once and round the places of all panels.
+def _settle(canvas: Canvas, room: tuple[float, float, float, float]) -> None:
+    """Lay out once, inside a part of the canvas, and round the places of all panels.
 
-    The solver of the layout depends on addresses in memory in the last bits of its results, and ids in an
-    SVG file are made from all bits.
+    The engine stays with us: a canvas that has one, even one at rest, is drawn twice for every file. The
+    solver of the layout depends on addresses in memory in the last bits of its results, and ids in an SVG
+    file are made from all bits.
     """
-    engine = canvas.get_layout_engine()
-    assert engine is not None
-    engine.execute(canvas)
-    canvas.set_layout_engine("none")
+    ConstrainedLayoutEngine(rect=room, h_pad=0.06, w_pad=0.1).execute(canvas)
     for axes in canvas.axes:
         if axes.get_axes_locator() is None:
             axes.set_position(tuple(round(part, 6) for part in axes.get_position(original=True).bounds))
@@ -168,7 +164,8 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
     room = pen.panel_width * 0.7 if beside else pen.panel_width - 0.6
     title = wrapped(pen.text(panel.title), pen.letters_across(room, 10.5))
     if panel.title:
-        axes.set_title("\n".join(title), linespacing=1.2)
+        # Beside a matrix stand names, never a factor that a title must make room for; to look costs a lot.
+        axes.set_title("\n".join(title), y=1.0 if beside else None, linespacing=1.2)
     if panel.solid:
         draw_solid(axes, panel, pen)
         for mark in panel.marks:

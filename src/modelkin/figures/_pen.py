@@ -12,9 +12,11 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
 
+from modelkin._visible import escaped
+
 from ._scale import Scale
 from ._style import Style
-from ._text import shortened, visible
+from ._text import readable, shortened
 from ._theme import Theme
 
 _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
@@ -39,7 +41,7 @@ class Pen:
 
     def text(self, text: str, width: int | None = None) -> str:
         """Make text safe to draw: visible characters that the fonts have, cut to a width."""
-        safe = "".join(letter if _has_glyph(letter) else _escaped(letter) for letter in visible(text))
+        safe = "".join(letter if _has_glyph(letter) else escaped(letter) for letter in readable(text))
         return shortened(safe, width) if width else safe
 
     def letters_across(self, inches: float, size: float | None = None) -> int:
@@ -119,7 +121,3 @@ def _glyphs() -> frozenset[int]:
 
 def _has_glyph(letter: str) -> bool:
     return letter == "\n" or ord(letter) in _glyphs()
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")

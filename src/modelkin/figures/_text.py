@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
+from modelkin._visible import visible
 
-def visible(text: str) -> str:
-    r"""Show control, invisible and direction-changing characters as escapes: ``\x1b``, ``\u202e``."""
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
-    )
+
+def readable(text: str) -> str:
+    """Show what cannot be seen as escapes; line breaks stay."""
+    return visible(text, keep="\n")
 
 
 def shortened(text: str, width: int) -> str:

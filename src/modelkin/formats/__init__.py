@@ -1,16 +1,33 @@
 """Which files hold the weights, and in which format: every format gives tensors under one set of names."""
 
+from ._adapters import (
+    AdapterRecord,
+    Fit,
+    OpenedAdapter,
+    fit_to_base,
+    looks_like_adapter,
+    open_adapter,
+    sort_out,
+)
 from ._interface import Format, Request, Weights
 from ._known import KNOWN, KnownFormat
-from ._open import chosen_file, describes_itself, read_weights
+from ._open import chosen_file, describes_itself, may_describe_itself, read_weights
 
 __all__ = [
     "KNOWN",
+    "AdapterRecord",
+    "Fit",
     "Format",
     "KnownFormat",
+    "OpenedAdapter",
     "Request",
     "Weights",
     "chosen_file",
     "describes_itself",
+    "fit_to_base",
+    "looks_like_adapter",
+    "may_describe_itself",
+    "open_adapter",
     "read_weights",
+    "sort_out",
 ]

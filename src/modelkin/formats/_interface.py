@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
+
+if TYPE_CHECKING:
+    from ._adapters import AdapterRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,8 @@ class Weights:
     """Small files that the weights' own file holds, under their usual names: ``tokenizer.json``."""
     notes: tuple[str, ...] = ()
     """What a reader should know: which of several files was taken, what was undone or guessed."""
+    adapter: AdapterRecord | None = None
+    """Of an adapter: what it was put on, and what it changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,15 @@ class KnownFormat:
     """What its files begin with; none when anything can stand there."""
     self_describing: bool = False
     """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
+    may_describe: bool = False
+    """Whether some of its files say some of it, which counts where there is no ``config.json``."""
 
     def load(self) -> Format:
         """Import its code."""
         return cast(Format, import_module(f"{__package__}.{self.module}").FORMAT)
 
+
+_TORCH_NUMBER = 0x1950A86A20F9469CFC6C.to_bytes(10, "little")
 
 KNOWN: Sequence[KnownFormat] = (
     KnownFormat(
@@ -37,7 +41,44 @@ KNOWN: Sequence[KnownFormat] = (
         module="_safetensors",
     ),
     KnownFormat(
+        name="pytorch",
+        title="PyTorch",
+        endings=(".bin", ".pt", ".pth", ".ckpt", ".bin.index.json"),
+        module="_torch",
+        magic=(
+            b"PK\x03\x04",
+            # The number that begins the older layout, in a pickle of protocol 2 or 3, and of 4 or 5.
+            *(bytes([0x80, version, 0x8A, 10]) + _TORCH_NUMBER for version in (2, 3)),
+            *(bytes([0x80, version, 0x95, 13, *[0] * 7, 0x8A, 10]) + _TORCH_NUMBER[:3] for version in (4, 5)),
+        ),
+        may_describe=True,
+    ),
+    KnownFormat(
         name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
+    ),
+    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx", may_describe=True),
+    KnownFormat(
+        name="ctranslate2",
+        title="CTranslate2",
+        endings=(".bin",),
+        module="_ctranslate2",
+        magic=tuple(bytes((version, 0, 0, 0)) for version in range(1, 8)),
+        self_describing=True,
+    ),
+    KnownFormat(
+        name="ggml",
+        title="ggml (Whisper)",
+        endings=(".bin",),
+        module="_ggml",
+        magic=(b"lmgg",),
+        self_describing=True,
+    ),
+    KnownFormat(
+        name="llama2.c",
+        title="llama2.c",
+        endings=(".bin",),
+        module="_llama2c",
+        self_describing=True,
     ),
 )
 """In the order of preference where a repository offers several."""
@@ -45,7 +86,6 @@ KNOWN: Sequence[KnownFormat] = (
 UNREAD = {
     ".h5": "Keras and TensorFlow",
     ".msgpack": "Flax",
-    ".ckpt": "training checkpoints",
     ".npz": "numpy archives",
 }
 """Endings of weights that cannot be read, with what they are."""

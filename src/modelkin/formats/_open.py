@@ -20,6 +20,7 @@ def read_weights(
     head_bytes: int,
     name: str | None = None,
     read_config: Callable[[], Mapping[str, object] | None] = lambda: None,
+    ignored: str | None = None,
 ) -> Weights:
     """Find the files with weights and read their headers.
 
@@ -33,6 +34,8 @@ def read_weights(
         The weight file or shard index to open. By default it is looked for.
     read_config
         Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
+    ignored
+        Beginning of the names in which weights are not looked for.
 
     Raises
     ------
@@ -41,15 +44,24 @@ def read_weights(
     FormatError
         A file breaks the rules of its format.
     """
-    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher)
+    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher, ignored)
     request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, read_config=read_config)
     return known.load().read(request)
 
 
 def describes_itself(name: str | None) -> bool:
     """Say whether a weight file holds its own config, so that one lying beside it does not count."""
-    known = by_name(name) if name else None
-    return known is not None and known.self_describing
+    fitting = _fitting(name)
+    return bool(fitting) and all(known.self_describing for known in fitting)
+
+
+def may_describe_itself(name: str) -> bool:
+    """Say whether a weight file may hold its own config: several formats share an ending."""
+    return any(known.self_describing or known.may_describe for known in _fitting(name))
+
+
+def _fitting(name: str | None) -> list[KnownFormat]:
+    return [known for known in KNOWN if name and name.endswith(known.endings)]
 
 
 def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
@@ -65,10 +77,14 @@ def _chosen(files: Mapping[str, FileInfo]) -> tuple[KnownFormat, str] | None:
     return None
 
 
-def _looked_for(fetcher: Fetcher) -> tuple[KnownFormat, str]:
+def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str]:
     files = fetcher.source.files()
+    if ignored:
+        files = {name: info for name, info in files.items() if not name.startswith(ignored)}
     if (found := _chosen(files)) is not None:
-        return found
+        known, entry = found
+        # Formats share endings: whoever chose the file, its first bytes say what it is.
+        return (_format_of(fetcher, entry) if _is_ambiguous(entry) else known), entry
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
     if unread:
@@ -89,7 +105,7 @@ def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
 
 
 def _is_ambiguous(name: str) -> bool:
-    return sum(name.endswith(known.endings) for known in KNOWN) > 1
+    return len(_fitting(name)) > 1
 
 
 def _head(fetcher: Fetcher, name: str) -> bytes:

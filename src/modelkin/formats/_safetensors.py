@@ -9,6 +9,7 @@ from modelkin.source import FileInfo
 from modelkin.tensors import find_entry, read_index
 
 from ._interface import Request, Weights
+from ._quantised import decode_index, small_reader
 
 
 @final
@@ -20,9 +21,10 @@ class SafetensorsFormat:
         return find_entry(files)
 
     def read(self, request: Request) -> Weights:
-        """Read the headers of all shards."""
+        """Read the headers of all shards, and put quantised tensors together."""
         index = read_index(request.fetcher, head_bytes=request.head_bytes, name=request.entry)
-        return Weights(format="safetensors", index=index)
+        index, notes = decode_index(index, request.config, small_reader(request.fetcher, index))
+        return Weights(format="safetensors", index=index, notes=notes)
 
 
 FORMAT = SafetensorsFormat()

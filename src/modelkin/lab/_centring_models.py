@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modelkin._matrix import MatrixOptions, parse_layer_list, parse_role
-from modelkin._matrix._items import find_item
+from modelkin._matrix import MatrixOptions, find_item, parse_layer_list, parse_role
 from modelkin._model import Model
 from modelkin.errors import BadSelection, UsageError
 

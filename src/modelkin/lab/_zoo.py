@@ -114,7 +114,7 @@ def load_zoo(folder: Path) -> Zoo:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SpecError(str(path), "there is no zoo", hint="python -m modelkin.lab build --out DIR") from None
+        raise SpecError(str(path), "there is no zoo", hint="modelkin lab build --out DIR") from None
     if manifest.get("format") != _FORMAT:
         raise SpecError(str(path), f"format should be {_FORMAT}, got {manifest.get('format')!r}")
     return Zoo(_model(folder, entry) for entry in manifest["models"])

@@ -89,8 +89,12 @@ class Table:
     def of_rows(cls, rows: Iterable[Row]) -> Table:
         """Make a table of rows."""
         many = list(rows)
-        found = {name: [getattr(row, name) for row in many] for name in COLUMNS}
-        return cls({name: _column(name, values) for name, values in found.items()})
+        return cls.of_columns({name: [getattr(row, name) for row in many] for name in COLUMNS})
+
+    @classmethod
+    def of_columns(cls, found: Mapping[str, Sequence[Any]]) -> Table:
+        """Make a table of plain values by column; what is missing is None."""
+        return cls({name: _column(name, found[name]) for name in COLUMNS})
 
     @classmethod
     def of_measured(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from modelkin.errors import FormatError
 
-from ._table import COLUMNS, Row, Table
+from ._table import COLUMNS, Table
 
 _WHERE = "table"
 
@@ -50,21 +50,29 @@ def table_from_cells(rows: list[list[Any]]) -> Table:
     FormatError
         A row of another length, or a cell that its column does not allow.
     """
-    return Table.of_rows(_row(cells, number) for number, cells in enumerate(rows, start=1))
+    for number, cells in enumerate(rows, start=1):
+        if not isinstance(cells, list) or len(cells) != len(COLUMNS):
+            raise FormatError(_WHERE, f"row {number}: expected {len(COLUMNS)} cells")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
+    found = {name: _read(name, cells) for name, cells in zip(COLUMNS, columns, strict=True)}
+    for number, (value, reason) in enumerate(zip(found["value"], found["reason"], strict=True), start=1):
+        if (value is None) == (reason is None):
+            raise FormatError(_WHERE, f"row {number}: expected either a value or a reason")
+    return Table.of_columns(found)
 
 
-def _row(cells: list[Any], number: int) -> Row:
-    if not isinstance(cells, list) or len(cells) != len(COLUMNS):
-        raise FormatError(_WHERE, f"row {number}: expected {len(COLUMNS)} cells")
-    found: dict[str, Any] = {}
-    for name, cell in zip(COLUMNS, cells, strict=True):
-        try:
-            found[name] = _READ[name](cell)
-        except (TypeError, ValueError) as error:
-            raise FormatError(_WHERE, f"row {number}, {name}: unexpected {ascii(cell)[:60]}") from error
-    if (found["value"] is None) == (found["reason"] is None):
-        raise FormatError(_WHERE, f"row {number}: expected either a value or a reason")
-    return Row(**found)
+def _read(name: str, cells: Sequence[Any]) -> list[Any]:
+    """Read a column: tables have many rows and few columns."""
+    read = _READ[name]
+    found: list[Any] = []
+    try:
+        for cell in cells:
+            found.append(read(cell))
+    except (TypeError, ValueError) as error:
+        raise FormatError(
+            _WHERE, f"row {len(found) + 1}, {name}: unexpected {ascii(cells[len(found)])[:60]}"
+        ) from error
+    return found
 
 
 def _text(cell: object) -> str:
@@ -74,7 +82,7 @@ def _text(cell: object) -> str:
 
 
 def _optional_text(cell: object) -> str | None:
-    return None if cell in (None, "") else _text(cell)
+    return None if cell is None or cell == "" else _text(cell)
 
 
 def _whole(cell: object) -> int:
@@ -87,11 +95,11 @@ def _whole(cell: object) -> int:
 
 
 def _optional_whole(cell: object) -> int | None:
-    return None if cell in (None, "") else _whole(cell)
+    return None if cell is None or cell == "" else _whole(cell)
 
 
 def _optional_number(cell: object) -> float | None:
-    if cell in (None, ""):
+    if cell is None or cell == "":
         return None
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         raise TypeError

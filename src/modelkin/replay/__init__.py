@@ -1,11 +1,12 @@
 """The dispute about Solar and GLM, told from published measurements alone: nothing is downloaded."""
 
+from modelkin.report import LANGUAGES
+
 from ._figures import replay_figures
 from ._html import replay_html
 from ._markdown import replay_markdown
 from ._record import Case, Chapter, Check, Contradiction, Grid, Replay
 from ._tell import replay_solar_glm
-from ._texts import LANGUAGES
 from ._view import replay_view
 from ._write import write_replay
 

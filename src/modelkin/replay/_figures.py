@@ -10,8 +10,8 @@ import numpy as np
 from modelkin.figures import Figure
 from modelkin.figures import catalogue as draw
 
-from ._assignment import random_matchings
 from ._facts import EXPERTS, WIDTH, Facts, Floats, load_facts
+from ._matching import random_matchings
 from ._matrices import DRAWS, SEED, full_z
 from ._norms import claimed_gap, explained_gap
 from ._steps import step_size

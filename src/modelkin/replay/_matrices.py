@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ._assignment import random_matchings
 from ._facts import EXPERTS, HEAD_ROWS, WIDTH, Facts, Floats
+from ._matching import random_matchings
 from ._record import Chapter, Grid
 
 DRAWS = 20

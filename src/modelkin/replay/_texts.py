@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 
 from modelkin.errors import UsageError
-
-LANGUAGES = ("en", "ko")
+from modelkin.report import LANGUAGES, read_texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +41,4 @@ def load_texts(code: str) -> Texts:
     """
     if code not in LANGUAGES:
         raise UsageError(code, f"expected a language of the replay, one of {', '.join(LANGUAGES)}")
-    file = resources.files("modelkin.replay").joinpath("texts", f"{code}.toml")
-    return Texts(code=code, by_key=dict(_flat(tomllib.loads(file.read_text("utf-8")))))
-
-
-def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", str(value)
+    return Texts(code=code, by_key=read_texts("modelkin.replay", "texts", f"{code}.toml"))

@@ -5,7 +5,7 @@ from modelkin.report._folder import write_folder
 from modelkin.report._html import report_html
 from modelkin.report._inspection_view import inspection_view
 from modelkin.report._json import plain, schema, to_json
-from modelkin.report._languages import LANGUAGES, load_language
+from modelkin.report._languages import LANGUAGES, load_language, read_texts
 from modelkin.report._markdown import report_markdown
 from modelkin.report._matrix_json import matrix_document, matrix_from_json, matrix_json
 from modelkin.report._matrix_markdown import matrix_markdown, write_matrix
@@ -16,7 +16,6 @@ from modelkin.report._read_json import comparison_from_json
 from modelkin.report._reading_view import plan_view, plans_view, store_view
 from modelkin.report._tables import tensors_csv
 from modelkin.report._tokenizers_view import tokenizers_view
-from modelkin.report._words import visible
 
 __all__ = [
     "LANGUAGES",
@@ -37,6 +36,7 @@ __all__ = [
     "plain",
     "plan_view",
     "plans_view",
+    "read_texts",
     "report_html",
     "report_markdown",
     "schema",
@@ -46,7 +46,6 @@ __all__ = [
     "to_json",
     "tokenizers_view",
     "verdict_panel",
-    "visible",
     "write_folder",
     "write_matrix",
 ]

@@ -8,7 +8,6 @@ from modelkin._comparison import Comparison
 from modelkin.verdict import ComponentVerdict
 
 from ._languages import ENGLISH, Language, known_sentence
-from ._newer import frames, layer_maps
 from ._numbers import runs_text, value_text
 from ._rows import map_place
 
@@ -19,7 +18,7 @@ REORDERED = "reordered"
 
 def was_looked_for(result: Comparison) -> bool:
     """Say whether parts that face each other were looked for, instead of taken by number."""
-    return bool(layer_maps(result) or frames(result))
+    return bool(result.alignment.maps or result.alignment.frames)
 
 
 def frame_rows(result: Comparison, language: Language = ENGLISH) -> list[tuple[str, ...]]:
@@ -32,7 +31,7 @@ def frame_rows(result: Comparison, language: Language = ENGLISH) -> list[tuple[s
             f"{frame.fit:.3f}",
             f"{frame.chance:.3f}",
         )
-        for frame in frames(result)
+        for frame in result.alignment.frames
     ]
 
 
@@ -77,14 +76,13 @@ def reordered_lines(result: Comparison, language: Language = ENGLISH) -> Iterato
 
 def silent_maps(result: Comparison, language: Language = ENGLISH) -> Iterator[str]:
     """Yield the maps of layers in which nothing stands out, where nothing was found elsewhere either."""
-    for item in layer_maps(result) if not result.verdict.related else ():
-        compared = sum(score is not None for row in item.scores for score in row)
+    for item in result.alignment.maps if not result.verdict.related else ():
         if not item.path and item.method != "residual-writers":
             yield language.say(
                 "text.no_pair",
                 component=language.word("component", item.component),
                 place=map_place(item, language),
-                number=value_text(compared),
+                number=value_text(item.n_cells),
             )
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from modelkin._comparison import Comparison, ModelSummary
+from modelkin._visible import visible
 from modelkin.evidence import Effect, Evidence
 from modelkin.verdict import Conclusion
 
@@ -26,7 +27,6 @@ from ._alignment import (
 )
 from ._beside import config_lines, config_rows, tokenizer_lines
 from ._languages import ENGLISH
-from ._newer import base_layers, frame
 from ._numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 from ._words import (
     HEADLINE,
@@ -34,13 +34,14 @@ from ._words import (
     SHORT,
     STRENGTH,
     details_text,
+    facing_layers,
     layers_text,
     limits_text,
     not_examined,
     relation_text,
     strongest_component,
     tested_components,
-    visible,
+    undone,
 )
 
 # Neither red nor green: a common origin is no crime, and no evidence of one is no acquittal.
@@ -202,7 +203,7 @@ def _evidence(result: Comparison) -> Iterable[RenderableType]:
 
 def _facing(test: Evidence) -> str:
     """Write the layers of a test: both sides where they differ, and coordinates that were changed."""
-    others, coordinates = base_layers(test), frame(test)
+    others, coordinates = facing_layers(test), undone(test.frame)
     both = [runs_text(test.layers) or "-", *([runs_text(others)] if others else [])]
     return " -> ".join(both) + (f" ({coordinates})" if coordinates else "")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelkin._comparison import Comparison
 from modelkin.errors import UsageError
@@ -16,14 +17,29 @@ from ._languages import load_language
 from ._markdown import report_markdown
 from ._tables import tensors_csv
 
+if TYPE_CHECKING:
+    from modelkin.figures import Format
+
 
 def write_folder(
-    result: Comparison, folder: str | os.PathLike[str], *, language: str = "en"
+    result: Comparison,
+    folder: str | os.PathLike[str],
+    *,
+    language: str = "en",
+    dpi: int = 150,
+    formats: Sequence[Format] = ("png", "svg"),
 ) -> tuple[Path, ...]:
     """Write the record, ``report.html``, ``REPORT.md``, ``tensors.csv`` and ``figures``; return their paths.
 
     The folder is made when it is missing. Each file is complete or not there: it is written beside its
     place and then moved, so that an older report is not left half overwritten.
+
+    Parameters
+    ----------
+    language
+        Of the page and the document.
+    dpi, formats
+        Of the figures.
 
     Raises
     ------
@@ -31,6 +47,8 @@ def write_folder(
         The folder cannot be made or written, or there are no texts in the language.
     """
     texts = load_language(language)
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageError(str(folder), "expected a folder for the report, got a file")
     return _write(
         Path(folder),
         {
@@ -38,27 +56,25 @@ def write_folder(
             "report.html": report_html(result, texts),
             "REPORT.md": report_markdown(result, texts),
             "tensors.csv": tensors_csv(result),
-            **_figures(result),
+            **_figures(result, dpi, formats),
         },
     )
 
 
-def _figures(result: Comparison) -> dict[str, str | bytes]:
+def _figures(result: Comparison, dpi: int, formats: Sequence[Format]) -> dict[str, str | bytes]:
     """Draw every figure of a comparison, beside the data that it is drawn from."""
-    from modelkin.figures import figure_to_json, rendered  # matplotlib takes its time
+    from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
     from modelkin.figures.catalogue import comparison_figures
 
     files: dict[str, str | bytes] = {}
     for name, figure in comparison_figures(result).items():
         files[f"figures/{name}.json"] = figure_to_json(figure) + "\n"
-        files[f"figures/{name}.svg"] = rendered(figure, "svg")
-        files[f"figures/{name}.png"] = rendered(figure, "png")
+        for kind, content in renderings(figure, formats, dpi=dpi).items():
+            files[f"figures/{name}.{kind}"] = content
     return files
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(str(folder), "expected a folder for the report, got a file")
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

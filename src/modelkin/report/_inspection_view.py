@@ -48,7 +48,8 @@ def _facts(found: Inspection) -> Table:
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     family = f"{found.family}: {found.title}" if found.family else "unknown"
-    table.add_row("architecture", escape(family + (f" ({found.kind})" if found.kind else "")))
+    kind = ", ".join(word for word in (found.kind, "guessed" if found.guessed else None) if word)
+    table.add_row("architecture", escape(family + (f" ({kind})" if kind else "")))
     if found.model_type:
         table.add_row("model type", escape(found.model_type))
     if found.layers is not None:

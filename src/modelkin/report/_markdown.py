@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelkin._comparison import Comparison
+from modelkin._visible import visible
 from modelkin.evidence import Evidence
 from modelkin.verdict import ComponentVerdict, Conclusion
 
@@ -21,7 +22,6 @@ from ._alignment import (
 )
 from ._grids import grids
 from ._languages import ENGLISH, Language, sentence_text
-from ._newer import declared_lineage, layer_maps, result_flags
 from ._numbers import (
     bound_text,
     effect_text,
@@ -52,7 +52,6 @@ from ._words import (
     summary_of,
     tested_components,
     told_value,
-    visible,
 )
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&!$])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
@@ -133,11 +132,10 @@ class _Document:
         yield _table(("", ""), [(f"**{say(f'label.{key}')}**", value) for key, value in rows])
 
     def _flags(self) -> Iterator[str]:
-        flags = result_flags(self.result)
-        if flags:
+        if self.result.flags:
             yield self._title("flags")
             yield self.say("text.about_flags")
-            yield _list(sentence_text(flag, self.language) for flag in flags)
+            yield _list(sentence_text(flag, self.language) for flag in self.result.flags)
 
     def _components(self) -> Iterator[str]:
         rows = [
@@ -194,7 +192,7 @@ class _Document:
 
     def _layers(self) -> Iterator[str]:
         """Show how surely layers face each other, for each map in which some stand out."""
-        for item in layer_maps(self.result):
+        for item in self.result.alignment.maps:
             if not item.path:
                 continue
             title = f"{self.say('title.maps')}: {self.language.word('component', item.component)}"
@@ -245,7 +243,7 @@ class _Document:
             yield self.say("text.no_config")
 
     def _lineage(self) -> Iterator[str]:
-        declared = declared_lineage(self.result)
+        declared = self.result.claims
         yield self._title("lineage")
         yield self.say("text.lineage_claim" if declared else "text.no_lineage")
         for side, said in lineage_lines(declared, self.language):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelkin._matrix import MatrixResult
+from modelkin._visible import visible
 from modelkin.measures import MEASURES, chosen_measures, table_to_csv
 
 from ._folder import _write
@@ -25,7 +26,6 @@ from ._matrix_words import (
     sections,
 )
 from ._numbers import runs_text, size_text
-from ._words import visible
 
 
 def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[Path, ...]:

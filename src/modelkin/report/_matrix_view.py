@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from modelkin._matrix import MatrixResult
+from modelkin._visible import visible
 from modelkin.measures import MEASURES
 
 from ._matrix_words import (
@@ -23,7 +24,6 @@ from ._matrix_words import (
     sections,
 )
 from ._numbers import runs_text, size_text
-from ._words import visible
 
 _MOST_REASONS = 20
 

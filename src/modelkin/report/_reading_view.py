@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from modelkin._visible import visible
 from modelkin.source import BytePlan, StoreInfo
 
 from ._numbers import size_text
-from ._words import visible
 
 
 def plan_view(plan: BytePlan) -> RenderableType:

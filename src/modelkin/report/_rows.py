@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from modelkin._comparison import Comparison, ModelSummary
+from modelkin._visible import visible
+from modelkin.alignment import LayerMap
 from modelkin.evidence import Evidence
 from modelkin.source import pinned
 
 from ._languages import ENGLISH, Language, sentence_text
-from ._newer import LayerMap, base_layers, frame
 from ._numbers import count_text, effect_text, runs_text, size_text, value_text
-from ._words import details_text, reason_text, strongest_component, visible
+from ._words import details_text, facing_layers, reason_text, strongest_component, undone
 
 
 def command_text(result: Comparison) -> str:
@@ -29,8 +30,8 @@ def remarks_text(test: Evidence, language: Language = ENGLISH) -> str:
     """Write what is to be said of a piece of evidence beside its numbers."""
     say = language.say
     remarks = [say("text.not_made", reason=reason_text(test.reason, language))] if not test.ok else []
-    undone, others = frame(test), base_layers(test)
-    remarks += [say("text.frame", frame=language.word("frame", undone))] if undone else []
+    coordinates, others = undone(test.frame), facing_layers(test)
+    remarks += [say("text.frame", frame=language.word("frame", coordinates))] if coordinates else []
     remarks += [say("text.faces", layers=runs_text(others))] if others else []
     remarks += [details_text(test, language)] if test.details else []
     remarks += [language.word("flag", flag) for flag in test.flags]
@@ -114,10 +115,10 @@ def lineage_lines(
 def map_place(item: LayerMap, language: Language) -> str:
     """Say by which method, in which coordinates and against which threshold a map was made."""
     parts = [item.method]
-    if item.frame is not None:
-        parts.append(language.say("text.frame", frame=language.word("frame", item.frame)))
-    if item.threshold is not None:
-        parts.append(f"{language.say('label.threshold')}: z {item.threshold:.2f}")
+    coordinates = undone(item.frame)
+    if coordinates:
+        parts.append(language.say("text.frame", frame=language.word("frame", coordinates)))
+    parts.append(f"{language.say('label.threshold')}: z {item.threshold:.2f}")
     return "; ".join(parts)
 
 

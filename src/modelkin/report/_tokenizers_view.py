@@ -9,9 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from modelkin._visible import visible
 from modelkin.tokenizer import Overlap, Setting, Spread, TokenizerComparison, TokenizerFacts
-
-from ._words import visible
 
 _MOST_SETTINGS = 12
 _SHOWN = 34

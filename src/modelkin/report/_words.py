@@ -22,19 +22,6 @@ STRENGTH = _by_conclusion("strength")
 SCALE = ENGLISH.say("text.scale")
 
 
-def visible(text: str) -> str:
-    r"""Show control, invisible and direction-changing characters as escapes: ``\x1b``, ``\u202e``.
-
-    Names of tensors, files and models are written by strangers. Unescaped they could clear a screen, hide
-    a line or reverse it.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
-    )
-
-
 def strongest_component(result: Comparison) -> str | None:
     """Name the component whose effect is the verdict's."""
     effect = result.verdict.effect
@@ -49,6 +36,16 @@ def tested_components(result: Comparison) -> Iterator[tuple[str, ComponentVerdic
         if item[1].log10_p is not None and item[1].conclusion is not Conclusion.NOT_TESTABLE
     ]
     yield from sorted(made, key=lambda item: (item[1].log10_p or 0.0, item[0]))
+
+
+def facing_layers(test: Evidence) -> tuple[int, ...]:
+    """Return the base's layers that a test looked at, where they are not those of the candidate."""
+    return test.base_layers if test.base_layers != test.layers else ()
+
+
+def undone(frame: str) -> str | None:
+    """Return what was undone in the coordinates, such as a permutation; None where they are as stored."""
+    return None if frame == "identity" else frame
 
 
 def summary_of(result: Comparison, language: Language) -> str:

@@ -8,6 +8,7 @@ from modelkin.source._local import LocalSource
 from modelkin.source._memory import MemorySource
 from modelkin.source._names import name_problem, shown
 from modelkin.source._open import open_source, open_store
+from modelkin.source._overlay import OverlaySource
 from modelkin.source._plan import BytePlan
 from modelkin.source._ranges import ByteRange, merged, split, subtracted, total_length
 from modelkin.source._ref import ModelRef, pinned
@@ -27,6 +28,7 @@ __all__ = [
     "Location",
     "MemorySource",
     "ModelRef",
+    "OverlaySource",
     "RangeStore",
     "Source",
     "SourceKind",

@@ -64,9 +64,10 @@ class Fetcher:
         *,
         store: RangeStore | None = None,
         progress: Progress | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.source = source
-        self.ledger = Ledger()
+        self.ledger = Ledger() if ledger is None else ledger  # an empty one counts as false
         self._options = options
         self._store = store if source.remote else None
         self._progress = progress or Silent()
@@ -213,7 +214,7 @@ class Fetcher:
 
     def _store_for(self, info: FileInfo) -> RangeStore | None:
         """Return the store, unless nothing could tell this file from its next version."""
-        nameless = info.etag is None and self.source.location.revision is None
+        nameless = info.etag is None and self.source.home_of(info)[0].revision is None
         return None if nameless else self._store
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -283,8 +284,8 @@ class Fetcher:
         return info
 
     def _key(self, info: FileInfo) -> StoreKey:
-        location = self.source.location
-        return StoreKey(origin=location.origin, revision=location.revision, file=info.name, etag=info.etag)
+        location, name = self.source.home_of(info)
+        return StoreKey(origin=location.origin, revision=location.revision, file=name, etag=info.etag)
 
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:

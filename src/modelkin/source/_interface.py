@@ -95,6 +95,10 @@ class Source(ABC):
         """Requests sent until now; 0 where nothing is sent."""
         return 0
 
+    def home_of(self, file: FileInfo) -> tuple[Location, str]:
+        """Return where a file really is, and its name there: under these it is stored."""
+        return self.location, file.name
+
     def is_on_disk(self, file: FileInfo) -> bool:
         """Say whether a file of a remote model is read from this machine's disk all the same."""
         return not self.remote

@@ -48,7 +48,7 @@ class LocalSource(Source):
     ) -> None:
         self._path = path
         self._alone = alone
-        self._root = path if path.is_dir() else path.parent
+        self._root = path.parent if alone and not path.is_dir() else model_folder(path)
         self._ref = ref or str(path)
         self._files: dict[str, FileInfo] | None = None
         self.budget = budget or ByteBudget()
@@ -102,10 +102,14 @@ class LocalSource(Source):
             yield self._path.name
             return
         belongs = _belonging(self._path.name)
-        with os.scandir(self._root) as entries:
+        folder = self._path.parent
+        if folder != self._root:
+            with os.scandir(self._root) as entries:
+                yield from (entry.name for entry in entries if entry.name.endswith(DESCRIBING))
+        with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name == self._path.name or belongs(entry.name):
-                    yield entry.name
+                    yield (folder / entry.name).relative_to(self._root).as_posix()
 
     def _below(self) -> Iterator[str]:
         os.scandir(self._root).close()  # os.walk would show a folder that may not be read as an empty one
@@ -124,6 +128,18 @@ class LocalSource(Source):
         if not stat.S_ISREG(found.st_mode):
             return None  # a pipe or a device would block or never end
         return FileInfo(name=name, size=found.st_size, etag=_etag(found))
+
+
+def model_folder(path: Path) -> Path:
+    """Return the folder of the model that a path names.
+
+    Exported files lie in a folder of their own, ``onnx``, below that of the config and the tokenizer.
+    """
+    if path.is_dir():
+        return path
+    above = path.parent.parent
+    exported = path.parent.name == "onnx" and not (path.parent / "config.json").exists()
+    return above if exported and (above / "config.json").is_file() else path.parent
 
 
 def _belonging(name: str) -> Callable[[str], bool]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.errors import BadReference, NotFound
 
+from ._local import model_folder
 from ._names import name_problem, shown
 
 RefKind = Literal["hub", "local", "http", "fsspec"]
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
-_FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx", ".json")
+_FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
 # Names of revisions that hold slashes themselves: pull requests and conversions by the Hub.
 _REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
 _FORMS = "Write org/name[@revision][/file], ./folder, a file, https://host/model.safetensors or s3://bucket/prefix."
+# Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can hold a colon.
+_ON_BASE = "::"
+_IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
+_ONE_ADAPTER = "Merge the first adapter into its base, and name the merged model as base."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +39,15 @@ class ModelRef:
     revision: str | None = None
     path: str | None = None
     """File inside a Hub repository, where the reference names one."""
+    base: ModelRef | None = None
+    """Of an adapter: the model that it is to be applied to, where the reference says so."""
 
     @property
     def entry(self) -> str | None:
         """File that the reference itself names, or None when it names a folder or a repository."""
         if self.kind == "local":
             path = Path(self.target)
-            return path.name if path.is_file() else None
+            return path.relative_to(model_folder(path)).as_posix() if path.is_file() else None
         if self.kind == "hub":
             return self.path
         name = urlsplit(self.target).path.rpartition("/")[2]
@@ -60,6 +67,8 @@ class ModelRef:
         An existing local path wins over a Hub id of the same spelling only when it starts with ``.``,
         ``/`` or ``~`` or names an existing file or folder; `kind` says which one was taken.
 
+        ``ADAPTER::BASE`` is an adapter on a base that the user chose, each written as above.
+
         Raises
         ------
         BadReference
@@ -71,6 +80,8 @@ class ModelRef:
             raise BadReference(shown(str(text)), "expected a model reference", hint=_FORMS)
         if any(ord(character) < 32 or ord(character) == 127 for character in text):
             raise BadReference(shown(text), "a model reference has no control characters", hint=_FORMS)
+        if parts := _adapter_and_base(text):
+            return _on_base(*(cls.parse(part) for part in parts))
         if match := _SCHEME.fullmatch(text):
             return _with_scheme(text, match[1].lower(), match[2])
         if text[0] in "./~" or _exists(Path(text)):
@@ -80,6 +91,24 @@ class ModelRef:
                 shown(text), "no such file", hint="A file of a Hub repository is written org/name/file."
             )
         return _hub(text, text)
+
+
+def _adapter_and_base(text: str) -> tuple[str, str] | None:
+    """Split ``ADAPTER::BASE``. A path with such a name wins, and brackets hold an address such as [::1]."""
+    if _ON_BASE not in text or _exists(Path(text)):
+        return None
+    plain = _IN_BRACKETS.sub(lambda found: "x" * len(found[0]), text)
+    place = plain.find(_ON_BASE)
+    return None if place < 0 else (text[:place], text[place + len(_ON_BASE) :])
+
+
+def _on_base(adapter: ModelRef, base: ModelRef) -> ModelRef:
+    text = f"{adapter.text}{_ON_BASE}{base.text}"
+    if base.base is not None:
+        raise BadReference(
+            shown(text), "expected one adapter and its base, got several adapters", hint=_ONE_ADAPTER
+        )
+    return replace(adapter, text=text, base=base)
 
 
 def _with_scheme(text: str, scheme: str, rest: str) -> ModelRef:

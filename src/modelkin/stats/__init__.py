@@ -1,5 +1,6 @@
 """Tests, p-values and their combination. Pure arrays: it has never heard of a model."""
 
+from ._assignment import best_pairing
 from ._axis import AxisOptions, axis_test, order_test
 from ._combine import bonferroni, cauchy, fisher, holm, stouffer
 from ._conformal import log10_conformal
@@ -34,6 +35,7 @@ __all__ = [
     "ShiftGuard",
     "StagePlan",
     "axis_test",
+    "best_pairing",
     "bonferroni",
     "cauchy",
     "cosine_decomposition",

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from modelkin._compare import compare
 from modelkin._comparison import Comparison
 from modelkin._config import CompareOptions
-from modelkin.figures import draw
-from modelkin.figures._draw import Format
-from modelkin.figures.catalogue import comparison_figures
+from modelkin.figures import Format
 from modelkin.report import write_folder
 
 from ._bench import Bench, Skipped
@@ -39,9 +37,9 @@ def run_comparison(
         options=options,
         controls=[bench.models[alias] for alias in controls],
     )
-    for path in write_folder(result, bench.folder.root / FOLDER, language=language):
+    written = write_folder(result, bench.folder.root / FOLDER, language=language, dpi=dpi, formats=formats)
+    for path in written:
         bench.folder.note(path.relative_to(bench.folder.root).as_posix())
-    _draw(bench, dpi, formats)
     answer = {
         "candidate": main.candidate,
         "base": main.base,
@@ -105,12 +103,3 @@ def _relatives(bench: Bench, options: CompareOptions) -> list[dict[str, object]]
         result = compare(candidate=bench.models[b], base=bench.models[a], options=options)
         found.append({"models": [a, b], "available": True, **_short(result)})
     return found
-
-
-def _draw(bench: Bench, dpi: int, formats: Sequence[Format]) -> None:
-    """Draw the figures of the comparison from its saved record."""
-    text = (bench.folder.root / FOLDER / "comparison.json").read_text(encoding="utf-8")
-    figures = comparison_figures(Comparison.from_json(text))
-    for name, figure in figures.items():
-        for path in draw(figure, bench.folder.root / FOLDER / "figures", name, dpi=dpi, formats=formats):
-            bench.folder.note(f"{FOLDER}/figures/{path.name}")

@@ -44,6 +44,8 @@ class Folder:
     written: dict[str, Written] = field(default_factory=dict)
     by: str = "study"
     """Who is writing now."""
+    _tables: dict[str, Table] = field(default_factory=dict, repr=False)
+    """Tables that were read: several figures are drawn from one, and it takes long to read."""
 
     def prepare(self) -> None:
         """Make the folder.
@@ -76,6 +78,7 @@ class Folder:
             raise UsageError(str(place), f"cannot be written: {error.strerror or error}") from error
         finally:
             temporary.unlink(missing_ok=True)
+        self._tables.pop(path, None)
         self.note(path)
         return place
 
@@ -129,7 +132,9 @@ class Folder:
 
     def read_table(self, path: str) -> Table:
         """Read a table of measures that was written."""
-        return table_from_csv((self.root / path).read_text(encoding="utf-8"))
+        if path not in self._tables:
+            self._tables[path] = table_from_csv((self.root / path).read_text(encoding="utf-8"))
+        return self._tables[path]
 
     def read_arrays(self, path: str) -> dict[str, Array]:
         """Read arrays that were written."""

@@ -17,8 +17,7 @@ from modelkin._model import Model, open_model
 from modelkin._progress import Progress
 from modelkin._version import __version__
 from modelkin.errors import ModelkinError, UsageError
-from modelkin.figures import Animation, animate, draw
-from modelkin.figures._draw import Format
+from modelkin.figures import Animation, Format, animate, draw
 from modelkin.report import LANGUAGES
 
 from ._answer import run_comparison

@@ -7,7 +7,17 @@ from ._safetensors import MAX_HEADER_BYTES, PREFIX_BYTES, SafetensorsHeader, hea
 from ._sampling import sample_blocks, sample_rows
 from ._shards import MAX_INDEX_BYTES, ShardIndex, join_shards, parse_shard_index
 from ._slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, Whole, plan_slice
-from ._storage import LinePlan, LineRuns, Storage, View, count_lines, line_elements, numbers_of, runs_of
+from ._storage import (
+    ColumnStorage,
+    LinePlan,
+    LineRuns,
+    Storage,
+    View,
+    count_lines,
+    line_elements,
+    numbers_of,
+    runs_of,
+)
 from ._weights import find_entry, read_index
 
 __all__ = [
@@ -18,6 +28,7 @@ __all__ = [
     "PREFIX_BYTES",
     "Array",
     "Blocks",
+    "ColumnStorage",
     "Dtype",
     "Fetched",
     "Fetcher",

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import final
 
 from ._dtypes import DTYPES
-from ._storage import Storage
+from ._storage import ColumnStorage, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,12 @@ class TensorInfo:
     @property
     def is_float(self) -> bool:
         """Whether its numbers are weights: floats, or codes that stand for floats."""
-        return self.storage is not None or DTYPES[self.dtype].kind == "float"
+        return self.dtype not in DTYPES or DTYPES[self.dtype].kind == "float"
+
+    @property
+    def columns_first(self) -> bool:
+        """Whether its bytes run along the columns, so that columns cost less than rows."""
+        return isinstance(self.storage, ColumnStorage)
 
     @property
     def n_rows(self) -> int:
@@ -73,6 +78,8 @@ class TensorIndex(Mapping[str, TensorInfo]):
         In any order, of any number of files.
     unlisted
         Names of those that a shard holds although the shard index does not list them.
+    more_files
+        Files that hold parts of tensors whose largest part is elsewhere.
 
     Raises
     ------
@@ -80,12 +87,15 @@ class TensorIndex(Mapping[str, TensorInfo]):
         Two tensors of one name.
     """
 
-    __slots__ = ("_by_name", "_unlisted")
+    __slots__ = ("_by_name", "_more_files", "_unlisted")
 
-    def __init__(self, tensors: Iterable[TensorInfo], *, unlisted: Iterable[str] = ()) -> None:
+    def __init__(
+        self, tensors: Iterable[TensorInfo], *, unlisted: Iterable[str] = (), more_files: Iterable[str] = ()
+    ) -> None:
         ordered = sorted(tensors, key=lambda info: info.name)
         self._by_name = {info.name: info for info in ordered}
         self._unlisted = tuple(sorted(unlisted))
+        self._more_files = tuple(more_files)
         if len(self._by_name) != len(ordered):
             raise ValueError("tensors: two have the same name")
 
@@ -109,11 +119,11 @@ class TensorIndex(Mapping[str, TensorInfo]):
     @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files that hold tensors, sorted."""
-        return tuple(sorted({info.file for info in self.values()}))
+        return tuple(sorted({*self._more_files, *(info.file for info in self.values())}))
 
     @property
     def n_parameters(self) -> int:
-        """Number of stored numbers. A packed integer counts once, whatever is packed into it."""
+        """Number of weights; where codes are packed in a way that is not known, of packed integers."""
         return sum(info.n_elements for info in self.values())
 
     @property

@@ -58,7 +58,7 @@ class ShardIndex:
         return tuple(sorted(set(self.weight_map.values())))
 
 
-def parse_shard_index(data: bytes, *, file: str) -> ShardIndex:
+def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (SUFFIX,)) -> ShardIndex:
     """Read an index file.
 
     Parameters
@@ -67,6 +67,8 @@ def parse_shard_index(data: bytes, *, file: str) -> ShardIndex:
         The whole file.
     file
         Its path inside the model. Paths of shards are relative to its folder.
+    endings
+        How the names of shards may end.
 
     Raises
     ------
@@ -91,7 +93,7 @@ def parse_shard_index(data: bytes, *, file: str) -> ShardIndex:
     for key in scanner.members("the index", limit=_MAX_TOP_KEYS):
         match key:
             case "weight_map":
-                weight_map = _read_weight_map(scanner, folder=posixpath.dirname(file))
+                weight_map = _read_weight_map(scanner, folder=posixpath.dirname(file), endings=endings)
             case "metadata":
                 metadata = scanner.value("metadata", max_bytes=_MAX_METADATA_BYTES)
             case _:
@@ -155,7 +157,7 @@ def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, 
     return TensorIndex(found.values(), unlisted=found.keys() - index.weight_map.keys())
 
 
-def _read_weight_map(scanner: Scanner, *, folder: str) -> dict[str, str]:
+def _read_weight_map(scanner: Scanner, *, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
     # One judgement and one string per shard: an index has thousands of tensors for each.
     paths: dict[str, str] = {}
     result: dict[str, str] = {}
@@ -164,7 +166,7 @@ def _read_weight_map(scanner: Scanner, *, folder: str) -> dict[str, str]:
             scanner.fail(f"the tensor name {quoted(name)} {problem}")
         shard = scanner.string(f"the file of tensor {quoted(name)}")
         if shard not in paths:
-            if problem := _path_problem(shard):
+            if problem := _path_problem(shard, endings):
                 scanner.fail(f"the shard path {quoted(shard)} {problem}")
             if len(paths) >= MAX_SHARDS:
                 scanner.fail(f"weight_map names more than {MAX_SHARDS} files")
@@ -173,7 +175,7 @@ def _read_weight_map(scanner: Scanner, *, folder: str) -> dict[str, str]:
     return result
 
 
-def _path_problem(path: str) -> str | None:
+def _path_problem(path: str, endings: tuple[str, ...]) -> str | None:
     """Say what is wrong with the path of a shard, or None for a plain relative path."""
     if problem := name_problem(path):
         return problem
@@ -183,8 +185,8 @@ def _path_problem(path: str) -> str | None:
         return f"holds the forbidden character {forbidden[0]!r}"
     if _PERCENT_ESCAPE.search(path):
         return "holds a percent escape, which addresses would turn into another path"
-    if not path.endswith(SUFFIX):
-        return f"does not end in {SUFFIX}"
+    if not path.endswith(endings):
+        return f"does not end in {' or '.join(endings)}"
     segments = path.split("/")
     if len(segments) > _MAX_FOLDERS:
         return f"goes through {len(segments) - 1} folders"

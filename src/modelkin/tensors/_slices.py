@@ -22,7 +22,7 @@ from modelkin.source import ByteRange
 from ._dtypes import DTYPES, Array, decode, encode, raw_bits
 from ._index import TensorInfo
 from ._names import quoted
-from ._storage import LinePlan, LineRuns, View, line_elements, line_runs
+from ._storage import ColumnStorage, LinePlan, LineRuns, View, line_elements, line_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,8 @@ class CodedStretches:
     stretches: tuple[tuple[int, int], ...]
     """No empty ones."""
     runs: LineRuns
+    columns: tuple[int, int]
+    """Which elements of the lines are read: all, unless the storage can leave some out."""
     lines: LinePlan
 
     @property
@@ -156,19 +158,21 @@ class CodedStretches:
 
     def flat(self, view: View, *, raw: bool) -> Array:
         """Make the lines, then cut the stretches out of them."""
-        width = line_elements(self.info.shape)
+        first, last = self.columns
+        width, read = line_elements(self.info.shape), last - first
         lines = self.lines.build(view)
-        expected = sum(stop - start for start, stop in self.runs), width
+        expected = sum(stop - start for start, stop in self.runs), read
         if lines.shape != expected:
             raise RuntimeError(f"{self.info.name}: expected lines of shape {expected}, got {lines.shape}")
         values = lines.reshape(-1)
-        # Where the elements of each run begin in what was read: a stretch lies inside one run.
-        firsts = [start * width for start, _ in self.runs]
-        places = np.cumsum([0, *((stop - start) * width for start, stop in self.runs)])
+        # Which of the lines read is the first of each run: a stretch lies inside one run.
+        firsts = [start for start, _ in self.runs]
+        places = np.cumsum([0, *(stop - start for start, stop in self.runs)])
         parts = []
         for start, stop in self.stretches:
-            run = bisect_right(firsts, start) - 1
-            offset = int(places[run]) + start - firsts[run]
+            line, column = divmod(start, width)
+            run = bisect_right(firsts, line) - 1
+            offset = (int(places[run]) + line - firsts[run]) * read + column - first
             parts.append(values[offset : offset + stop - start])
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return _bits_of(flat, self.info.dtype) if raw else flat
@@ -264,8 +268,22 @@ def _planned(info: TensorInfo, stretches: Iterable[tuple[int, int]]) -> Stretche
         return None
     if info.storage is None:
         return PlainStretches(info, tuple(piece_of(info, start, stop) for start, stop in wanted))
-    runs = line_runs(wanted, line_elements(info.shape))
-    return CodedStretches(info, wanted, runs, info.storage.plan(runs))
+    width = line_elements(info.shape)
+    runs = line_runs(wanted, width)
+    if isinstance(info.storage, ColumnStorage) and (columns := _columns(wanted, width)) != (0, width):
+        return CodedStretches(info, wanted, runs, columns, info.storage.plan_window(runs, columns))
+    return CodedStretches(info, wanted, runs, (0, width), info.storage.plan(runs))
+
+
+def _columns(stretches: Iterable[tuple[int, int]], width: int) -> tuple[int, int]:
+    """Return which elements of their lines hold all stretches: all, if one goes on to the next line."""
+    first, last = width, 0
+    for start, stop in stretches:
+        column = start % width
+        if column + stop - start > width:
+            return 0, width
+        first, last = min(first, column), max(last, column + stop - start)
+    return first, last
 
 
 def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,15 @@ class Storage(Protocol):
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan the reading of some lines."""
+        ...
+
+
+@runtime_checkable
+class ColumnStorage(Storage, Protocol):
+    """A storage whose bytes run along the columns: some columns of all lines cost less than some lines."""
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan the reading of the elements ``columns[0]`` up to ``columns[1]`` of some lines."""
         ...
 
 

@@ -12,6 +12,7 @@ from ._text import token_bytes
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBER = re.compile(rb"\s*+:\s*+(\d{1,9})(?!\d)")
 _QUOTE_OR_END = re.compile(rb'["}]')
+_CONTROL = re.compile(rb"[\x00-\x1f]")
 _VOCAB_BEGINS = re.compile(rb'"vocab"\s*:\s*\{')
 
 
@@ -65,8 +66,10 @@ def read_vocabulary(data: bytes) -> Vocabulary | None:
 
 
 def _unescaped(raw: bytes) -> str:
+    if _CONTROL.search(raw) is not None:
+        return ""  # no JSON
     try:
-        text = json.loads(b'"' + raw + b'"')
+        text = raw.decode("utf-8", "surrogatepass")
+        return text if "\\" not in text else str(json.loads(f'"{text}"'))
     except ValueError:
         return ""
-    return text if isinstance(text, str) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from modelkin._visible import visible
+
 _LONGEST = 40
 
 
@@ -13,10 +15,5 @@ def shown(token: bytes) -> str:
     >>> shown(b" the"), shown(b"\n"), shown(b"\xec\x95")
     (' the', '\\n', '\\xec\\x95')
     """
-    text = token[: 4 * _LONGEST].decode("utf-8", "backslashreplace")
-    if not text.isprintable():
-        text = "".join(
-            letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-            for letter in text
-        )
+    text = visible(token[: 4 * _LONGEST].decode("utf-8", "backslashreplace"))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -14,9 +14,10 @@ def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
     if not token:
         return None
     if byte_level:
-        alphabet = byte_alphabet()
-        if all(character in alphabet for character in token):
-            return bytes(alphabet[character] for character in token)
+        try:
+            return token.translate(_bytes_of_letters()).encode("latin-1")
+        except UnicodeEncodeError:
+            pass  # some letter stands for no byte
     if is_byte_token(token):
         return bytes([int(token[3:5], 16)])
     return token.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
@@ -36,3 +37,10 @@ def byte_alphabet() -> dict[str, int]:
         **{chr(byte): byte for byte in plain},
         **{chr(256 + number): byte for number, byte in enumerate(others)},
     }
+
+
+@cache
+def _bytes_of_letters() -> dict[int, int]:
+    """Return the alphabet for `str.translate`; what is not in it becomes, or stays, more than a byte."""
+    alphabet = {ord(letter): byte for letter, byte in byte_alphabet().items()}
+    return {**dict.fromkeys(range(256), 0xFFFF), **alphabet}

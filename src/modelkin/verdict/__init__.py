@@ -3,8 +3,10 @@
 from modelkin.verdict._decide import Identity, decide
 from modelkin.verdict._result import ComponentVerdict, Conclusion, Verdict
 from modelkin.verdict._rule import DecisionRule, load_rule
+from modelkin.verdict._words import GUESSED
 
 __all__ = [
+    "GUESSED",
     "ComponentVerdict",
     "Conclusion",
     "DecisionRule",

@@ -68,8 +68,10 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
     limits = rule.agreement
     strong = [test for test in made if test.effect is not None and test.effect.low > limits["floor"]]
     log10_p = max(test.log10_p for test in made if test.log10_p is not None)
-    beats_all = log10_p <= -math.log10(1 + limits["control_pairs"])
-    if not beats_all or len(strong) < min(limits["layers"], len(made)):
+    n_pairs = min(int(test.details.get("control_pairs", 0)) for test in made)
+    # Among many pairs the second rank is a small p-value, too, and not enough: 1 / (n + 1), not 2 / (n + 1).
+    beats_all = log10_p < math.log10(1.5 / (1 + n_pairs))
+    if not beats_all or n_pairs < limits["control_pairs"] or len(strong) < min(limits["layers"], len(made)):
         return None
     return ComponentVerdict(
         conclusion=Conclusion.SHARED_REPARAMETRISED,

@@ -41,6 +41,11 @@ _RANKED = (
     "A part of this rests on controls: no pair with one of the unrelated models agreed as much. That is a "
     "rank among them, not an exact p-value; other controls could give another."
 )
+GUESSED = (
+    "The names of tensors say nothing in at least one of the models: what they are for was guessed from "
+    "their shapes, and what could not be told apart was left out."
+)
+"""For comparisons with such a model."""
 
 _RELATED = (_ANCESTOR, _SEED, _FROZEN, _NOT_PLAGIARISM, _SAMPLED)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelkin._comparison import Comparison
+from modelkin.alignment import LayerMap
 from modelkin.report._languages import Language
-from modelkin.report._newer import LayerMap, layer_maps
 from modelkin.report._rows import map_place
 
 from ._layer_map import step_legend
@@ -20,7 +20,7 @@ _EDGE = 30.0
 
 def heat_maps(result: Comparison, language: Language) -> Html | None:
     """Draw the maps of a comparison, or nothing where it has none."""
-    maps = layer_maps(result)
+    maps = result.alignment.maps
     if not maps:
         return None
     drawn = [_figure(item, place, language) for place, item in enumerate(maps)]
@@ -53,7 +53,7 @@ def map_data(result: Comparison) -> list[dict[str, object]]:
             "scores": [[None if z is None else round(z, 2) for z in row] for row in item.scores],
             "path": [list(pair) for pair in item.path],
         }
-        for item in layer_maps(result)
+        for item in result.alignment.maps
     ]
 
 

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable
 
-from modelkin.report._words import visible
+from modelkin._visible import visible
 
 _VOID = frozenset({"meta", "br", "rect", "line", "path", "circle", "polyline", "col"})
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -17,7 +17,6 @@ from modelkin.report._alignment import (
 )
 from modelkin.report._grids import grids
 from modelkin.report._languages import Language, sentence_text
-from modelkin.report._newer import declared_lineage, result_flags
 from modelkin.report._numbers import (
     bound_text,
     effect_text,
@@ -202,11 +201,10 @@ def configurations(result: Comparison, language: Language) -> Html:
 
 def lineage(result: Comparison, language: Language) -> Html:
     """Show what publishers say, as a claim."""
-    declared = declared_lineage(result)
-    if not declared:
+    if not result.claims:
         return element("p", language.say("text.no_lineage"))
     parts = [element("p", language.say("text.lineage_claim"), class_="lead")]
-    for side, said in lineage_lines(declared, language):
+    for side, said in lineage_lines(result.claims, language):
         parts.append(element("h4", name_of(side)))
         parts.append(element("ul", *(element("li", name_of(line)) for line in said)))
     return joined(parts)
@@ -214,7 +212,7 @@ def lineage(result: Comparison, language: Language) -> Html:
 
 def flags(result: Comparison, language: Language) -> Html | None:
     """Show what a person should look at more closely, if there is anything."""
-    found = [element("li", sentence_text(flag, language)) for flag in result_flags(result)]
+    found = [element("li", sentence_text(flag, language)) for flag in result.flags]
     if not found:
         return None
     return joined([element("p", language.say("text.about_flags"), class_="note"), element("ul", *found)])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from modelkin._comparison import Comparison
 from modelkin.evidence import Evidence
 from modelkin.report._languages import Language
-from modelkin.report._newer import base_layers, frame
 from modelkin.report._numbers import bound_text, effect_text, limit_text, runs_text, z_text
+from modelkin.report._words import facing_layers, undone
 from modelkin.verdict import ComponentVerdict, Conclusion
 
 from ._markup import powers
@@ -62,11 +62,11 @@ def point_note(series: Series, layer: int, language: Language) -> str:
         p=powers(bound_text(test.log10_p)) if test.log10_p is not None else "-",
         limit=limit_text(test.detection_limit) if test.detection_limit is not None else "-",
     )
-    others, undone = base_layers(test), frame(test)
+    others, coordinates = facing_layers(test), undone(test.frame)
     if others:
         note += f"; {language.say('text.faces', layers=runs_text(others))}"
-    if undone:
-        note += f"; {language.say('text.frame', frame=language.word('frame', undone))}"
+    if coordinates:
+        note += f"; {language.say('text.frame', frame=language.word('frame', coordinates))}"
     if len(tests) > 1:
         note += f" ({language.say('text.strongest_of', number=str(len(tests)))})"
     return note

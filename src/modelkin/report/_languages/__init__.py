@@ -1,6 +1,6 @@
 """The languages of reports: texts as data, and sentences of the record told in them."""
 
-from modelkin.report._languages._language import ENGLISH, LANGUAGES, Language, load_language
+from modelkin.report._languages._language import ENGLISH, LANGUAGES, Language, load_language, read_texts
 from modelkin.report._languages._sentences import known_sentence, limitation_text, sentence_text, summary_text
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "known_sentence",
     "limitation_text",
     "load_language",
+    "read_texts",
     "sentence_text",
     "summary_text",
 ]

@@ -53,8 +53,13 @@ def load_language(code: str) -> Language:
     """
     if code not in LANGUAGES:
         raise UsageError(code, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
-    file = resources.files("modelkin.report").joinpath("_languages", f"{code}.toml")
-    return Language(code=code, texts=dict(_flat(tomllib.loads(file.read_text(encoding="utf-8")))))
+    return Language(code=code, texts=read_texts("modelkin.report", "_languages", f"{code}.toml"))
+
+
+def read_texts(package: str, *path: str) -> dict[str, str]:
+    """Read texts that come with a package: ``table.key`` -> text."""
+    file = resources.files(package).joinpath(*path)
+    return dict(_flat(tomllib.loads(file.read_text(encoding="utf-8"))))
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -9,7 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from modelkin.report import load_language, p_text, size_text, visible
+from modelkin._visible import visible
+from modelkin.report import load_language, p_text, size_text
 from modelkin.report._languages import limitation_text
 from modelkin.studies._bench import Bench
 from modelkin.studies._result import Step, StudyResult

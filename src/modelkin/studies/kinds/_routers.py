@@ -11,12 +11,12 @@ from modelkin._matrix import parse_layer_list
 from modelkin._model import Model
 from modelkin.architecture import Role
 from modelkin.measures import generator
+from modelkin.stats import best_pairing
 from modelkin.studies._bench import Bench, Skipped, said, shown_table
 from modelkin.studies._node import Node
 from modelkin.studies._spec import Fields, Scope
 from modelkin.tensors import TensorSlice
 
-from ._assignment import best_pairing
 from ._kind import Kind
 from ._reading import read_layers
 

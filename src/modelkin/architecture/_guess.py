@@ -1,0 +1,202 @@
+"""What tensors are for when their names say nothing: guessed from shapes, and said to be guessed.
+
+A guess must not accuse anybody. The tests rest on knowing which axes may be reordered: the units of an MLP
+may, the dimensions of a query that rotary positions turn may not, and independent models share the pattern
+of those. So a role is given only where the shape leaves no doubt about the meaning of each axis, or where a
+word in the name settles it. Gate and up projection look alike and have equal axes: taking one for the other
+loses power and nothing else. Query, key, value and output projection of one size have different axes, and
+get no role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ._blocks import Blocks, find_blocks, natural_order
+from ._renamed import Renamed
+from ._solve import Solution, solve
+from ._templates import Axes, Slot, Template, templates
+
+__all__ = ["guess"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_FEWEST: Final = 19
+_MOST: Final = 5_000
+_MOST_UNEXPLAINED: Final = 16
+_MOST_TYPES: Final = 16
+_WORD: Final = re.compile(r"[a-z]+[0-9]*")
+_NORM: Final = frozenset({"norm", "layernorm", "rmsnorm", "ln"})
+_HEAD_WORDS: Final = frozenset({"head", "output", "classifier", "decoder", "unembed"})
+
+
+def guess(shapes: Shapes, order: Sequence[str], families: Collection[str] | None) -> Renamed | None:
+    """Guess what the tensors of a checkpoint are for.
+
+    Parameters
+    ----------
+    shapes
+        Of all tensors.
+    order
+        Names in the order of the files.
+    families
+        Those that the config leaves possible; None for all.
+
+    Returns
+    -------
+    Renamed or None
+        None when nothing that is known has such shapes.
+    """
+    if not _FEWEST <= len(shapes) <= _MOST:
+        return None
+    best: _Reading | None = None
+    for template in templates():
+        if families is not None and template.family not in families:
+            continue
+        for names in (list(order), natural_order(list(shapes))):
+            for blocks in find_blocks(names, shapes, len(template.block)):
+                reading = _read(template, blocks, shapes)
+                if reading is not None and (best is None or len(reading.usual) > len(best.usual)):
+                    best = reading
+    if best is None or len(shapes) - len(best.usual) > _MOST_UNEXPLAINED:
+        return None
+    left = {name: _NOTHING for name in shapes if name not in best.usual}
+    unsure = {**best.unsure, **left}
+    return Renamed(usual=best.usual, notes=tuple(_notes(best, len(unsure))), guessed=True, unsure=unsure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A checkpoint read with a template."""
+
+    template: Template
+    usual: Mapping[str, str]
+    unsure: Mapping[str, str]
+    n_layers: int
+
+
+def _notes(reading: _Reading, n_unsure: int) -> Iterator[str]:
+    title, count = reading.template.title, reading.n_layers
+    yield (
+        f"guessed: the names of the tensors say nothing, but their shapes are those of {title}"
+        f" with {count} layers"
+    )
+    if n_unsure:
+        yield f"guessed: {n_unsure} tensors have no role, since nothing tells them from others"
+
+
+def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None:
+    first = next(iter(blocks.layers.values()))
+    solution = solve([shapes[name] for name in first], template.block)
+    if solution is None:
+        return None
+    sorted_names = _is_sorted(template, solution, [shapes[name] for name in first])
+    outside = _outside(template, blocks, shapes, solution.residual, sorted_names=sorted_names)
+    if outside is None:
+        return None
+    doubtful = solution.doubtful | _seen_outside(solution, [shapes[name] for name in outside])
+    usual = dict(outside)
+    unsure = {name: _REASON for name in outside if shapes[name] in doubtful and not _words(name) & _NORM}
+    slots = sorted(template.block, key=lambda slot: slot.name) if sorted_names else list(template.block)
+    shape_of = dict(zip((slot.name for slot in template.block), solution.shapes, strict=True))
+    for shape in set(solution.shapes):
+        alike = [slot for slot in slots if shape_of[slot.name] == shape]
+        members = [[name for name in names if shapes[name] == shape] for names in blocks.layers.values()]
+        foreign = frozenset(word for slot in slots if slot not in alike for word in slot.words)
+        settled = all(_settled(names, alike, foreign) is not None for names in members)
+        for number, names in zip(blocks.layers, members, strict=True):
+            named = _settled(names, alike, foreign) if settled else None
+            for name, slot in (named or dict(zip(names, alike, strict=True))).items():
+                usual[name] = template.layer.format(number) + slot.name
+                if shape in doubtful and not settled:
+                    unsure[name] = _REASON
+    return _Reading(template=template, usual=usual, unsure=unsure, n_layers=len(blocks.layers))
+
+
+_NOTHING: Final = "guessed: nothing tells what this is for"
+_REASON: Final = "guessed: tensors of this shape mean different things, and nothing tells which is which"
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(name.lower()))
+
+
+def _is_sorted(template: Template, solution: Solution, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Say whether the tensors of a layer are sorted by their usual names, as safetensors keeps them."""
+    shape_of = dict(zip((slot.name for slot in template.block), solution.shapes, strict=True))
+    return [shape_of[name] for name in sorted(shape_of)] == list(shapes)
+
+
+def _seen_outside(solution: Solution, outside: Sequence[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+    """Return shapes of matrices that are found in layers and outside of them."""
+    return frozenset(shape for shape in outside if len(shape) > 1) & frozenset(solution.shapes)
+
+
+def _settled(names: Sequence[str], slots: Sequence[Slot], foreign: frozenset[str]) -> dict[str, Slot] | None:
+    """Tell tensors of equal shape apart by words in their names; None unless every one is told.
+
+    `foreign` are words of tensors of other shapes: a name with one of them says two things at once.
+    """
+    groups: dict[Axes, list[Slot]] = {}
+    for slot in slots:
+        groups.setdefault(slot.axes, []).append(slot)
+    found: dict[Axes, list[str]] = {axes: [] for axes in groups}
+    for name in names:
+        words = _words(name)
+        fitting = [axes for axes, members in groups.items() if any(slot.words & words for slot in members)]
+        if len(fitting) != 1 or (words & foreign) - groups[fitting[0]][0].words:
+            return None
+        found[fitting[0]].append(name)
+    if any(len(found[axes]) != len(members) for axes, members in groups.items()):
+        return None
+    return {
+        name: slot
+        for axes, members in groups.items()
+        for name, slot in zip(_by_words(found[axes], members), members, strict=True)
+    }
+
+
+def _by_words(names: Sequence[str], slots: Sequence[Slot]) -> list[str]:
+    """Put names into the order of slots where each slot has a word of its own, else leave them."""
+    words = {name: _words(name) for name in names}
+    told = [[name for name in names if slot.words & words[name]] for slot in slots]
+    alone = [members[0] for members in told if len(members) == 1]
+    return alone if len(set(alone)) == len(names) else list(names)
+
+
+def _outside(
+    template: Template, blocks: Blocks, shapes: Shapes, width: int, *, sorted_names: bool
+) -> dict[str, str] | None:
+    """Name what lies outside layers; None without the tables that every model of the family has."""
+    tables = [name for name in blocks.outside if len(shapes[name]) == 2 and shapes[name][1] == width]
+    n_tokens = max((shapes[name][0] for name in tables), default=0)
+    tokens = [name for name in tables if shapes[name][0] == n_tokens]
+    others = sorted((name for name in tables if name not in tokens), key=lambda name: -shapes[name][0])
+    if not 1 <= len(tokens) <= 2 or (template.position and not others):
+        return None
+    found = {}
+    embedding = tokens[0] if len(tokens) == 1 else _embedding(tokens, blocks)
+    for name in tokens:
+        found[name] = template.embedding if name == embedding else template.head
+    if template.position:
+        found[others[0]] = template.position
+        if template.types and len(others) == 2 and shapes[others[1]][0] <= _MOST_TYPES:
+            found[others[1]] = template.types
+    vectors = [name for name in blocks.outside if shapes[name] == (width,)]
+    if len(vectors) == len(template.norm):
+        norms = sorted(template.norm) if sorted_names else template.norm
+        found |= dict(zip(vectors, norms, strict=True))
+    return found
+
+
+def _embedding(tokens: Sequence[str], blocks: Blocks) -> str:
+    """Tell the embedding from the output head: by a word, else by their places."""
+    first, second = tokens
+    heads = [name for name in tokens if _HEAD_WORDS & _words(name)]
+    if len(heads) == 1:
+        return second if heads[0] == first else first
+    # In the order of use the head comes last; in that of the usual names, before everything.
+    return second if blocks.outside.index(second) < blocks.n_before else first

@@ -1,0 +1,64 @@
+"""A checkpoint under other names: read as if it had the usual ones, and told by its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ._result import Architecture, UnknownTensor
+
+__all__ = ["Renamed", "restored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """What to call the tensors of a checkpoint.
+
+    Parameters
+    ----------
+    usual
+        Own name to usual name; all others keep theirs.
+    notes
+        What was done, for people.
+    prefix
+        What was taken away from the names.
+    guessed
+        Whether roles were guessed from shapes.
+    unsure
+        Own names of tensors that get no role, with the reason: they cannot be told from others, and a test on
+        an axis that was taken for another would not be exact. Those without a usual name are left out
+        altogether.
+    """
+
+    usual: Mapping[str, str]
+    notes: tuple[str, ...]
+    prefix: str = ""
+    guessed: bool = False
+    unsure: Mapping[str, str] = field(default_factory=dict)
+
+    def shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
+        """Return the shapes under the usual names; None when two tensors would have the same one."""
+        kept = [name for name in shapes if name in self.usual or name not in self.unsure]
+        found = {self.usual.get(name, name): shapes[name] for name in kept}
+        return found if len(found) == len(kept) else None
+
+
+def restored(found: Architecture, renamed: Renamed) -> Architecture:
+    """Return what was found under the usual names with the checkpoint's own."""
+    own = {usual: name for name, usual in renamed.usual.items()}
+
+    def name_of(usual: str) -> str:
+        return own.get(usual, usual)
+
+    entries = tuple(replace(entry, tensor=name_of(entry.tensor)) for entry in found.tensors)
+    unknown = [replace(item, name=name_of(item.name)) for item in found.unknown]
+    unknown += [UnknownTensor(name=name, reason=reason) for name, reason in renamed.unsure.items()]
+    return replace(
+        found,
+        prefix=renamed.prefix + found.prefix,
+        tensors=tuple(entry for entry in entries if entry.tensor not in renamed.unsure),
+        unknown=tuple({item.name: item for item in unknown}.values()),
+        other=tuple(replace(item, name=name_of(item.name)) for item in found.other),
+        notes=(*renamed.notes, *found.notes),
+        guessed=renamed.guessed,
+    )

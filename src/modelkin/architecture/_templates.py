@@ -1,0 +1,172 @@
+"""The families that are guessed from shapes: what a layer consists of, and which axes have to be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from ._loader import family
+
+__all__ = ["Axes", "Slot", "Template", "templates"]
+
+Axes = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One kind of tensor of a template.
+
+    Parameters
+    ----------
+    name
+        As transformers calls it; in a layer, what comes after the layer's number.
+    axes
+        The spaces of each axis.
+    sizes
+        What the length of each axis is called while shapes are matched: equal words, equal lengths.
+    words
+        Words in a name that mean this and nothing else.
+    """
+
+    name: str
+    axes: Axes
+    sizes: tuple[str, ...]
+    words: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A family that can be guessed.
+
+    Parameters
+    ----------
+    family, title
+        Which.
+    layer
+        The usual name of a layer, with ``{}`` for its number.
+    block
+        What a layer consists of, in the order in which transformers keeps it.
+    embedding, position, types, norm, head
+        Usual names of what lies outside layers; empty where the family has none.
+    """
+
+    family: str
+    title: str
+    layer: str
+    block: tuple[Slot, ...]
+    embedding: str
+    head: str
+    norm: tuple[str, ...]
+    position: str = ""
+    types: str = ""
+
+
+_QUERY, _KEY, _VALUE, _OUT = (
+    frozenset({letter, f"w{letter}", *more})
+    for letter, more in (("q", ["query"]), ("k", ["key"]), ("v", ["value"]), ("o", []))
+)
+_WORDS: Final[Mapping[str, frozenset[str]]] = {
+    "q_proj": _QUERY,
+    "self.query": _QUERY,
+    "k_proj": _KEY,
+    "self.key": _KEY,
+    "v_proj": _VALUE,
+    "self.value": _VALUE,
+    "o_proj": _OUT,
+    "attention.output.dense": _OUT,
+    "gate_proj": frozenset({"gate", "w1"}),
+    "up_proj": frozenset({"up", "w3"}),
+    "down_proj": frozenset({"down", "w2"}),
+    "layernorm": frozenset({"norm", "layernorm", "rmsnorm", "ln", "ln1", "ln2", "norm1", "norm2"}),
+}
+"""Words that settle a role. Those that several roles share, such as ``out`` or ``dense``, settle nothing."""
+
+_LLAMA: Final = (
+    *(f"self_attn.{part}_proj.weight" for part in "qkvo"),
+    *(f"mlp.{part}_proj.weight" for part in ("gate", "up", "down")),
+    *("input_layernorm.weight", "post_attention_layernorm.weight"),
+)
+_QWEN2: Final = (
+    *(f"self_attn.{part}_proj.{kind}" for part in "qkv" for kind in ("weight", "bias")),
+    *_LLAMA[3:],
+)
+_GPT2: Final = tuple(
+    f"{module}.{kind}"
+    for module in ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
+    for kind in ("weight", "bias")
+)
+_BERT: Final = tuple(
+    f"{module}.{kind}"
+    for module in (
+        *("attention.self.query", "attention.self.key", "attention.self.value"),
+        *("attention.output.dense", "attention.output.LayerNorm"),
+        *("intermediate.dense", "output.dense", "output.LayerNorm"),
+    )
+    for kind in ("weight", "bias")
+)
+
+
+def _slots(family_name: str, layer: str, names: tuple[str, ...]) -> tuple[Slot, ...]:
+    spec = family(family_name)
+    known = {tensor.pattern: tensor for tensor in spec.tensors}
+    square = family_name != "llama"
+    found = []
+    for name in names:
+        axes = known[f"{{body}}{layer}{{layer}}.{name}"].axes
+        word = next((words for part, words in _WORDS.items() if part in name.lower()), frozenset[str]())
+        sizes = tuple(_size(spaces, square=square) for spaces in axes)
+        found.append(Slot(name=name, axes=axes, sizes=sizes, words=word))
+    return tuple(found)
+
+
+def _size(spaces: tuple[str, ...], *, square: bool) -> str:
+    """Name the length of an axis; heads fill the width exactly in the older families."""
+    if spaces == ("fused",):
+        return "3 residual"
+    if square and spaces[0] == "heads":
+        return "residual"
+    return " ".join("qk_dim" if space == "v_dim" else space for space in spaces)
+
+
+def _llama(title: str, names: tuple[str, ...]) -> Template:
+    return Template(
+        family="llama",
+        title=title,
+        layer="model.layers.{}.",
+        block=_slots("llama", "layers.", names),
+        embedding="model.embed_tokens.weight",
+        head="lm_head.weight",
+        norm=("model.norm.weight",),
+    )
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """Return the families that can be guessed, the commonest first."""
+    return (
+        _llama("Llama", _LLAMA),
+        _llama("Qwen2", _QWEN2),
+        Template(
+            family="gpt2",
+            title="GPT-2",
+            layer="transformer.h.{}.",
+            block=_slots("gpt2", "h.", _GPT2),
+            embedding="transformer.wte.weight",
+            position="transformer.wpe.weight",
+            norm=("transformer.ln_f.weight", "transformer.ln_f.bias"),
+            head="lm_head.weight",
+        ),
+        Template(
+            family="bert",
+            title="BERT",
+            layer="bert.encoder.layer.{}.",
+            block=_slots("bert", "encoder.layer.", _BERT),
+            embedding="bert.embeddings.word_embeddings.weight",
+            position="bert.embeddings.position_embeddings.weight",
+            types="bert.embeddings.token_type_embeddings.weight",
+            norm=("bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.bias"),
+            head="cls.predictions.decoder.weight",
+        ),
+    )

@@ -1,0 +1,231 @@
+"""Adapters without their base: whether their updates know the numbering of a model's MLP units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from modelkin.architecture import Role
+from modelkin.tensors import Array, TensorSlice
+
+from ._axis import unit_evidence
+from ._blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
+from ._interface import Factors, Method, MethodCard, Pair, Plan, Side, Task
+from ._result import Evidence
+
+SPACE = "mlp"
+MOST_UNITS = 4096
+"""More than other methods read: an update is faint, and its rows cost little."""
+FEWEST_UNITS = 16
+SHARE = 0.9
+"""Of the bytes that may be read: no other method reads an adapter without its base."""
+MOST_TESTS = 4
+"""At standard depth: few layers with many units each find more than many layers with few."""
+ALIKE = 6.0
+"""Standard deviations of the correlation of two matrices beyond which they began with the same numbers."""
+
+_BARE = "the adapter has no update of a gated MLP that fits here"
+_SAME_START = (
+    "the matrices A of both adapters began with the same random numbers, which are numbered like the units"
+)
+_CROSSWISE = ((Role.MLP_GATE, Role.MLP_UP), (Role.MLP_UP, Role.MLP_GATE))
+"""What a gated unit learns in one of its two matrices passes through the other: the gradient of either is
+multiplied by what the other one lets through."""
+_FACTORS = (Role.MLP_GATE, Role.MLP_UP, Role.MLP_DOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    layer: int
+    updated: Role
+    facing: Role
+
+
+@final
+class AdapterUnits(Method):
+    """Ask whether an adapter's updates belong to the units of the same number in a base, or in another's."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="adapter-units",
+        version="1",
+        claim="what an adapter adds to MLP units fits the units of the same number in the other model",
+        component="mlp",
+        axis=SPACE,
+        exact=True,
+        null="the numbering of a layer's MLP units in the other model is independent of the adapter",
+        needs="an adapter without its base that updates gated MLPs, and a model or such an adapter that fits",
+        defeated_by="permuted units; adapters of attention alone; strong training, which leaves less of it",
+        reference="docs/methods/adapter-units.md",
+        stage="standard",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan tests where one side, or both, is an adapter without its base; none elsewhere."""
+        bare = [side for side in (pair.candidate, pair.base) if side.updates is not None]
+        if not bare:
+            return Plan()
+        planned = [
+            self._both(pair, place) if len(bare) == 2 else self._one(pair, place) for place in _places(pair)
+        ]
+        tasks = tuple(item for item in planned if isinstance(item, Task))
+        skipped = [item for item in planned if isinstance(item, Evidence)]
+        return Plan(tasks=tasks, skipped=tuple(skipped) if planned else (self.skip(_BARE),))
+
+    def _one(self, pair: Pair, place: _Place) -> Task | Evidence:
+        """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
+        turned = pair.candidate.updates is None
+        adapter, model = (pair.base, pair.candidate) if turned else (pair.candidate, pair.base)
+        factors = _factors(adapter, place)
+        entry = model.architecture.find(place.facing, layer=place.layer)
+        if entry is None:
+            return self._skipped(place, "the model lacks this tensor")
+        info = model.index[entry.tensor]
+        n_all, width = n_units(entry, info, SPACE), n_features(entry, info, SPACE)
+        shape = adapter.index[factors.b].shape[0], adapter.index[factors.a].shape[1]
+        if (n_all, width) != shape:
+            return self._skipped(place, f"the update is {shape[0]} x {shape[1]}, the model {n_all} x {width}")
+        if not model.architecture.space(SPACE).exchangeable:
+            return self._skipped(place, f"the order of {SPACE} is fixed in {model.name}")
+        row_bytes = max(1, info.n_bytes * width // max(1, info.n_elements))
+        affordable = int(SHARE * pair.byte_allowance) // (min(MOST_TESTS, pair.n_layers) * row_bytes)
+        count = min(n_all, MOST_UNITS, max(FEWEST_UNITS, affordable))
+        if count < FEWEST_UNITS:
+            return self._skipped(place, f"{count} units are too few for a test")
+        first = (pair.seed * 2_654_435_761 + 7 * place.layer) % (n_all - count + 1)
+        block = unit_block(
+            entry,
+            info,
+            space=SPACE,
+            choice=UnitChoice(first_unit=first, n_units=count, first_feature=0, n_features=width),
+        )
+        mine = TensorSlice.whole(factors.a), TensorSlice.rows(factors.b, first, first + count)
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            (a, b), (weights,) = (base, candidate) if turned else (candidate, base)
+            rows = _in_reach(a, b, block.matrix(weights))
+            return self._tested(pair, place, rows[::-1] if turned else rows, sign_free=True)
+
+        theirs = (block.slice,)
+        return Task(
+            candidate=theirs if turned else mine,
+            base=mine if turned else theirs,
+            evaluate=evaluate,
+            same_parts=False,
+        )
+
+    def _both(self, pair: Pair, place: _Place) -> Task | Evidence:
+        """Plan the updates of two adapters against each other: their products, which no gauge changes."""
+        sides = pair.candidate, pair.base
+        pairs = [_factors(side, place) for side in sides]
+        shapes = [
+            (side.index[held.b].shape[0], side.index[held.a].shape[1])
+            for side, held in zip(sides, pairs, strict=True)
+        ]
+        if shapes[0] != shapes[1]:
+            return self._skipped(place, f"the shapes differ ({shapes[0]} and {shapes[1]})")
+        if min(shapes[0][0], MOST_UNITS) < FEWEST_UNITS:
+            return self._skipped(place, f"{shapes[0][0]} units are too few for a test")
+        count = min(shapes[0][0], MOST_UNITS)
+        # All A of the layer: those of the down projection are numbered like the units themselves.
+        starts = [
+            role for role in _FACTORS if all((role, place.layer) in (side.updates or {}) for side in sides)
+        ]
+        slices = [
+            (
+                TensorSlice.rows(held.b, 0, count),
+                TensorSlice.whole(held.a),
+                *(TensorSlice.whole((side.updates or {})[role, place.layer].a) for role in starts),
+            )
+            for side, held in zip(sides, pairs, strict=True)
+        ]
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            if any(began_alike(mine, theirs) for mine, theirs in zip(candidate[2:], base[2:], strict=True)):
+                return self._skipped(place, _SAME_START)
+            rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
+            return self._tested(pair, place, rows, sign_free=False)
+
+        return Task(candidate=slices[0], base=slices[1], evaluate=evaluate, same_parts=False)
+
+    def _tested(self, pair: Pair, place: _Place, rows: tuple[Matrix, Matrix], *, sign_free: bool) -> Evidence:
+        return unit_evidence(
+            self,
+            rows,
+            seed=pair.seed,
+            sign_free=sign_free,
+            layers=(place.layer,),
+            role=place.updated.value,
+            details={"facing": place.facing.value},
+        )
+
+    def _skipped(self, place: _Place, reason: str) -> Evidence:
+        return self.skip(reason, layers=(place.layer,), role=place.updated.value)
+
+
+def began_alike(mine: Array, theirs: Array) -> bool:
+    """Say whether two matrices A grew from the same random numbers: from one seed, or one from the other.
+
+    They are then numbered alike wherever A is numbered, whatever the adapters were trained on.
+    """
+    n_rows = min(len(mine), len(theirs))
+    left, right = (np.asarray(values[:n_rows], np.float64).reshape(-1) for values in (mine, theirs))
+    if left.shape != right.shape or not left.size:
+        return False
+    length = math.sqrt(float(left @ left) * float(right @ right))
+    return length > 0.0 and abs(float(left @ right)) / length > ALIKE / math.sqrt(left.size)
+
+
+def _places(pair: Pair) -> list[_Place]:
+    """Choose layers, spread over the depth, in which something can be tested."""
+    both = pair.candidate.updates is not None and pair.base.updates is not None
+    choices = [(role, role) for role, _ in _CROSSWISE] if both else list(_CROSSWISE)
+    common = _common(pair)
+    found = [
+        _Place(layer=layer, updated=updated, facing=facing)
+        for updated, facing in choices
+        for layer in sorted({layer for role, layer in common if role is updated})
+        if _has(pair, facing, layer)
+    ]
+    layers = sorted({place.layer for place in found})
+    n_layers = pair.n_layers if both or pair.n_layers > MOST_TESTS else _n_tested_layers(pair)
+    chosen = {layers[number] for number in spread(len(layers), n_layers)}
+    return [place for place in found if place.layer in chosen]
+
+
+def _n_tested_layers(pair: Pair) -> int:
+    return max(1, min(MOST_TESTS, pair.n_layers) // len(_CROSSWISE))
+
+
+def _common(pair: Pair) -> set[tuple[Role, int]]:
+    """Return which weights all adapters of a pair update."""
+    known = [side.updates.keys() for side in (pair.candidate, pair.base) if side.updates is not None]
+    return set(known[0]).intersection(*known[1:]) if known else set()
+
+
+def _has(pair: Pair, role: Role, layer: int) -> bool:
+    """Say whether the model of a pair has a role in a layer; a pair of adapters has no model to lack it."""
+    models = [side for side in (pair.candidate, pair.base) if side.updates is None]
+    return all(side.architecture.find(role, layer=layer) is not None for side in models)
+
+
+def _factors(side: Side, place: _Place) -> Factors:
+    return (side.updates or {})[place.updated, place.layer]
+
+
+def _in_reach(a: Array, b: Array, weights: Matrix) -> tuple[Matrix, Matrix]:
+    """Return updates and weights as seen in the few directions that A reads, in an orthonormal basis.
+
+    The basis is one of many; cosines in it are the same in all.
+    """
+    basis, triangle = np.linalg.qr(np.asarray(a, np.float64).T)
+    updates = np.asarray(b, np.float64) @ triangle.T
+    seen = np.asarray(weights, np.float64) @ basis
+    return np.asarray(updates, np.float32), np.asarray(seen, np.float32)
+
+
+def _updates_of(b: Array, a: Array) -> Matrix:
+    return np.asarray(np.asarray(b, np.float32) @ np.asarray(a, np.float32), np.float32)

@@ -1,0 +1,184 @@
+"""What ``adapter_config.json`` says, checked: data, from which nothing is executed and no path followed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.source import shown
+
+from ._patterns import Patterns
+
+CONFIG_FILE = "adapter_config.json"
+MAX_CONFIG_BYTES = 16 << 20
+"""Ranks of every module of a large mixture of experts take some hundred kB."""
+MAX_RANK = 1 << 14
+_MERGE_HINT = "Merge it into its base with the library that made it, and give the merged model."
+
+# Each changes what A and B mean, or the base before they are added to it.
+_UNREAD_FIELDS = {
+    "layer_replication": "it repeats layers of its base",
+    "megatron_config": "it was made for Megatron's layers",
+    "use_qalora": "it pools its input (QA-LoRA)",
+    "use_bdlora": "its matrices are block-diagonal (BD-LoRA)",
+    "alora_invocation_tokens": "it acts only after certain tokens (aLoRA)",
+    "arrow_config": "it routes between several adapters (Arrow)",
+    "kasa_config": "it first removes the smallest singular values of its base (KaSA)",
+    "monteclora_config": "it draws its weights at random (MonteCLoRA)",
+    "trainable_token_indices": "it trains single token rows",
+}
+_HARMLESS_INITS = ("gaussian", "eva")
+"""Ways of initialising A that leave the base as it is. All others put what A and B begin with into the base,
+taken off there again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterConfig:
+    """A LoRA adapter's settings, as far as they decide what its matrices do."""
+
+    rank: int
+    alpha: float
+    ranks: Patterns[int]
+    """By module, where they differ from `rank`."""
+    alphas: Patterns[float]
+    by_root: bool = False
+    """Whether alpha is divided by the root of the rank (rsLoRA) instead of the rank."""
+    weight_norms: bool = False
+    """Whether rows are scaled to trained lengths (DoRA)."""
+    transposed: bool = False
+    """Whether weights are stored with inputs first, as GPT-2's are."""
+    parameters: tuple[str, ...] = ()
+    """Parameters that are adapted as such, not as the weight of a linear layer."""
+    base: str | None = None
+    """The base it names: a claim, and maybe a path on somebody's machine."""
+    base_revision: str | None = None
+
+    def rank_of(self, module: str) -> int:
+        """Return the rank of a module's update."""
+        return self.ranks.of(module, self.rank)
+
+    def scale_of(self, module: str) -> float:
+        """Return what the product of B and A is multiplied by."""
+        rank = self.rank_of(module)
+        return self.alphas.of(module, self.alpha) / (math.sqrt(rank) if self.by_root else rank)
+
+
+def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConfig:
+    """Read an adapter's config.
+
+    Raises
+    ------
+    ConfigError
+        It is not what it claims to be.
+    UnsupportedFormat
+        It is an adapter of a kind that cannot be applied; the message says which, and why.
+    """
+    fields = _Fields(_document(data, file), file)
+    kind = fields.text("peft_type") or "(none)"
+    if kind != "LORA":
+        raise UnsupportedFormat(
+            file, f"adapters of type {shown(kind, 60)} cannot be applied, only LORA can", hint=_MERGE_HINT
+        )
+    for name, what in _UNREAD_FIELDS.items():
+        if fields.get(name):
+            raise UnsupportedFormat(
+                file, f"this adapter cannot be applied: {what} ({name})", hint=_MERGE_HINT
+            )
+    _check_initialisation(fields, file)
+    bias = fields.text("bias") or "none"
+    if bias not in ("none", "all", "lora_only"):
+        raise ConfigError(file, f"bias: expected none, all or lora_only, got {shown(bias, 60)}")
+    return AdapterConfig(
+        rank=fields.rank("r", fields.get("r")),
+        alpha=fields.number("lora_alpha", fields.get("lora_alpha")),
+        ranks=Patterns.of_items(
+            {key: fields.rank("rank_pattern", value) for key, value in fields.table("rank_pattern")}, file
+        ),
+        alphas=Patterns.of_items(
+            {key: fields.number("alpha_pattern", value) for key, value in fields.table("alpha_pattern")}, file
+        ),
+        by_root=fields.flag("use_rslora"),
+        weight_norms=fields.flag("use_dora"),
+        transposed=fields.flag("fan_in_fan_out"),
+        parameters=fields.texts("target_parameters"),
+        base=fields.text("base_model_name_or_path"),
+        base_revision=fields.text("revision"),
+    )
+
+
+def _document(data: bytes, file: str) -> Mapping[str, object]:
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(file, f"expected at most {MAX_CONFIG_BYTES} bytes, got {len(data)}")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(file, "expected JSON, got something else") from error
+    if not isinstance(document, dict):
+        raise ConfigError(file, f"expected a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _check_initialisation(fields: _Fields, file: str) -> None:
+    how = fields.get("init_lora_weights")
+    if how is None or isinstance(how, bool) or how in _HARMLESS_INITS:
+        return
+    raise UnsupportedFormat(
+        file,
+        f"this adapter cannot be applied: the initialisation {shown(str(how), 60)} changes the base",
+        hint="Save it with path_initial_model_for_weight_conversion, or merge it into its base.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Fields of a config, each checked when it is taken."""
+
+    values: Mapping[str, object]
+    file: str
+
+    def get(self, name: str) -> object:
+        return self.values.get(name)
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        if value is None or (isinstance(value, str) and 0 < len(value) <= 4096):
+            return value
+        raise self._wrong(name, "text", value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.values.get(name)
+        listed = [] if value is None else value
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+            raise self._wrong(name, "a list of names", value)
+        return tuple(listed)
+
+    def flag(self, name: str) -> bool:
+        value = self.values.get(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self._wrong(name, "true or false", value)
+
+    def table(self, name: str) -> list[tuple[str, object]]:
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, dict):
+            raise self._wrong(name, "an object", value)
+        return list(value.items())
+
+    def rank(self, name: str, value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_RANK:
+            return value
+        raise self._wrong(name, f"a rank from 1 to {MAX_RANK}", value)
+
+    def number(self, name: str, value: object) -> float:
+        usable = isinstance(value, int | float) and not isinstance(value, bool)
+        if usable and abs(value) < 1e9:  # type: ignore[arg-type]  # false for NaN, and no overflow for integers
+            return float(value)  # type: ignore[arg-type]
+        raise self._wrong(name, "a number", value)
+
+    def _wrong(self, name: str, expected: str, value: object) -> ConfigError:
+        return ConfigError(self.file, f"{name}: expected {expected}, got {shown(str(value)[:100], 60)}")

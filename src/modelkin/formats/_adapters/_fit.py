@@ -1,0 +1,215 @@
+"""Where an adapter's matrices belong in a base, and whether they fit there. Shapes only: nothing is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from modelkin.tensors import TensorIndex, TensorInfo
+
+from ._config import AdapterConfig
+from ._parts import AdapterTensors, Module
+
+_NESTED = ".base_layer"
+_TABLES = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One tensor of the base and what is added to it."""
+
+    module: str
+    """Its name as the config's patterns see it."""
+    target: str
+    """Name of the tensor that comes out."""
+    start: str
+    """Name of the base's tensor that it is added to: another one where the head is tied to the token rows."""
+    a: TensorInfo
+    b: TensorInfo
+    inputs_first: bool = False
+    experts: int = 0
+    """Number of matrices in the tensor; 0 for a plain one."""
+    magnitude: TensorInfo | None = None
+    added_bias: TensorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What an adapter would do to a base."""
+
+    updates: tuple[Update, ...]
+    replaced: Mapping[str, TensorInfo]
+    problems: tuple[str, ...]
+    """Why it cannot be applied; none if it can."""
+
+
+def fit_to_base(config: AdapterConfig, tensors: AdapterTensors, base: TensorIndex) -> Fit:
+    """Find the tensor of the base for each matrix of an adapter, and compare shapes."""
+    rename = _renaming(tensors, base)
+    replaced = {rename(name): info for name, info in tensors.replaced.items()}
+    shapes = {name: info.shape for name, info in base.items()} | {
+        name: info.shape for name, info in replaced.items()
+    }
+    problems: list[str] = []
+    updates: list[Update] = []
+    turned = config.transposed or any(_only_turned(module, rename, shapes) for module in tensors.modules)
+    tables = [name for name in base if name.endswith(_TABLES)]
+    table = tables[0] if len(tables) == 1 else None
+    for module in tensors.modules:
+        found = _updated(module, rename, shapes, config, turned=turned, table=table)
+        if isinstance(found, str):
+            problems.append(found)
+        else:
+            updates.append(found)
+    counted = Counter(update.target for update in updates)
+    problems += [f"{name} is changed twice" for name, number in counted.items() if number > 1]
+    return Fit(updates=tuple(updates), replaced=replaced, problems=tuple(problems))
+
+
+def _renaming(tensors: AdapterTensors, base: TensorIndex) -> Callable[[str], str]:
+    """Return how names of modules become names in the base's files.
+
+    Files may lack the outermost names of the model's class, or have names more: GPT-2's begin with ``h.0``
+    where the class has ``transformer.h.0``. One way must do for all modules.
+    """
+    wanted = [
+        f"{_without_nesting(module.name)}.weight" for module in tensors.modules if _is_inside(module.name)
+    ] or [name for name in tensors.replaced if name.endswith(".weight")]
+    if not wanted or all(name in base for name in wanted):
+        return str
+    for way in _ways(wanted, base):
+        if all(way(name) in base for name in wanted):
+            return way
+    return str
+
+
+def _ways(wanted: Iterable[str], base: TensorIndex) -> Iterator[Callable[[str], str]]:
+    first = min(wanted)
+    words = first.split(".")
+    for n_words in range(1, len(words) - 1):
+        prefix = ".".join(words[:n_words]) + "."
+        # Modules outside of the body, such as the head, keep their names.
+        yield lambda name, prefix=prefix: name.removeprefix(prefix)  # type: ignore[misc]
+    ending = f".{first}"
+    for name in base:
+        if name.endswith(ending):
+            more = name.removesuffix(first)
+            yield lambda name, more=more: f"{more}{name}"  # type: ignore[misc]
+            return
+
+
+def _is_inside(module: str) -> bool:
+    """Say whether a module is one of the layers, which all files have."""
+    return any(word.isdecimal() for word in module.split(".")) and "experts" not in module
+
+
+def _without_nesting(module: str) -> str:
+    while module.endswith(_NESTED):
+        module = module.removesuffix(_NESTED)
+    return module
+
+
+def _only_turned(module: Module, rename: Callable[[str], str], shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Say whether a module's weight fits only with inputs first."""
+    shape = shapes.get(rename(f"{module.name}.weight"))
+    if shape is None or "a" not in module.parts or len(shape) != 2:
+        return False
+    plain = _outer(module.parts["a"], module.parts["b"])
+    return plain != shape and plain == shape[::-1]
+
+
+def _outer(a: TensorInfo, b: TensorInfo) -> tuple[int, ...] | None:
+    """Return the shape of B times A, None if they do not go together."""
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[0] != b.shape[1] or not a.is_float or not b.is_float:
+        return None
+    return b.shape[0], a.shape[1]
+
+
+def _updated(
+    module: Module,
+    rename: Callable[[str], str],
+    shapes: Mapping[str, tuple[int, ...]],
+    config: AdapterConfig,
+    *,
+    turned: bool,
+    table: str | None,
+) -> Update | str:
+    embedding = "embedding_a" in module.parts
+    a = module.parts["embedding_a" if embedding else "a"]
+    b = module.parts["embedding_b" if embedding else "b"]
+    magnitude, bias = module.parts.get("magnitude"), module.parts.get("b_bias")
+    product = _outer(a, b)
+    if product is None:
+        return f"{module.name}: A {list(a.shape)} and B {list(b.shape)} cannot be multiplied"
+    inner = _without_nesting(module.name)
+    target = rename(f"{inner}.weight")
+    if config.parameters and target not in shapes:
+        return _of_parameter(module, product, a, b, rename, shapes, config)
+    # A head that the base's files leave out is the table of token rows.
+    start = target if target in shapes or not target.endswith("lm_head.weight") else table
+    if start is None or start not in shapes:
+        return f"the base has no tensor {target}"
+    shape = shapes[start]
+    rank = config.rank_of(inner)
+    if a.shape[0] != rank:
+        return f"{module.name}: the config says rank {rank}, A has {a.shape[0]} rows"
+    inputs_first = embedding or (product[::-1] == shape and (product != shape or turned))
+    if (product[::-1] if inputs_first else product) != shape:
+        return f"{target}: the update is {product[0]} x {product[1]}, the base has {list(shape)}"
+    if config.weight_norms != (magnitude is not None):
+        wrong = "missing" if config.weight_norms else "there, but not in the config"
+        return f"{module.name}: trained lengths (DoRA) are {wrong}"
+    if magnitude is not None and (embedding or magnitude.shape != (product[0],)):
+        return f"{module.name}: lengths of shape {list(magnitude.shape)} cannot be applied here"
+    if bias is not None and bias.shape != (product[0],):
+        return f"{module.name}: a bias of shape {list(bias.shape)} cannot be added here"
+    return Update(
+        module=inner,
+        target=target,
+        start=start,
+        a=a,
+        b=b,
+        inputs_first=inputs_first,
+        magnitude=magnitude,
+        added_bias=bias,
+    )
+
+
+def _of_parameter(
+    module: Module,
+    product: tuple[int, ...],
+    a: TensorInfo,
+    b: TensorInfo,
+    rename: Callable[[str], str],
+    shapes: Mapping[str, tuple[int, ...]],
+    config: AdapterConfig,
+) -> Update | str:
+    """Find the parameter of experts that a module's matrices belong to.
+
+    Several parameters of one module lie nested in the file, without their names: shapes must tell them apart.
+    """
+    inner = _without_nesting(module.name)
+    fitting: dict[str, bool] = {}
+    for parameter in dict.fromkeys(name.rpartition(".")[2] for name in config.parameters):
+        target = rename(f"{inner}.{parameter}")
+        shape = shapes.get(target, ())
+        if len(shape) != 3 or a.shape[0] != config.rank_of(inner) * shape[0]:
+            continue
+        if shape[1:] in (product, product[::-1]):
+            fitting[target] = shape[1:] != product
+            if shape[1] == shape[2]:
+                return f"{target}: its matrices are square, so shapes do not tell inputs from outputs"
+    if len(fitting) != 1:
+        pair = f"A {list(a.shape)} and B {list(b.shape)}"
+        return f"{module.name}: {len(fitting)} parameters of the base fit {pair}, not one"
+    ((target, inputs_first),) = fitting.items()
+    return Update(
+        module=inner,
+        target=target,
+        start=target,
+        a=a,
+        b=b,
+        inputs_first=inputs_first,
+        experts=shapes[target][0],
+    )

@@ -1,0 +1,157 @@
+"""From an adapter's files to those of an adapter on its base: which base, and where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from modelkin.errors import (
+    AccessDenied,
+    ConfigError,
+    FormatError,
+    NotFound,
+    Offline,
+    SourceError,
+    UnsupportedFormat,
+)
+from modelkin.formats._interface import Weights
+from modelkin.formats._open import read_weights
+from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
+
+from ._base import WEIGHT_FILES, is_adapter, named_base
+from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, AdapterConfig, parse_adapter_config
+from ._read import ADAPTER_FOLDER, put_on_base, read_alone
+
+_CARD_FILES = ("README.md", "mergekit_config.yml")
+_NO_BASE = "Write ADAPTER::BASE to say which base it is for."
+
+OpenBase = Callable[[ModelRef], Source]
+MakeFetcher = Callable[[Source], Fetcher]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedAdapter:
+    """An adapter with its base, or with the reason why there is none."""
+
+    fetcher: Fetcher
+    """Reads the files of both."""
+    config: AdapterConfig | FormatError
+    """What its config says, or what is wrong with it: a tokenizer can be had all the same."""
+    base: Source | None = None
+    base_entry: str | None = None
+    """File that the reference to the base names."""
+    why_bare: str = field(default="", repr=False)
+
+    def weights(self, *, head_bytes: int, read_config: Callable[[], Mapping[str, object] | None]) -> Weights:
+        """Read the headers of both.
+
+        Raises
+        ------
+        FormatError
+            The adapter cannot be applied, or something in one of the files is wrong.
+        """
+        if isinstance(self.config, FormatError):
+            raise self.config
+        if self.base is None:
+            return read_alone(self.fetcher, self.config, why=self.why_bare, head_bytes=head_bytes)
+        weights = read_weights(
+            self.fetcher,
+            head_bytes=head_bytes,
+            name=self.base_entry,
+            read_config=read_config,
+            ignored=f"{ADAPTER_FOLDER}/",
+        )
+        return put_on_base(
+            self.fetcher, weights, self.config, base_location=self.base.location, head_bytes=head_bytes
+        )
+
+
+def looks_like_adapter(source: Source, entry: str | None) -> bool:
+    """Say whether a reference names an adapter. Looks at names of files only."""
+    if entry is not None:
+        return entry in WEIGHT_FILES and source.find(CONFIG_FILE) is not None
+    return is_adapter(source.files())
+
+
+def open_adapter(
+    source: Source,
+    *,
+    ref: str,
+    base: ModelRef | None,
+    open_base: OpenBase,
+    make_fetcher: MakeFetcher,
+    shown_in_front: tuple[str, ...],
+) -> OpenedAdapter:
+    """Find the base of an adapter, and show both as one model.
+
+    Parameters
+    ----------
+    source
+        The adapter's files.
+    ref
+        The reference as the user wrote it.
+    base
+        The base that the user named; None to follow the adapter's config as far as that is safe.
+    open_base
+        Opens a base with the adapter's options and budget.
+    make_fetcher
+        Makes a fetcher that goes on in the ledger of the adapter.
+    shown_in_front
+        Files that the adapter may have for itself, such as a tokenizer.
+
+    Raises
+    ------
+    UnsupportedFormat
+        The base is an adapter itself.
+    SourceError
+        The base that the user named cannot be had.
+    """
+
+    def together(behind: Source | None) -> Fetcher:
+        return make_fetcher(
+            OverlaySource(
+                source,
+                behind,
+                ref=ref,
+                folder=ADAPTER_FOLDER,
+                shown_in_front=shown_in_front,
+                only_in_front=_CARD_FILES,
+            )
+        )
+
+    alone = together(None)
+    try:
+        config = _read_config(alone)
+    except FormatError as error:
+        return OpenedAdapter(fetcher=alone, config=error)
+    chosen = named_base(config) if base is None else base
+    if isinstance(chosen, str):
+        return OpenedAdapter(fetcher=alone, config=config, why_bare=f"{chosen}. {_NO_BASE}")
+    behind = open_base(chosen)
+    try:
+        stacked = looks_like_adapter(behind, chosen.entry)
+    except (NotFound, AccessDenied, Offline) as error:
+        if base is not None:
+            raise
+        behind.close()
+        why = f"its config names the base {chosen.target}, which cannot be had: {error.problem}"
+        return OpenedAdapter(fetcher=alone, config=config, why_bare=f"{why}. {_NO_BASE}")
+    except SourceError as error:
+        # It may be there tomorrow: an answer that depends on the line would be none.
+        error.hint = f"This is the base that the adapter names. {_NO_BASE}"
+        raise
+    if stacked:
+        raise UnsupportedFormat(
+            ref,
+            f"the base {chosen.text} is an adapter itself",
+            hint="Merge that adapter into its base first, and name the merged model.",
+        )
+    return OpenedAdapter(fetcher=together(behind), config=config, base=behind, base_entry=chosen.entry)
+
+
+def _read_config(fetcher: Fetcher) -> AdapterConfig:
+    name = f"{ADAPTER_FOLDER}/{CONFIG_FILE}"
+    data = fetcher.read_file(name, limit=MAX_CONFIG_BYTES)
+    if data is None:
+        raise ConfigError(name, f"expected at most {MAX_CONFIG_BYTES} bytes")
+    return parse_adapter_config(data, file=name)

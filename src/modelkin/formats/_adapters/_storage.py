@@ -1,0 +1,216 @@
+"""Weights with an update of low rank added, computed for just the lines that are wanted.
+
+In all of them a line is a row of the stored weight, and the update of row i is row i of `left` times `right`.
+For a linear layer (outputs first) left is B and right is A; where inputs come first, as in GPT-2 and in
+tables of token rows, left is A transposed and right is B transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from modelkin.source import ByteRange
+from modelkin.tensors import (
+    Array,
+    LinePlan,
+    LineRuns,
+    SlicePlan,
+    TensorInfo,
+    TensorSlice,
+    View,
+    line_elements,
+    numbers_of,
+    plan_slice,
+)
+
+MOST_STRETCHES = 4096
+"""Columns of a matrix are read one stretch a row and run, up to so many; beyond, with what is between."""
+
+Plans: TypeAlias = Mapping[str, SlicePlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowRank:
+    """A matrix with an update of low rank.
+
+    Parameters
+    ----------
+    base
+        The weight as stored.
+    a, b
+        The factors, (rank, inputs) and (outputs, rank).
+    scale
+        What their product is multiplied by.
+    inputs_first
+        Whether the weight is (inputs, outputs).
+    magnitude
+        Trained lengths, one for each output (DoRA); None to leave the lengths as they come.
+    """
+
+    base: TensorInfo
+    a: TensorInfo
+    b: TensorInfo
+    scale: float
+    inputs_first: bool = False
+    magnitude: TensorInfo | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of the weight and its update."""
+        parts = (self.base, self.a, self.b, *((self.magnitude,) if self.magnitude else ()))
+        return sum(part.n_bytes for part in parts)
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the lines of the weight, and what of the factors they take."""
+        if not self.inputs_first:
+            lines = runs
+            parts = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _lines(self.b, runs)}
+            own = runs
+        else:
+            # Trained lengths are those of columns: to scale any line, the whole weight is needed.
+            lines = runs if self.magnitude is None else [(0, self.base.shape[0])]
+            parts = {"base": _lines(self.base, lines), "a": _columns(self.a, lines), "b": _whole(self.b)}
+            own = [(0, self.base.shape[1])]
+        if self.magnitude is not None:
+            parts["magnitude"] = plan_slice(TensorSlice.blocks(self.magnitude.name, own), self.magnitude)
+        build = self._by_inputs if self.inputs_first else self._by_outputs
+        return LinePlan(ranges=_together(parts.values()), build=partial(build, parts, lines, runs))
+
+    def _by_outputs(self, parts: Plans, lines: LineRuns, runs: LineRuns, view: View) -> Array:
+        made = {name: plan.assemble(view) for name, plan in parts.items()}
+        left = made["b"].reshape(-1, self.a.shape[0])
+        summed = self._sum(made["base"], left, made["a"])
+        if self.magnitude is None:
+            return summed
+        scaled: Array = summed * _factors(made["magnitude"], summed, axis=1)[:, None]
+        return scaled
+
+    def _by_inputs(self, parts: Plans, lines: LineRuns, runs: LineRuns, view: View) -> Array:
+        made = {name: plan.assemble(view) for name, plan in parts.items()}
+        left = made["a"].reshape(self.a.shape[0], -1).T
+        if not _few_stretches(self.a, lines):
+            left = left[numbers_of(lines) - lines[0][0]]
+        summed = self._sum(made["base"], left, made["b"].T)
+        if self.magnitude is None:
+            return summed
+        scaled: Array = summed * _factors(made["magnitude"], summed, axis=0)[None, :]
+        picked: Array = scaled[numbers_of(runs)]
+        return picked
+
+    def _sum(self, base: Array, left: Array, right: Array) -> Array:
+        weight = base.reshape(-1, line_elements(self.base.shape))
+        summed: Array = weight + np.float32(self.scale) * (_plain(left) @ _plain(right))
+        return summed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsLowRank:
+    """Matrices of all experts in one tensor, each with an update of its own.
+
+    The factors of all experts lie in one A (experts * rank, inputs) and one B (outputs, rank * experts).
+    """
+
+    base: TensorInfo
+    a: TensorInfo
+    b: TensorInfo
+    scale: float
+    inputs_first: bool
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of the weights and their updates."""
+        return self.base.n_bytes + self.a.n_bytes + self.b.n_bytes
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the lines of the weights; of the factors all, since those of one expert lie scattered."""
+        parts: Plans = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _whole(self.b)}
+        return LinePlan(ranges=_together(parts.values()), build=partial(self._build, parts, runs))
+
+    def _build(self, parts: Plans, runs: LineRuns, view: View) -> Array:
+        experts, n_lines, width = self.base.shape
+        weight: Array = parts["base"].assemble(view).reshape(-1, width)
+        a = _plain(parts["a"].assemble(view)).reshape(experts, -1, self.a.shape[1])
+        b = _plain(parts["b"].assemble(view)).reshape(self.b.shape[0], -1, experts)
+        numbers = numbers_of(runs)
+        result = weight.astype(np.float32) if weight.dtype != np.float64 else weight.copy()
+        for expert in np.unique(numbers // n_lines):
+            mine = np.flatnonzero(numbers // n_lines == expert)
+            rows = numbers[mine] % n_lines
+            if self.inputs_first:
+                update = a[expert].T[rows] @ b[:, :, expert].T
+            else:
+                update = b[rows, :, expert] @ a[expert]
+            result[mine] += np.float32(self.scale) * update
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shifted:
+    """A vector with another one added, such as a bias."""
+
+    base: TensorInfo
+    added: TensorInfo
+    scale: float
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of both."""
+        return self.base.n_bytes + self.added.n_bytes
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the one line that a vector has."""
+        parts = [_whole(self.base), _whole(self.added)]
+        return LinePlan(ranges=_together(parts), build=partial(self._build, parts))
+
+    def _build(self, parts: Sequence[SlicePlan], view: View) -> Array:
+        base, added = (part.assemble(view) for part in parts)
+        result: Array = (base + np.float32(self.scale) * _plain(added)).reshape(1, -1)
+        return result
+
+
+def _factors(lengths: Array, summed: Array, *, axis: int) -> Array:
+    """Return what takes lines or columns to their trained lengths; one of zeros has no direction to keep."""
+    now = np.sqrt(np.sum(np.square(summed, dtype=np.float64), axis=axis))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(lengths / now, np.float32)
+
+
+def _plain(values: Array) -> Array:
+    """Return factors as numpy multiplies them fast and exactly enough."""
+    return np.ascontiguousarray(values, np.float32)
+
+
+def _whole(info: TensorInfo) -> SlicePlan:
+    return plan_slice(TensorSlice.whole(info.name), info)
+
+
+def _lines(info: TensorInfo, runs: LineRuns) -> SlicePlan:
+    width = line_elements(info.shape)
+    return plan_slice(
+        TensorSlice.blocks(info.name, [(start * width, stop * width) for start, stop in runs]), info
+    )
+
+
+def _few_stretches(info: TensorInfo, runs: LineRuns) -> bool:
+    return info.shape[0] * len(runs) <= MOST_STRETCHES
+
+
+def _columns(info: TensorInfo, runs: LineRuns) -> SlicePlan:
+    """Plan some columns of a matrix, row after row; with what is between them where they are many."""
+    n_rows, width = info.shape
+    runs = runs if _few_stretches(info, runs) else [(runs[0][0], runs[-1][1])]
+    blocks = [(row * width + start, row * width + stop) for row in range(n_rows) for start, stop in runs]
+    return plan_slice(TensorSlice.blocks(info.name, blocks), info)
+
+
+def _together(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
+    wanted: dict[str, list[ByteRange]] = {}
+    for plan in plans:
+        for file, ranges in plan.ranges.items():
+            wanted.setdefault(file, []).extend(ranges)
+    return wanted

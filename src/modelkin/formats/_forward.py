@@ -1,0 +1,141 @@
+"""Files whose headers lie between their data: each says where the next one is, so they are walked through.
+
+Over a network that would be one request for each tensor. Layers repeat, so what came after a tensor of one
+kind is where the next one of that kind has it too: the headers of a whole stretch are asked for together,
+and what turns out to be elsewhere is asked for again.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelkin.errors import HeaderError
+from modelkin.source import ByteRange, Fetched, Fetcher
+from modelkin.tensors._names import MAX_NAME_LENGTH, name_problem, quoted
+
+REMOTE_WINDOW = 4096
+"""What is read around a place where a header is expected: over a network some more bytes cost nothing."""
+LOCAL_WINDOW = 512
+"""Enough for a header, and for one that is some bytes from where it was expected."""
+MAX_TENSORS = 100_000
+"""The largest public models have some ten thousand."""
+MAX_AXES = 8
+
+_LOOK_AHEAD = 256
+_LAYER = re.compile(r"[0-9]+")
+"""The first number of a name is that of its layer."""
+
+
+@dataclass(slots=True)
+class Forward:
+    """A file read from front to back, in small windows; what is skipped is not read.
+
+    Parameters
+    ----------
+    fetcher, file
+        What to read.
+    """
+
+    fetcher: Fetcher
+    file: str
+    position: int = 0
+    size: int = field(init=False)
+    _window: int = field(init=False)
+    _read: list[tuple[ByteRange, Fetched]] = field(init=False, default_factory=list)
+    _after: dict[str, tuple[str, int]] = field(init=False, default_factory=dict)
+    _last: tuple[str, int] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        info = self.fetcher.source.find(self.file)
+        if info is None:
+            raise HeaderError(self.file, "no such file in this model")
+        self.size = info.size
+        self._window = REMOTE_WINDOW if self.fetcher.source.remote else LOCAL_WINDOW
+
+    @property
+    def left(self) -> int:
+        """Bytes from here to the end."""
+        return self.size - self.position
+
+    def skip(self, n_bytes: int, what: str) -> ByteRange:
+        """Step over bytes and return where they are."""
+        if n_bytes > self.left:
+            raise HeaderError(
+                self.file,
+                f"{what}: expected {n_bytes:,} bytes at {self.position:,}, the file ends after {self.left:,}",
+                hint="The file is incomplete, or of another format.",
+            )
+        start, self.position = self.position, self.position + n_bytes
+        return ByteRange(start, self.position)
+
+    def take(self, n_bytes: int, what: str) -> bytes:
+        """Return the next bytes."""
+        wanted = self.skip(n_bytes, what)
+        if not n_bytes:
+            return b""
+        for extent, fetched in self._read:
+            if extent.start <= wanted.start and wanted.stop <= extent.stop:
+                return bytes(fetched.view(self.file, wanted))
+        self._fetch(wanted.start, max(n_bytes, self._window))
+        return bytes(self._read[0][1].view(self.file, wanted))
+
+    def peek(self, n_bytes: int) -> bytes:
+        """Return the next bytes without stepping over them; fewer at the end of the file."""
+        position = self.position
+        data = self.take(min(n_bytes, self.left), "the next bytes")
+        self.position = position
+        return data
+
+    def numbers(self, form: str, what: str) -> tuple[Any, ...]:
+        """Return the next numbers, of a `struct` format in little-endian order."""
+        return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}"), what))
+
+    def number(self, form: str, what: str) -> int:
+        """Return the next integer."""
+        return int(self.numbers(form, what)[0])
+
+    def text(self, n_bytes: int, what: str) -> str:
+        """Return the next bytes as a name that can be shown."""
+        if not 0 <= n_bytes <= MAX_NAME_LENGTH:
+            raise HeaderError(
+                self.file, f"{what}: expected a name of at most {MAX_NAME_LENGTH} bytes, got {n_bytes}"
+            )
+        data = self.take(n_bytes, what)
+        try:
+            name = data.decode()
+        except UnicodeDecodeError as error:
+            raise HeaderError(self.file, f"{what}: expected UTF-8, got {data[:40]!r}") from error
+        if problem := name_problem(name):
+            raise HeaderError(self.file, f"{what}: {quoted(name)} {problem}")
+        return name
+
+    def seen(self, name: str, start: int) -> None:
+        """Note that a tensor of this name has its header at `start`: the next of its kind will be guessed."""
+        kind = _LAYER.sub("#", name, count=1)
+        if self._last is not None:
+            self._after[self._last[0]] = kind, start - self._last[1]
+        self._last = kind, start
+
+    def _fetch(self, start: int, length: int) -> None:
+        """Read a stretch, and with it the windows where the next headers should be."""
+        here = ByteRange(start, min(start + length, self.size))
+        places = [here, *(ByteRange(at, min(at + LOCAL_WINDOW, self.size)) for at in self._expected())]
+        fetched = self.fetcher.fetch({self.file: places}, task="reading headers")
+        self._read = [(place, fetched) for place in places]
+
+    def _expected(self) -> list[int]:
+        """Return where the next headers begin if everything repeats."""
+        if self._last is None or not self.fetcher.source.remote:
+            return []
+        places: list[int] = []
+        kind, start = self._last
+        while len(places) < _LOOK_AHEAD and kind in self._after:
+            kind, distance = self._after[kind]
+            start += distance
+            if start >= self.size:
+                break
+            places.append(start)
+        return places

@@ -1,0 +1,207 @@
+"""Weights in the files of whisper.cpp, before GGUF: sizes, mel filters, tokens, then tensor after tensor."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.source import FileInfo
+from modelkin.tensors import TensorIndex, TensorInfo
+from modelkin.tensors._names import quoted
+
+from ._forward import MAX_TENSORS, Forward
+from ._interface import Request, Weights
+from ._lines import GgmlBlocks
+from ._whisper_names import whisper_config, whisper_name
+
+MAGIC: Final = b"lmgg"
+"""The number 0x67676d6c, "ggml", as it stands in the file."""
+
+_SIZES: Final = (
+    *("n_vocab", "n_audio_ctx", "n_audio_state", "n_audio_head", "n_audio_layer"),
+    *("n_text_ctx", "n_text_state", "n_text_head", "n_text_layer", "n_mels", "ftype"),
+)
+_PLAIN: Final = {0: "F32", 1: "F16", 30: "BF16"}
+_QUANTISED: Final = frozenset({2, 3, 6, 7, 8, 10, 11, 12, 13, 14})
+"""What whisper.cpp quantises to: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and Q2_K to Q6_K."""
+_MAX_FILTERS: Final = 1 << 24
+_MAX_TOKENS: Final = 1 << 20
+_MAX_TOKEN_BYTES: Final = 4096
+_TOKENS_AT_ONCE: Final = 1 << 20
+_TOKEN_BYTES: Final = 11
+"""Of an average token with its length before it."""
+_BLOCKS_VERSION: Final = 2
+"""Of the layout of quantised blocks. Earlier ones lasted for weeks in 2023."""
+
+
+@final
+class GgmlFormat:
+    """One file."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Take a file that is named as whisper.cpp names them; the largest of several."""
+        names = [name for name in files if _is_ggml(name)]
+        return max(names, key=lambda name: (files[name].size, name), default=None)
+
+    def read(self, request: Request) -> Weights:
+        """Walk through the file, and give its tensors the names of transformers."""
+        reader = Forward(request.fetcher, request.entry)
+        if (magic := reader.take(4, "the first bytes")) != MAGIC:
+            raise UnsupportedFormat(
+                reader.file,
+                f"expected a file of whisper.cpp, which begins with {MAGIC!r}, got {magic!r}",
+                hint="Other files end in .bin too: PyTorch's, CTranslate2's, llama2.c's.",
+            )
+        sizes = dict(zip(_SIZES, reader.numbers(f"{len(_SIZES)}i", "the sizes"), strict=True))
+        config = whisper_config(sizes)
+        if config is None:
+            raise UnsupportedFormat(
+                reader.file,
+                "the sizes are not those of a Whisper",
+                hint="Of the files from before GGUF only those of whisper.cpp are read; convert it to GGUF.",
+            )
+        _skip_filters(reader)
+        tokens = _tokens(reader)
+        tensors = _tensors(reader, sizes["ftype"])
+        others = [name for name in request.fetcher.source.files() if name != reader.file and _is_ggml(name)]
+        return Weights(
+            format="ggml",
+            index=TensorIndex(tensors),
+            config=config,
+            files={"tokenizer.json": byte_level_tokenizer(tokens)} if tokens else {},
+            notes=_notes(others),
+        )
+
+
+def _is_ggml(name: str) -> bool:
+    return name.endswith(".bin") and "ggml" in name.rpartition("/")[2]
+
+
+def _notes(others: Sequence[str]) -> tuple[str, ...]:
+    return (f"{len(others)} other files of whisper.cpp lie beside it",) if others else ()
+
+
+def _skip_filters(reader: Forward) -> None:
+    n_mel, n_fft = reader.numbers("2i", "the mel filters")
+    if min(n_mel, n_fft) < 0 or n_mel * n_fft > _MAX_FILTERS:
+        raise HeaderError(reader.file, f"expected the size of mel filters, got {n_mel} x {n_fft}")
+    reader.skip(4 * n_mel * n_fft, "the mel filters")
+
+
+def _tokens(reader: Forward) -> list[bytes]:
+    """Read the texts of the first rows; the special tokens behind them have none."""
+    count = reader.number("i", "the number of tokens")
+    if not 0 <= count <= _MAX_TOKENS:
+        raise HeaderError(reader.file, f"expected at most {_MAX_TOKENS:,} tokens, got {count:,}")
+    found: list[bytes] = []
+    while len(found) < count:
+        # Fifty thousand short texts: taken out of long pieces, since asking for each takes a second.
+        piece, at = (
+            reader.peek(min(_TOKEN_BYTES * (count - len(found)) + _MAX_TOKEN_BYTES + 4, _TOKENS_AT_ONCE)),
+            0,
+        )
+        while len(found) < count and at + 4 <= len(piece):
+            length = int.from_bytes(piece[at : at + 4], "little")
+            if length > _MAX_TOKEN_BYTES:
+                problem = f"expected a token of at most {_MAX_TOKEN_BYTES} bytes, got {length}"
+                raise HeaderError(reader.file, problem)
+            if at + 4 + length > len(piece):
+                break
+            found.append(piece[at + 4 : at + 4 + length])
+            at += 4 + length
+        if not at:
+            reader.skip(reader.left + 1, "a token")
+        reader.skip(at, "tokens")
+    return found
+
+
+def _tensors(reader: Forward, ftype: int) -> list[TensorInfo]:
+    found: dict[str, TensorInfo] = {}
+    while reader.left:
+        if len(found) == MAX_TENSORS:
+            raise HeaderError(reader.file, f"more than {MAX_TENSORS:,} tensors")
+        info = _tensor(reader, ftype)
+        if info.name in found:
+            raise HeaderError(reader.file, f"tensor {quoted(info.name)} is there twice")
+        found[info.name] = info
+    if not found:
+        raise HeaderError(reader.file, "expected tensors after the tokens, got nothing")
+    return list(found.values())
+
+
+def _tensor(reader: Forward, ftype: int) -> TensorInfo:
+    begin = reader.position
+    n_axes, length, kind = reader.numbers("3i", "a tensor")
+    if not 1 <= n_axes <= 4:
+        raise HeaderError(reader.file, f"a tensor at {begin:,}: expected 1 to 4 axes, got {n_axes}")
+    axes = reader.numbers(f"{n_axes}i", "the shape of a tensor")
+    stored = reader.text(length, "the name of a tensor")
+    what = f"tensor {quoted(stored)}"
+    if any(axis < 1 for axis in axes):
+        raise HeaderError(reader.file, f"{what}: expected sizes from 1 on, got {axes}")
+    # The fastest axis comes first, and the bias of a convolution is kept as one column.
+    shape = axes[::-1]
+    if len(shape) == 2 and shape[1] == 1:
+        shape = shape[:1]
+    reader.seen(stored, begin)
+    name = whisper_name(stored)
+    if kind in _PLAIN:
+        n_bytes = math.prod(axes) * (4 if kind == 0 else 2)
+        place = reader.skip(n_bytes, what)
+        return TensorInfo(
+            name=name, dtype=_PLAIN[kind], shape=shape, file=reader.file, start=place.start, stop=place.stop
+        )
+    label, block, block_bytes = _block(reader.file, what, kind, ftype)
+    if shape[-1] % block:
+        raise HeaderError(reader.file, f"{what}: lines of {shape[-1]} do not fill blocks of {block}")
+    line_bytes = shape[-1] // block * block_bytes
+    place = reader.skip(math.prod(shape[:-1]) * line_bytes, what)
+    return TensorInfo(
+        name=name,
+        dtype=label,
+        shape=shape,
+        file=reader.file,
+        start=place.start,
+        stop=place.stop,
+        storage=GgmlBlocks(
+            file=reader.file,
+            start=place.start,
+            kind=kind,
+            n_lines=math.prod(shape[:-1]),
+            line_bytes=line_bytes,
+            width=shape[-1],
+        ),
+    )
+
+
+def _block(file: str, what: str, kind: int, ftype: int) -> tuple[str, int, int]:
+    """Return the name of a quantised type, the numbers in a block, and its bytes."""
+    if kind not in _QUANTISED:
+        raise UnsupportedFormat(file, f"{what}: type {kind} of ggml is not read")
+    if ftype // 1000 < _BLOCKS_VERSION:
+        raise UnsupportedFormat(
+            file, f"{what}: blocks of an early layout ({ftype // 1000})", hint="Quantise the model again."
+        )
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    known = GGMLQuantizationType(kind)
+    return known.name, *GGML_QUANT_SIZES[known]
+
+
+def byte_level_tokenizer(tokens: Sequence[bytes]) -> bytes:
+    """Write tokens that are given as bytes in the form of a ``tokenizer.json``; rows are their order.
+
+    The file says nothing of how texts are cut, so there are no merges.
+    """
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    letters = {byte: chr(byte) for byte in plain}
+    letters |= {byte: chr(256 + n) for n, byte in enumerate(b for b in range(256) if b not in letters)}
+    vocab = {"".join(letters[byte] for byte in token): row for row, token in enumerate(tokens) if token}
+    model = {"type": "BPE", "vocab": vocab, "merges": []}
+    return json.dumps({"pre_tokenizer": {"type": "ByteLevel"}, "model": model}, ensure_ascii=False).encode()
+
+
+FORMAT = GgmlFormat()

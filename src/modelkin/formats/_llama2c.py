@@ -1,0 +1,288 @@
+"""Checkpoints of llama2.c: a few sizes, then the weights of all layers kind by kind.
+
+The files have no directory: where each tensor lies follows from the sizes. The first version does not even
+have a mark at the beginning, so it is known by its length, which has to be what the sizes demand to the byte.
+
+Queries and keys are stored in the order of Meta's own code, where the two dimensions that rotary positions
+turn together are neighbours. They are given in the order of transformers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+import numpy as np
+
+from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.source import ByteRange, Fetcher, FileInfo
+from modelkin.tensors import Storage, TensorIndex, TensorInfo
+
+from ._interface import Request, Weights
+from ._lines import GroupedCodes, PlainLines, RotaryOrder
+
+MAGIC: Final = 0x616B3432
+"""What files of version 1 and later begin with: "ak42"."""
+_HEADER_BYTES: Final = 256
+_FIRST_BYTES: Final = 28
+_MAX_SIZE: Final = 1 << 24
+_MAX_LAYERS: Final = 4096
+_SCALES_LOOKED_AT: Final = 64
+
+_PER_LAYER: Final = {
+    "attention_norm": "input_layernorm",
+    "wq": "self_attn.q_proj",
+    "wk": "self_attn.k_proj",
+    "wv": "self_attn.v_proj",
+    "wo": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "w1": "mlp.gate_proj",
+    "w2": "mlp.down_proj",
+    "w3": "mlp.up_proj",
+}
+_SINGLE: Final = {"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"}
+_LEGACY: Final = (
+    *("embedding", "attention_norm", "wq", "wk", "wv", "wo", "ffn_norm", "w1", "w2", "w3", "norm"),
+    *("cosines", "sines", "head"),
+)
+_NORMS: Final = ("attention_norm", "ffn_norm", "norm")
+_MATRICES: Final = ("embedding", "wq", "wk", "wv", "wo", "w1", "w2", "w3", "head")
+Version = Literal[0, 1, 2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Sizes of a checkpoint."""
+
+    version: Version
+    dim: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocab: int
+    positions: int
+    tied: bool
+    group: int = 0
+    """Numbers that share a scale, in version 2."""
+
+    @property
+    def head_dim(self) -> int:
+        """Dimensions of a head."""
+        return self.dim // self.heads
+
+    def problem(self) -> str | None:
+        """Say why these are no sizes of a model."""
+        sizes = self.dim, self.hidden, self.vocab, self.positions, self.heads, self.kv_heads
+        if not all(0 < size <= _MAX_SIZE for size in sizes) or not 0 < self.layers <= _MAX_LAYERS:
+            return "sizes that no model has"
+        if self.dim % self.heads or self.heads % self.kv_heads or self.head_dim % 2:
+            return f"{self.heads} heads and {self.kv_heads} of keys for a width of {self.dim}"
+        if self.version == 2 and (self.group < 1 or self.dim % self.group):
+            return f"groups of {self.group} for a width of {self.dim}"
+        return None
+
+    def shape(self, kind: str) -> tuple[int, ...]:
+        """Return the shape of one tensor of a kind."""
+        keys = self.kv_heads * self.head_dim
+        if kind in ("embedding", "head"):
+            return self.vocab, self.dim
+        if kind in ("cosines", "sines"):
+            return self.positions, self.head_dim // 2
+        shapes = {
+            "wq": (self.dim, self.dim),
+            "wk": (keys, self.dim),
+            "wv": (keys, self.dim),
+            "wo": (self.dim, self.dim),
+            "w1": (self.hidden, self.dim),
+            "w2": (self.dim, self.hidden),
+            "w3": (self.hidden, self.dim),
+        }
+        return shapes.get(kind, (self.dim,))
+
+    def order(self) -> Iterator[tuple[str, int | None]]:
+        """Yield the kinds of all tensors with their layers, as they lie in the file."""
+        kinds = _LEGACY if self.version == 0 else (*_NORMS, *_MATRICES)
+        for kind in kinds:
+            if kind == "head" and self.tied:
+                continue
+            if kind in _PER_LAYER:
+                yield from ((kind, layer) for layer in range(self.layers))
+            else:
+                yield kind, None
+
+
+@final
+class Llama2cFormat:
+    """One file."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Take the only ``.bin`` file beside a tokenizer, which is all that llama2.c leaves."""
+        names = [
+            name for name in files if name.endswith(".bin") and name.rpartition("/")[2] != "tokenizer.bin"
+        ]
+        return names[0] if len(names) == 1 else None
+
+    def read(self, request: Request) -> Weights:
+        """Work out from the sizes where each tensor lies."""
+        file = request.entry
+        info = request.fetcher.source.find(file)
+        if info is None:
+            raise HeaderError(file, "no such file in this model")
+        start = ByteRange(0, min(_HEADER_BYTES, info.size))
+        head = bytes(request.fetcher.fetch({file: [start]}, task="reading headers").view(file, start))
+        header = parse_header(head, file=file)
+        tensors, end = _tensors(header, file)
+        if end != info.size:
+            raise (HeaderError if header.version else UnsupportedFormat)(
+                file,
+                f"expected {end:,} bytes for the sizes at its beginning, got {info.size:,}",
+                hint="The file is incomplete, or no checkpoint of llama2.c.",
+            )
+        if header.version == 2:
+            _check_scales(request.fetcher, header, file, tensors)
+        notes = [
+            "queries and keys are put in the order of transformers, as llama2.c stores them in that of Meta"
+        ]
+        return Weights(
+            format="llama2.c", index=TensorIndex(tensors), config=_config(header), notes=tuple(notes)
+        )
+
+
+def parse_header(head: bytes, *, file: str) -> Header:
+    """Read the sizes.
+
+    Raises
+    ------
+    FormatError
+        They are not those of a model.
+    """
+    if len(head) < _FIRST_BYTES:
+        raise UnsupportedFormat(file, f"expected at least {_FIRST_BYTES} bytes, got {len(head)}")
+    (magic,) = struct.unpack("<I", head[:4])
+    if magic != MAGIC:
+        dim, hidden, layers, heads, kv_heads, vocab, positions = struct.unpack("<7i", head[:_FIRST_BYTES])
+        header = Header(
+            version=0,
+            dim=dim,
+            hidden=hidden,
+            layers=layers,
+            heads=heads,
+            kv_heads=kv_heads,
+            vocab=abs(vocab),
+            positions=positions,
+            tied=vocab > 0,
+        )
+        if problem := header.problem():
+            raise UnsupportedFormat(
+                file,
+                f"not a weight file of a format that can be read; as one of llama2.c it has {problem}",
+                hint="Of files in .bin those of PyTorch, CTranslate2, whisper.cpp and llama2.c are read.",
+            )
+        return header
+    if len(head) < _HEADER_BYTES:
+        raise HeaderError(file, f"expected a header of {_HEADER_BYTES} bytes, got {len(head)}")
+    version, dim, hidden, layers, heads, kv_heads, vocab, positions, tied, group = struct.unpack(
+        "<8iBi", head[4:41]
+    )
+    if version not in (1, 2):
+        raise UnsupportedFormat(file, f"expected version 1 or 2 of llama2.c, got {version}")
+    header = Header(
+        version=version,
+        dim=dim,
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        vocab=vocab,
+        positions=positions,
+        tied=tied != 0,
+        group=group if version == 2 else 0,
+    )
+    if problem := header.problem():
+        raise HeaderError(file, f"the header gives {problem}")
+    return header
+
+
+def _tensors(header: Header, file: str) -> tuple[list[TensorInfo], int]:
+    """Return all tensors, and where the last one ends."""
+    position = _FIRST_BYTES if header.version == 0 else _HEADER_BYTES
+    found: list[TensorInfo] = []
+    for kind, layer in header.order():
+        shape = header.shape(kind)
+        count = math.prod(shape)
+        coded = header.version == 2 and kind in _MATRICES
+        if coded and count % header.group:
+            raise HeaderError(file, f"{count} numbers do not fill groups of {header.group}")
+        stop = position + (count + 4 * (count // header.group) if coded else 4 * count)
+        if kind not in ("cosines", "sines"):
+            name = _SINGLE[kind] if layer is None else f"model.layers.{layer}.{_PER_LAYER[kind]}"
+            found.append(
+                TensorInfo(
+                    name=f"{name}.weight",
+                    dtype="Q8" if coded else "F32",
+                    shape=shape,
+                    file=file,
+                    start=position,
+                    stop=stop,
+                    storage=_storage(header, file, kind, position, coded=coded),
+                )
+            )
+        position = stop
+    return found, position
+
+
+def _storage(header: Header, file: str, kind: str, start: int, *, coded: bool) -> Storage | None:
+    shape = header.shape(kind)
+    inner: Storage | None = None
+    if coded:
+        inner = GroupedCodes(
+            file=file,
+            start=start,
+            scales=start + math.prod(shape),
+            group=header.group,
+            n_lines=shape[0],
+            width=shape[1],
+        )
+    if kind not in ("wq", "wk"):
+        return inner
+    plain = PlainLines(file=file, start=start, dtype="F32", n_lines=shape[0], width=shape[1])
+    return RotaryOrder(inner=inner or plain, head_dim=header.head_dim)
+
+
+def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[TensorInfo]) -> None:
+    """Refuse files of the first days of version 2, which have all scales at the end.
+
+    Both layouts have the same length; read as the other one, weights would be noise.
+    """
+    embedding = next(info for info in tensors if info.name == "model.embed_tokens.weight")
+    start = embedding.start + header.vocab * header.dim
+    place = ByteRange(start, min(start + 4 * _SCALES_LOOKED_AT, embedding.stop))
+    scales = np.frombuffer(fetcher.fetch({file: [place]}, task="reading headers").view(file, place), "<f4")
+    if not (np.isfinite(scales).all() and (scales >= 0).all() and (scales < 1e6).all()):
+        raise UnsupportedFormat(
+            file,
+            "expected the scales of the embedding behind it, got other numbers",
+            hint="Export the model again with a current export.py of llama2.c.",
+        )
+
+
+def _config(header: Header) -> dict[str, object]:
+    return {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": header.dim,
+        "intermediate_size": header.hidden,
+        "num_hidden_layers": header.layers,
+        "num_attention_heads": header.heads,
+        "num_key_value_heads": header.kv_heads,
+        "vocab_size": header.vocab,
+        "max_position_embeddings": header.positions,
+        "tie_word_embeddings": header.tied,
+    }
+
+
+FORMAT = Llama2cFormat()

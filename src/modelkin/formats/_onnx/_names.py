@@ -1,0 +1,242 @@
+"""What the weights of a graph are called in the model it was exported from.
+
+Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and
+named anew. But the product is called after its module, and a bias that kept its name is added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ._graph import Body, Graph, Node
+from ._stored import Stored, is_float
+from ._weights import Found, Use, Weight
+
+_ENDING = re.compile(r"(_quantized|_quant|_q|_Q[248](G\d+)?|_merged_\d+|_initializer|_fp16|_transposed)$")
+_PARAMETER = re.compile(r"[A-Za-z_][\w\-]*(\.[\w\-]+)+")
+_CONV1D = re.compile(r"(^|\.)(c_attn|c_proj|c_fc|q_attn)\.weight$")
+"""Modules of GPT-2 that store a matrix as inputs by outputs."""
+_SUMS = {"Add": (0, 1), "BiasGelu": (1,), "FastGelu": (1,), "SkipLayerNormalization": (4,)}
+"""Operators that add a bias, and where it stands."""
+_NORMS = {
+    "LayerNormalization": ("weight", "bias"),
+    "SimplifiedLayerNormalization": ("weight", "bias"),
+    "RMSNormalization": ("weight",),
+}
+_ANONYMOUS_LEAST = 2
+_TABLE_LEAST = 64
+_KINDS = ("lookup", "product", "turned product", "packed product", "other")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """One weight under its name, in the orientation that the name stands for."""
+
+    name: str
+    weight: Weight
+    use: Use | None
+    how: str
+    """``own``, ``bias``, ``module``, or ``none`` for a name of the graph that says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """All weights of a graph, named as far as it goes."""
+
+    weights: tuple[Named, ...]
+    n_tables: int
+    """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
+
+
+def name_weights(graph: Graph, found: Found) -> Naming:
+    """Name every weight."""
+    uses: dict[str, list[Use]] = {}
+    for use in found.uses:
+        uses.setdefault(use.weight.stored.name, []).append(use)
+    aliases = _aliases(graph)
+    named: list[Named] = []
+    n_tables = 0
+    for stored in graph.tensors.values():
+        if stored.name in found.helpers:
+            continue
+        item = _named(stored, uses.get(stored.name, []), graph.tensors)
+        if _is_weight(item, graph):
+            named.append(item)
+            named += [replace(item, name=alias, how="own") for alias in aliases.get(stored.name, ())]
+        else:
+            n_tables += is_float(stored.dtype) and stored.n_elements >= _TABLE_LEAST
+    return Naming(weights=tuple(_unique(named)), n_tables=n_tables)
+
+
+def own_name(name: str) -> str:
+    """Return a tensor's name without what quantisers, mergers and builders put into it."""
+    before = None
+    while name != before:
+        before, name = name, _ENDING.sub("", name)
+    return re.sub(r"\.(MatMul|MatMulNBits|Add)\.(\w+)$", r".\2", name)
+
+
+def is_parameter(name: str) -> bool:
+    """Say whether a name looks like that of a module's parameter."""
+    return _PARAMETER.fullmatch(name) is not None
+
+
+def module_of(node: Node) -> str:
+    """Return the module that an operator came from, or nothing.
+
+    ``/encoder/layer.0/output/dense/MatMul`` came from ``encoder.layer.0.output.dense``. A list of modules
+    that is itself called stands there twice: ``/model/model.0/dense``.
+    """
+    if node.scopes:
+        listed = re.findall(r"'([^']*)'", node.scopes)
+        return listed[-2] if len(listed) >= 2 else ""
+    parts = node.name.strip("/").split("/")[:-1]
+    if not parts:
+        return ""
+    kept = [
+        part for part, after in zip(parts, [*parts[1:], ""], strict=True) if not after.startswith(f"{part}.")
+    ]
+    return ".".join(kept)
+
+
+def source_of(use: Use) -> str:
+    """Return the value that a product multiplies, before it was quantised on the way."""
+    place = 1 if use.place == 0 else 0
+    name = use.node.input(place)
+    for _ in range(4):
+        maker = use.body.makers.get(name)
+        if maker is None or maker.op not in (
+            "DynamicQuantizeLinear",
+            "QuantizeLinear",
+            "DequantizeLinear",
+            "Cast",
+        ):
+            break
+        name = maker.input(0)
+    return name
+
+
+def bias_of(use: Use, tensors: Mapping[str, Stored]) -> str:
+    """Return the name of the tensor that is added to a product."""
+    if use.bias:
+        return use.bias
+    for node in use.body.readers.get(use.output, ()):
+        for place in _SUMS.get(node.op, ()):
+            name = node.input(place)
+            if name != use.output and _tensor_behind(name, use.body, tensors) is not None:
+                return name
+    return ""
+
+
+def _tensor_behind(name: str, body: Body, tensors: Mapping[str, Stored]) -> Stored | None:
+    for _ in range(4):
+        if name in tensors:
+            return tensors[name]
+        maker = body.makers.get(name)
+        if maker is None or maker.op not in ("Identity", "Cast", "DequantizeLinear"):
+            return None
+        name = maker.input(0)
+    return None
+
+
+def _named(stored: Stored, uses: Sequence[Use], tensors: Mapping[str, Stored]) -> Named:
+    ranked = sorted(uses, key=lambda use: _KINDS.index(use.kind))
+    use = ranked[0] if ranked else None
+    # A table of codes that is also a factor has its scales where it is looked up.
+    coded = next((item.weight for item in ranked if item.weight.is_coded), None)
+    weight = use.weight if use is not None else Weight(stored=stored)
+    if coded is not None and not weight.is_coded:
+        weight = replace(coded, turned=weight.turned)
+    name, how = own_name(stored.name), "own"
+    if not is_parameter(name):
+        name, how = _from_graph(stored, ranked, tensors)
+    if use is None or use.kind == "other":
+        weight = replace(weight, turned=False)
+    elif use.kind in ("product", "packed product") and not _CONV1D.search(name):
+        weight = replace(weight, turned=not weight.turned)
+    return Named(name=name, weight=weight, use=use, how=how)
+
+
+def _from_graph(stored: Stored, uses: Iterable[Use], tensors: Mapping[str, Stored]) -> tuple[str, str]:
+    for use in uses:
+        if use.kind in ("product", "turned product"):
+            bias = own_name(bias_of(use, tensors))
+            if is_parameter(bias) and bias.endswith(".bias"):
+                return f"{bias.removesuffix('.bias')}.weight", "bias"
+        if use.node.op in ("Attention", "QAttention") and use.place in (1, 2):
+            owner = _attention_of(use, tensors)
+            if owner:
+                return f"{owner}attention.self.qkv.{'weight' if use.place == 1 else 'bias'}", "bias"
+            continue
+        module = module_of(use.node)
+        part = _part_of(use, stored)
+        if module and part:
+            return f"{module}.{part}", "module"
+    return own_name(stored.name), "none"
+
+
+def _attention_of(use: Use, tensors: Mapping[str, Stored]) -> str:
+    """Return the layer of a fused attention: the product that follows it has a bias with a name."""
+    for name in use.node.outputs[:1]:
+        for node in use.body.readers.get(name, ()):
+            after = replace(use, node=node, output=node.outputs[0] if node.outputs else "")
+            bias = own_name(bias_of(after, tensors))
+            if is_parameter(bias) and bias.endswith("attention.output.dense.bias"):
+                return bias.removesuffix("attention.output.dense.bias")
+    return ""
+
+
+def _part_of(use: Use, stored: Stored) -> str:
+    """Return what a weight is in its module, where the operator says it."""
+    node = use.node
+    if use.kind != "other" or node.op in ("Conv", "ConvInteger", "QLinearConv"):
+        return "weight"
+    if node.op in _NORMS:
+        parts = _NORMS[node.op]
+        return parts[use.place - 1] if 1 <= use.place <= len(parts) else ""
+    module = module_of(node).rpartition(".")[2].lower()
+    if len(stored.shape) == 1 and ("norm" in module or module.startswith("ln")):
+        return {"Mul": "weight", "Add": "bias"}.get(node.op, "")
+    return ""
+
+
+def _is_weight(item: Named, graph: Graph) -> bool:
+    """Say whether a tensor is a weight, not a shape, a mask or an epsilon."""
+    stored = item.weight.stored
+    if item.how == "none":
+        if stored.name in graph.constants or stored.n_elements < _ANONYMOUS_LEAST:
+            return False
+        if len(stored.shape) != 1 and (item.use is None or item.use.kind == "other"):
+            return False  # tables of sines, masks, what else was computed beforehand
+        return item.weight.is_coded or is_float(stored.dtype)
+    if stored.name in graph.constants and item.how == "own" and stored.n_elements < _ANONYMOUS_LEAST:
+        return False
+    return item.weight.is_coded or is_float(stored.dtype) or not stored.varints
+
+
+def _aliases(graph: Graph) -> dict[str, list[str]]:
+    """Return other names of tensors: exporters store equal ones once, and name the others by an operator."""
+    found: dict[str, list[str]] = {}
+    for node in graph.bodies[0].nodes:
+        if node.op == "Identity" and len(node.outputs) == 1 and node.input(0) in graph.tensors:
+            alias = node.outputs[0]
+            if is_parameter(alias) and alias not in graph.tensors:
+                found.setdefault(node.input(0), []).append(alias)
+    return found
+
+
+def _unique(named: Sequence[Named]) -> Iterable[Named]:
+    """Take names back that were given twice: a module may have more than one product."""
+    counts = Counter(item.name for item in named)
+    taken = {item.name for item in named if item.how in ("own", "none") or counts[item.name] == 1}
+    for item in named:
+        if counts[item.name] == 1 or item.how in ("own", "none"):
+            yield item
+        elif (own := own_name(item.weight.stored.name)) not in taken:
+            yield replace(item, name=own, how="none")
+            taken.add(own)
+        else:
+            yield replace(item, name=item.weight.stored.name, how="none")

@@ -1,0 +1,339 @@
+"""From the fields of an ONNX file to its graph: operators are read, numbers are only found."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from modelkin.source import ByteRange
+from modelkin.tensors._names import name_problem, quoted
+from modelkin.tensors._safetensors import MAX_ELEMENTS, MAX_RANK
+
+from ._graph import Body, Graph, Node
+from ._stored import PACKED, TYPES, Stored, bits_of
+from ._wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
+
+MAX_TENSORS = 250_000
+MAX_NODES = 1_000_000
+MAX_DEPTH = 8
+"""Of branches and loops in each other; exporters write two."""
+_MAX_ENDS = 4096
+"""Inputs or outputs of an operator."""
+_MAX_NUMBERS = 64
+_MAX_SMALL = 8
+"""Integers of a list whose values are kept: a shape has no more."""
+_SCOPES = "pkg.torch.onnx.name_scopes"
+
+External = Callable[[str, Mapping[str, str], int], tuple[str, ByteRange]]
+"""Name of a tensor, what it says of its data, bytes expected -> file and place."""
+
+
+@dataclass(slots=True)
+class _Message:
+    """A TensorProto until it is complete."""
+
+    shape: list[int] = field(default_factory=list)
+    code: int = 0
+    name: str = ""
+    raw: Field | None = None
+    typed: Field | None = None
+    external: dict[str, str] = field(default_factory=dict)
+    is_external: bool = False
+
+
+def parse(wire: Wire, external: External) -> Graph:
+    """Walk over a whole file.
+
+    Parameters
+    ----------
+    wire
+        Its fields.
+    external
+        Finds the data of tensors that lie in other files, and checks the place.
+    """
+    return _Parser(wire, external).model()
+
+
+class _Parser:
+    def __init__(self, wire: Wire, external: External) -> None:
+        self._wire = wire
+        self._external = external
+        self._tensors: dict[str, Stored] = {}
+        self._constants: set[str] = set()
+        self._small: dict[str, tuple[int, ...]] = {}
+        self._bodies: list[Body] = []
+        self._n_nodes = 0
+        self._n_repeated = 0
+
+    def model(self) -> Graph:
+        wire = self._wire
+        graph: Field | None = None
+        functions: list[Field] = []
+        for item in wire.fields(0, wire.size):
+            match item.number:
+                case 7:
+                    if graph is not None:
+                        wire.fail("holds two graphs")
+                    graph = self._message(item, "the graph")
+                    self._graph(graph, depth=0)
+                case 25:
+                    functions.append(self._message(item, "a function"))
+        if graph is None:
+            wire.fail("holds no graph")
+        for item in functions:
+            self._graph(item, depth=1, function=True)
+        repeated = f"{self._n_repeated} weights of branches were left out: others of their names came before"
+        return Graph(
+            tensors=self._tensors,
+            constants=frozenset(self._constants),
+            bodies=tuple(self._bodies),
+            small=self._small,
+            notes=(repeated,) if self._n_repeated else (),
+        )
+
+    # -- graphs and operators ----------------------------------------------------------------------------
+
+    def _graph(self, message: Field, *, depth: int, function: bool = False) -> None:
+        if depth > MAX_DEPTH:
+            self._wire.fail(f"nests more than {MAX_DEPTH} graphs in each other")
+        place = len(self._bodies)
+        self._bodies.append(Body(nodes=()))  # the place before its branches
+        nodes: list[Node] = []
+        inputs: list[str] = []
+        for item in self._wire.fields(message.start, message.stop):
+            if item.number == (7 if function else 1):
+                nodes.append(self._node(self._message(item, "an operator"), depth))
+            elif item.number == 5 and not function:
+                self._keep(self._tensor(self._message(item, "a tensor")), depth)
+            elif item.number == 11 and not function and len(inputs) < _MAX_ENDS:
+                inputs += self._named(self._message(item, "an input"))
+        self._bodies[place] = Body(nodes=tuple(nodes), inputs=tuple(inputs))
+
+    def _named(self, message: Field) -> list[str]:
+        return [
+            self._wire.text(item, "the name of an input")
+            for item in self._wire.fields(message.start, message.stop)
+            if item.number == 1
+        ]
+
+    def _node(self, message: Field, depth: int) -> Node:
+        wire = self._wire
+        self._n_nodes += 1
+        if self._n_nodes > MAX_NODES:
+            wire.fail(f"has more than {MAX_NODES:,} operators")
+        inputs: list[str] = []
+        outputs: list[str] = []
+        name = op = domain = scopes = ""
+        numbers: dict[str, tuple[int, ...]] = {}
+        values: list[_Message] = []
+        for item in wire.fields(message.start, message.stop):
+            match item.number:
+                case 1 if len(inputs) < _MAX_ENDS:
+                    inputs.append(wire.text(item, "the name of a value"))
+                case 2 if len(outputs) < _MAX_ENDS:
+                    outputs.append(wire.text(item, "the name of a value"))
+                case 3:
+                    name = wire.text(item, "the name of an operator")
+                case 4:
+                    op = wire.text(item, "the type of an operator")
+                case 5:
+                    self._attribute(self._message(item, "an attribute"), depth, numbers, values)
+                case 7:
+                    domain = wire.text(item, "the domain of an operator")
+                case 9:
+                    scopes = self._scopes(self._message(item, "a note")) or scopes
+        if op == "Constant" and len(values) == 1 and len(outputs) == 1:
+            values[0].name = outputs[0]
+            self._keep(values[0], max(depth, 1), constant=True)
+        return Node(
+            op=op,
+            name=name,
+            domain=domain,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            numbers=numbers,
+            scopes=scopes,
+        )
+
+    def _attribute(
+        self, message: Field, depth: int, numbers: dict[str, tuple[int, ...]], values: list[_Message]
+    ) -> None:
+        wire = self._wire
+        name = ""
+        found: list[int] = []
+        for item in wire.fields(message.start, message.stop):
+            match item.number:
+                case 1:
+                    name = wire.text(item, "the name of an attribute")
+                case 3 if item.wire == VARINT:
+                    found += wire.integers(item, limit=1, what="an attribute")
+                case 8 if len(found) < _MAX_NUMBERS and item.stop - item.start <= _MAX_NUMBERS:
+                    found += wire.integers(item, limit=_MAX_NUMBERS, what="an attribute")
+                case 5:
+                    values.append(self._tensor(self._message(item, "a tensor")))
+                case 6 | 11:
+                    self._graph(self._message(item, "a graph"), depth=depth + 1)
+        if found:
+            numbers[name] = tuple(found)
+
+    def _scopes(self, message: Field) -> str:
+        key = value = ""
+        for item in self._wire.fields(message.start, message.stop):
+            if item.number == 1:
+                key = self._wire.text(item, "the key of a note")
+            elif item.number == 2 and key == _SCOPES:
+                value = self._wire.text(item, "the modules of an operator")
+        return value
+
+    def _message(self, item: Field, what: str) -> Field:
+        if item.wire != BYTES:
+            self._wire.fail(f"expected {what} at byte {item.start}, got wire type {item.wire}")
+        return item
+
+    # -- tensors -----------------------------------------------------------------------------------------
+
+    def _tensor(self, message: Field) -> _Message:
+        wire = self._wire
+        found = _Message()
+        for item in wire.fields(message.start, message.stop):
+            match item.number:
+                case 1:
+                    found.shape += wire.integers(item, limit=MAX_RANK, what="a shape")
+                    if len(found.shape) > MAX_RANK:
+                        self._refuse(found, f"has more than {MAX_RANK} axes")
+                case 2 if item.wire == VARINT:
+                    found.code = item.value
+                case 3:
+                    self._refuse(found, "comes in segments, which no reader supports")
+                case 4 | 5 | 7 | 10 | 11:
+                    if found.typed is not None:
+                        self._refuse(found, "keeps its numbers in several pieces")
+                    found.typed = item
+                case 8:
+                    found.name = wire.text(item, "the name of a tensor")
+                case 9:
+                    found.raw = self._message(item, "numbers")
+                case 13:
+                    self._external_entry(found, self._message(item, "the place of a tensor"))
+                case 14:
+                    found.is_external = item.value == 1
+        return found
+
+    def _external_entry(self, found: _Message, message: Field) -> None:
+        key = value = ""
+        for item in self._wire.fields(message.start, message.stop):
+            if item.number == 1:
+                key = self._wire.text(item, "the key of a place")
+            elif item.number == 2:
+                value = self._wire.text(item, "the place of a tensor")
+        if key in found.external:
+            self._refuse(found, f"states its {quoted(key)} twice")
+        if len(found.external) >= 16:
+            self._refuse(found, "states more than 16 things about its place")
+        found.external[key] = value
+
+    def _keep(self, message: _Message, depth: int, *, constant: bool = False) -> None:
+        if message.name in self._tensors:
+            if not depth:
+                self._refuse(message, "is there twice")
+            self._n_repeated += not constant
+            return
+        stored = self._stored(message)
+        if stored is None:
+            return
+        if len(self._tensors) >= MAX_TENSORS:
+            self._wire.fail(f"has more than {MAX_TENSORS:,} tensors")
+        self._tensors[stored.name] = stored
+        data = message.raw or message.typed
+        if stored.dtype == "I64" and 0 < stored.n_elements <= _MAX_SMALL and data is not None:
+            self._small[stored.name] = self._integers(stored, data)
+        if constant:
+            self._constants.add(stored.name)
+
+    def _integers(self, stored: Stored, data: Field) -> tuple[int, ...]:
+        if stored.varints:
+            return tuple(self._wire.integers(data, limit=_MAX_SMALL, what="a list of integers"))
+        return struct.unpack(f"<{stored.n_elements}q", self._wire.data(data))
+
+    def _stored(self, message: _Message) -> Stored | None:
+        """Check one tensor; None for one that holds no numbers (text, and types we do not know)."""
+        if problem := name_problem(message.name):
+            self._wire.fail(f"the tensor name {quoted(message.name)} {problem}")
+        dtype = TYPES.get(message.code)
+        if dtype is None:
+            return None
+        shape = tuple(message.shape)
+        n_elements = math.prod(shape)
+        if min(shape, default=0) < 0 or n_elements > MAX_ELEMENTS:
+            self._refuse(message, f"has the absurd shape {list(shape)}")
+        if not n_elements and math.prod(filter(None, shape)) > MAX_ELEMENTS:
+            self._refuse(message, f"has the absurd shape {list(shape)}")
+        n_bytes = (n_elements * bits_of(dtype) + 7) // 8
+        if message.is_external:
+            file, place = self._external(message.name, message.external, n_bytes)
+            return self._place(message, dtype, shape, file, place.start, place.stop)
+        data = message.raw or message.typed
+        if data is None:
+            if n_elements:
+                self._refuse(message, "has no numbers")
+            return self._place(message, dtype, shape, self._wire.file, 0, 0)
+        varints = message.raw is None and self._is_varints(message, data, dtype)
+        if not varints and data.stop - data.start != n_bytes:
+            self._refuse(
+                message,
+                f"of type {dtype} and shape {list(shape)} takes {n_bytes} bytes, "
+                f"but has {data.stop - data.start}",
+            )
+        if varints and not _can_hold(n_elements, dtype, data):
+            self._refuse(
+                message,
+                f"of shape {list(shape)} has {data.stop - data.start} bytes of varints, which cannot be",
+            )
+        return self._place(message, dtype, shape, self._wire.file, data.start, data.stop, varints=varints)
+
+    def _place(
+        self,
+        message: _Message,
+        dtype: str,
+        shape: tuple[int, ...],
+        file: str,
+        start: int,
+        stop: int,
+        *,
+        varints: bool = False,
+    ) -> Stored:
+        return Stored(
+            name=message.name, dtype=dtype, shape=shape, file=file, start=start, stop=stop, varints=varints
+        )
+
+    def _is_varints(self, message: _Message, data: Field, dtype: str) -> bool:
+        """Say whether typed numbers are varints; floats of 32 and 64 bits are plain, and refuse a mixture."""
+        plain = {4: ("F32", "C64"), 10: ("F64",)}.get(data.number)
+        if plain is not None:
+            if dtype not in plain or data.wire not in (BYTES, FIXED32, FIXED64):
+                self._refuse(message, f"of type {dtype} keeps its numbers as floats")
+            return False
+        fitting = {
+            5: ("I32", "I16", "I8", "U16", "U8", "BOOL", "F16", "BF16", "F4", *PACKED),
+            7: ("I64",),
+            11: ("U32", "U64"),
+        }[data.number]
+        if not (dtype in fitting or (data.number == 5 and dtype.startswith("F8"))):
+            self._refuse(message, f"of type {dtype} keeps its numbers in field {data.number}")
+        if data.wire not in (BYTES, VARINT):
+            self._refuse(message, f"keeps its numbers with wire type {data.wire}")
+        return True
+
+    def _refuse(self, message: _Message, problem: str) -> NoReturn:
+        self._wire.fail(f"tensor {quoted(message.name)} {problem}")
+
+
+def _can_hold(n_elements: int, dtype: str, data: Field) -> bool:
+    """Say whether a run of varints can hold that many elements: one takes between one byte and ten."""
+    packed = PACKED.get(dtype) or (4 if dtype == "F4" else 0)
+    count = -(-n_elements * packed // 8) if packed else n_elements
+    length = data.stop - data.start
+    return count <= length <= 10 * count

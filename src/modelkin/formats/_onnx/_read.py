@@ -1,0 +1,218 @@
+"""From an ONNX file, or an encoder and its decoder, to tensors under the names of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from modelkin.errors import HeaderError, NotFound
+from modelkin.formats._interface import Request, Weights
+from modelkin.source import FileInfo, Source
+from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo
+from modelkin.tensors._names import name_problem, quoted
+
+from ._choose import others, partner
+from ._external import External
+from ._graph import Graph
+from ._guess import guess_names
+from ._heads import config_of
+from ._names import Naming, name_weights
+from ._parse import parse
+from ._rename import builder_name, packed_slices, without_wrapper
+from ._storage import Arranged, Scaled, SomeLines, Table
+from ._weights import Weight, find_uses
+from ._window import Window
+from ._wire import Wire
+
+_CODE_NAMES = {"I8": "INT8", "U8": "UINT8", "I16": "INT16", "U16": "UINT16", "I32": "INT32"}
+_CODE_NAMES |= {"I4": "INT4", "U4": "UINT4", "I2": "INT2", "U2": "UINT2"}
+_N_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One file, read."""
+
+    tensors: tuple[TensorInfo, ...]
+    notes: tuple[str, ...]
+    config: Mapping[str, object]
+
+
+def read(request: Request) -> Weights:
+    """Read one file; an encoder is read together with its decoder."""
+    source = request.fetcher.source
+    files = source.files()
+    second = partner(request.entry, files)
+    parts = [_read_file(request, request.entry)]
+    notes: list[str] = []
+    if second is not None:
+        parts.append(_read_file(request, second))
+        parts[0] = _placed(parts[0], parts[1])
+        notes.append(f"encoder and decoder were read from {request.entry} and {second}")
+    unread = others(request.entry, files, [second] if second else [])
+    if unread:
+        more = f" and {len(unread) - _N_SHOWN} more" if len(unread) > _N_SHOWN else ""
+        notes.append(
+            f"{request.entry} was taken; there are also {', '.join(map(quoted, unread[:_N_SHOWN]))}{more}"
+        )
+    tensors = [info for part in parts for info in part.tensors]
+    return Weights(
+        format="onnx",
+        index=TensorIndex(_distinct(tensors, request.entry)),
+        config=_joined_config(parts),
+        notes=(*notes, *dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _joined_config(parts: Sequence[_Part]) -> dict[str, object] | None:
+    if len(parts) == 1:
+        return dict(parts[0].config) or None
+    heads = {
+        f"{stack}_attention_heads": part.config["num_attention_heads"]
+        for stack, part in zip(("encoder", "decoder"), parts, strict=True)
+        if "num_attention_heads" in part.config
+    }
+    return dict(heads) or None
+
+
+def _read_file(request: Request, name: str) -> _Part:
+    graph = open_graph(request, name)
+    naming = _with_guesses(graph, name_weights(graph, find_uses(graph)))
+    names = [item.name for item in naming.weights if item.how != "none"]
+    wrapper = without_wrapper(names)
+    tensors: list[TensorInfo] = []
+    for item in naming.weights:
+        plain = item.name.removeprefix(wrapper) if item.how != "none" else item.name
+        tensors += _infos(builder_name(plain), item.weight, request.config)
+    return _Part(
+        tensors=tuple(_distinct(tensors, name)),
+        notes=(*graph.notes, *_notes(naming, wrapper)),
+        config=config_of(graph, naming.weights),
+    )
+
+
+def _with_guesses(graph: Graph, naming: Naming) -> Naming:
+    """Propose names where no matrix has one."""
+    matrices = [item for item in naming.weights if len(item.weight.shape) == 2]
+    if not matrices or any(item.how != "none" for item in matrices):
+        return naming
+    names = guess_names(graph, naming.weights)
+    weights = tuple(
+        replace(item, name=names[item.weight.stored.name], how="guess")
+        if item.weight.stored.name in names
+        else item
+        for item in naming.weights
+    )
+    return replace(naming, weights=weights)
+
+
+def open_graph(request: Request, name: str) -> Graph:
+    """Read the graph of one file, and none of its numbers."""
+    info = _file(request.fetcher.source, name)
+    window = Window(request.fetcher, info, head_bytes=request.head_bytes)
+    return parse(Wire(window), External(request.fetcher.source, name))
+
+
+def _file(source: Source, name: str) -> FileInfo:
+    info = source.find(name)
+    if info is None:
+        raise NotFound(f"{source.location.ref}/{name}", "no such file in this model")
+    if not info.size:
+        raise HeaderError(name, "the file is empty", hint="Fetch it again.")
+    return info
+
+
+def _notes(naming: Naming, wrapper: str) -> Iterator[str]:
+    recovered = sum(item.how in ("bias", "module") for item in naming.weights)
+    unnamed = sum(item.how == "none" for item in naming.weights)
+    guessed = sum(item.how == "guess" for item in naming.weights)
+    coded = sum(item.weight.is_coded for item in naming.weights)
+    if recovered:
+        yield f"{recovered} weights have lost their names; they were recovered from the graph"
+    if wrapper:
+        yield f"all names began with {quoted(wrapper)}, which was taken off"
+    if coded:
+        yield f"{coded} weights are quantised; numbers are what the graph makes of their codes"
+    if guessed:
+        yield f"{guessed} weights have no names at all; theirs were guessed from the order of the graph"
+    if naming.n_tables:
+        yield f"{naming.n_tables} tables without a name that are no factors of a product were left out"
+    if unnamed:
+        yield f"{unnamed} weights have names that say nothing, and the graph gave no others"
+
+
+def _infos(name: str, weight: Weight, config: Mapping[str, object] | None) -> Iterator[TensorInfo]:
+    info = _info(name, weight)
+    cuttable = len(info.shape) == 2 or (len(info.shape) == 1 and info.storage is None)
+    slices = packed_slices(name, info.n_rows, config) if cuttable and info.dtype != "F4" else ()
+    if not slices:
+        yield info
+        return
+    for item in slices:
+        yield _sliced(info, item.name, item.start, item.stop)
+
+
+def _info(name: str, weight: Weight) -> TensorInfo:
+    stored = weight.stored
+    storage: Storage | None = None
+    dtype = stored.dtype
+    if weight.blocks is not None:
+        storage, dtype = weight.blocks, f"INT{weight.blocks.bits}-G{weight.blocks.block}"
+    elif weight.is_coded or dtype not in DTYPES:
+        storage = Scaled(
+            table=Table(stored=stored, turned=weight.turned),
+            scale=weight.scale,
+            zero=weight.zero,
+            block=weight.block,
+            rounded=weight.rounded,
+        )
+        dtype = _CODE_NAMES.get(dtype, f"{dtype}-SCALED")
+    elif weight.turned or stored.varints:
+        storage = Arranged(table=Table(stored=stored, turned=weight.turned))
+    return TensorInfo(
+        name=name,
+        dtype=dtype,
+        shape=weight.shape,
+        file=stored.file,
+        start=stored.start,
+        stop=stored.stop,
+        storage=storage,
+    )
+
+
+def _sliced(info: TensorInfo, name: str, start: int, stop: int) -> TensorInfo:
+    """Return some rows of a matrix, or some elements of a vector, as a tensor of its own."""
+    shape = (stop - start, *info.shape[1:])
+    if info.storage is None:
+        row = (info.stop - info.start) // info.n_rows
+        first, last = info.start + start * row, info.start + stop * row
+        return replace(info, name=name, shape=shape, start=first, stop=last)
+    part = SomeLines(of=info.storage, start=start, stop=stop, n_lines=info.n_rows)
+    return replace(info, name=name, shape=shape, storage=part)
+
+
+def _placed(encoder: _Part, decoder: _Part) -> _Part:
+    """Put an encoder that was exported by itself beside its decoder, with the prefix that it lost."""
+    prefix = next(
+        (
+            info.name[: info.name.index("decoder.")] + "encoder."
+            for info in decoder.tensors
+            if info.name.startswith(("model.decoder.", "decoder."))
+        ),
+        None,
+    )
+    if prefix is None or any(info.name.startswith(prefix) for info in encoder.tensors):
+        return encoder
+    tensors = tuple(replace(info, name=f"{prefix}{info.name}") for info in encoder.tensors)
+    return replace(encoder, tensors=tensors)
+
+
+def _distinct(tensors: Iterable[TensorInfo], where: str) -> Iterator[TensorInfo]:
+    seen: set[str] = set()
+    for info in tensors:
+        if problem := name_problem(info.name):
+            raise HeaderError(where, f"the tensor name {quoted(info.name)} {problem}")
+        if info.name in seen:
+            raise HeaderError(where, f"two weights are called {quoted(info.name)}")
+        seen.add(info.name)
+        yield info

@@ -1,0 +1,108 @@
+"""compressed-tensors, the packed integers: ``weight_packed``, ``weight_scale``, ``weight_shape``.
+
+Codes run along the input without gaps, 32 of them in as many integers as each has bits; zero points run along
+the output. ``W = (code - zero) * scale``, where a missing zero point is half of the codes' range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from modelkin.tensors import TensorInfo
+
+from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
+from ._found import Checkpoint, Found, weight
+from ._grid import Grid
+from ._matrix import Matrix, PackedDown, PackedRows, Plain
+from ._stored import Stored
+
+
+def find(checkpoint: Checkpoint) -> Iterator[Found]:
+    """Yield all weights that are stored this way."""
+    index = checkpoint.index
+    packed = {
+        name.removesuffix("_packed"): info
+        for name, info in index.items()
+        if name.endswith(".weight_packed") and info.dtype != "U8"
+    }
+    shapes = {name: part(index, info, f"{name}_shape") for name, info in packed.items()}
+    for info in shapes.values():
+        expect_dtype(info, "I64", "I32")
+    # Of weights that are packed alike, one says for all how long the rows are.
+    alike = {info.shape: shapes[name] for name, info in packed.items()}
+    read = checkpoint.small(alike.values())
+    for name, codes in packed.items():
+        told = alike[codes.shape]
+        data = np.frombuffer(read[told.name], "<i8" if told.dtype == "I64" else "<i4")
+        yield _weight(checkpoint, name, codes, shapes[name], tuple(data.tolist()))
+
+
+def _weight(
+    checkpoint: Checkpoint, name: str, codes: TensorInfo, told: TensorInfo, shape: tuple[int, ...]
+) -> Found:
+    index = checkpoint.index
+    expect_dtype(codes, "I32")
+    lead = list(expect_matrix(codes)[:-1])
+    if len(shape) != len(codes.shape) or list(shape[:-1]) != lead or shape[-1] <= 0:
+        fail(told, f"says {list(shape)}, which does not fit the packed {list(codes.shape)}")
+    n_columns = shape[-1]
+    bits = _bits(checkpoint, codes, n_columns)
+    scales = part(index, codes, f"{name}_scale")
+    expect_dtype(scales, *FLOATS)
+    n_groups = scales.shape[-1] if scales.shape else 0
+    expect_shape(scales, (*lead, n_groups))
+    if not n_groups or n_columns % n_groups:
+        fail(scales, f"{n_columns} weights in a row do not fill {n_groups} groups")
+    order = index.get(f"{name}_g_idx")
+    if order is not None:
+        expect_dtype(order, "I32")
+        expect_shape(order, (n_columns,))
+
+    def grid(matrix: Matrix) -> Grid:
+        return Grid(
+            matrix=matrix,
+            n_columns=n_groups,
+            rows_each=lead[-1],
+            grid_rows_each=lead[-1],
+            row_block=1,
+            column_block=n_columns // n_groups,
+            column_groups=order,
+        )
+
+    zeros = index.get(f"{name}_zero_point")
+    packed_zeros = zeros is not None and zeros.dtype == "I32"
+    stored = Stored(
+        shape=shape,
+        # Both codes and packed zero points are stored with half of the range added, which cancels.
+        codes=PackedRows(
+            info=codes, bits=bits, n_columns=n_columns, offset=0 if packed_zeros else 1 << (bits - 1)
+        ),
+        scale=grid(Plain(info=scales, n_columns=n_groups)),
+        zero=None if zeros is None else grid(_zeros(zeros, bits, tuple(lead), n_groups)),
+    )
+    uses = [info.name for info in (scales, zeros, order) if info is not None]
+    return weight(name, f"INT{bits}", shape, codes, stored, told.name, *uses)
+
+
+def _zeros(zeros: TensorInfo, bits: int, lead: tuple[int, ...], n_groups: int) -> Matrix:
+    expect_dtype(zeros, "I32", "I8")
+    if zeros.dtype == "I8":
+        expect_shape(zeros, (*lead, n_groups))
+        return Plain(info=zeros, n_columns=n_groups)
+    if len(lead) != 1:
+        fail(zeros, "packed zero points of stacked matrices are not known")
+    expect_shape(zeros, (-(-lead[0] * bits // 32), n_groups))
+    return PackedDown(info=zeros, bits=bits, n_rows=lead[0])
+
+
+def _bits(checkpoint: Checkpoint, codes: TensorInfo, n_columns: int) -> int:
+    """Return the bits of a code: those of which the row of integers holds just enough."""
+    declared = {bits for inner in checkpoint.settings.weights() if (bits := inner.number("num_bits"))}
+    fitting = [bits for bits in range(1, 9) if -(-n_columns * bits // 32) == codes.shape[-1]]
+    chosen = [bits for bits in fitting if bits in declared] if declared else fitting
+    if len(chosen) != 1:
+        said = f"; the config says {', '.join(map(str, sorted(declared)))} bits" if declared else ""
+        fail(codes, f"{codes.shape[-1]} integers do not tell the bits of {n_columns} codes{said}")
+    return chosen[0]

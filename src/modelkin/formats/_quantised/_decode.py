@@ -1,0 +1,148 @@
+"""From an index of stored tensors to an index of weights: which schemes there are, and what is left."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from modelkin.source import shown
+from modelkin.tensors import TensorIndex, TensorInfo
+
+from . import _awq, _bitsandbytes, _compressed, _fp4, _gptq, _hqq, _mlx, _scaled
+from ._checks import fail
+from ._found import Checkpoint, Found, ReadSmall
+from ._settings import Settings, read_settings
+
+_Find = Callable[[Checkpoint], Iterator[Found]]
+
+# Their tensors say by name and shape what they are, with or without a config.
+_ALWAYS: Final[tuple[_Find, ...]] = (
+    _bitsandbytes.find,
+    _compressed.find,
+    _fp4.find,
+    _scaled.find,
+    _hqq.find,
+)
+# These need the config: names and shapes leave open how many bits a code has.
+_DECLARED: Final = {"gptq": _gptq, "awq": _awq, "mlx": _mlx}
+_SELF_TOLD: Final = frozenset(
+    {"bitsandbytes", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "modelopt_fp4", "mxfp4", "hqq"}
+)
+_AUTO_ROUND: Final = {"auto_gptq": "gptq", "auto_awq": "awq"}
+_KNOWN: Final = ", ".join(sorted({*_DECLARED, *_SELF_TOLD}))
+_ACTIVATIONS: Final = re.compile(r"\.(?:input|output|[qkv])_(?:scale|scale_ub|zero_point|global_scale)\Z")
+_CODES: Final = frozenset({*_scaled.FP8, "I8", "U8", "I32", "U32"})
+_PACKED_ENDINGS: Final = (".qweight", ".weight_packed")
+
+
+def decode_index(
+    index: TensorIndex, config: Mapping[str, object] | None, read_small: ReadSmall
+) -> tuple[TensorIndex, tuple[str, ...]]:
+    """Put quantised tensors together.
+
+    Parameters
+    ----------
+    index
+        All tensors as they are stored.
+    config
+        Contents of ``config.json``, if there is one: it names the scheme.
+    read_small
+        Reads small tensors by name, all with one fetch: called once or twice, and only where a scheme keeps
+        shapes in tensors.
+
+    Returns
+    -------
+    index, notes
+        The weights under the names that they have where nothing is quantised, without the tensors they are
+        made of; and what a reader should know. Where nothing is quantised, the index that was given.
+
+    Raises
+    ------
+    FormatError
+        The parts of a weight contradict each other, or one is missing. A scheme that is not known is no
+        error: its tensors stay as they are, and a note says so.
+    """
+    settings = _by_layout(read_settings(config))
+    checkpoint = Checkpoint(index=index, settings=settings, read_small=read_small)
+    finders, notes = _finders(checkpoint)
+    found: dict[str, Found] = {}
+    for find in finders:
+        for one in find(checkpoint):
+            if one.info.name in found:
+                fail(one.info, "is stored in two ways at once")
+            found[one.info.name] = one
+    used = {name for one in found.values() for name in one.uses}
+    rest = [info for name, info in index.items() if name not in used]
+    if not notes:
+        _check_rest(settings, rest)
+    if not found:
+        return index, tuple(notes)
+    kept = [info for info in rest if not _ACTIVATIONS.search(info.name)]
+    for info in kept:
+        if info.name in found:
+            fail(info, "is there as a plain tensor and quantised, too")
+    names = {info.name for info in kept}
+    decoded = TensorIndex(
+        [*kept, *(one.info for one in found.values())],
+        unlisted=[name for name in index.unlisted if name in names],
+        more_files=index.files,
+    )
+    return decoded, (*_told(found.values(), len(rest) - len(kept)), *notes)
+
+
+def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[str]]:
+    """Return what looks for weights, and notes about what cannot be decoded."""
+    method = checkpoint.settings.method
+    packed = next((name for name in checkpoint.index if name.endswith(".qweight")), None)
+    if method in _DECLARED:
+        scheme = _DECLARED[method]
+        problem = scheme.problem(checkpoint)
+        if problem is None:
+            # Other tensors of these names would be taken for something else.
+            return [scheme.find], []
+        return [], [f"the weights are quantised by {method} and were not decoded: {problem}"]
+    notes: list[str] = []
+    if method is not None and method not in _SELF_TOLD:
+        notes.append(
+            f"the config says that weights are quantised by {shown(method)}, which is not decoded; "
+            f"decoded are {_KNOWN}"
+        )
+        return [], notes
+    if packed is not None:
+        notes.append(
+            f"weights such as {shown(packed)} are packed as GPTQ or AWQ do, but no config says how: "
+            "they were not decoded"
+        )
+    return list(_ALWAYS), notes
+
+
+def _by_layout(settings: Settings) -> Settings:
+    """Return the settings under the name of the layout, where a method uses that of another."""
+    if settings.method not in ("auto-round", "intel/auto-round"):
+        return settings
+    layout = settings.word("packing_format").removeprefix("auto_round:")
+    return Settings(method=_AUTO_ROUND.get(layout, settings.method), values=settings.values)
+
+
+def _check_rest(settings: Settings, rest: Iterable[TensorInfo]) -> None:
+    """Refuse codes that are left without scales, where the config says that weights are quantised."""
+    if settings.method is None:
+        return
+    for info in rest:
+        if (
+            len(info.shape) >= 2
+            and info.dtype in _CODES
+            and info.name.endswith((".weight", *_PACKED_ENDINGS))
+        ):
+            fail(info, f"is quantised ({info.dtype}), but its scales are missing")
+
+
+def _told(found: Iterable[Found], n_dropped: int) -> list[str]:
+    counted = Counter(one.info.dtype for one in found)
+    kinds = ", ".join(f"{count} {label}" for label, count in counted.most_common())
+    notes = [f"quantised weights were put together from codes and scales: {kinds}"]
+    if n_dropped:
+        notes.append(f"{n_dropped} tensors with scales of activations were left out")
+    return notes

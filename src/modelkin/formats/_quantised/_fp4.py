@@ -1,0 +1,91 @@
+"""Floats of four bits: NVFP4 (blocks of 16 with scales in FP8) and MXFP4 (blocks of 32, powers of two).
+
+NVFP4 has one more scale, of the scales. Rows are as they are, but for the experts of gpt-oss, which are
+stored output-first and known input-first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from modelkin.tensors import TensorInfo
+
+from ._bits import float_table
+from ._checks import expect_dtype, expect_matrix, expect_shape, fail, part
+from ._found import Checkpoint, Found, weight
+from ._grid import Grid, whole_grid
+from ._matrix import PackedRows, Plain
+from ._stored import Stored, Transposed
+
+MX_BLOCK, NV_BLOCK = 32, 16
+
+
+def find(checkpoint: Checkpoint) -> Iterator[Found]:
+    """Yield all weights that are stored this way."""
+    for name, info in checkpoint.index.items():
+        if name.endswith("_blocks") and len(info.shape) == 4:
+            yield _experts(checkpoint, name.removesuffix("_blocks"), info)
+        elif name.endswith(".weight_packed") and info.dtype == "U8":
+            yield _packed(checkpoint, name.removesuffix("_packed"), info)
+        elif info.dtype == "U8" and f"{name}_scale_2" in checkpoint.index:
+            yield _packed(checkpoint, name, info)
+
+
+def _experts(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
+    scales = part(checkpoint.index, codes, f"{name}_scales")
+    expect_dtype(codes, "U8")
+    expect_dtype(scales, "U8")
+    n_experts, n_outputs, n_blocks, width = expect_matrix(codes)
+    if 2 * width != MX_BLOCK:
+        fail(codes, f"expected blocks of {MX_BLOCK // 2} bytes, got {width}")
+    expect_shape(scales, (n_experts, n_outputs, n_blocks))
+    flat = replace(codes, shape=(n_experts, n_outputs, n_blocks * width))
+    stored = four_bits(flat, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)
+    shape = n_experts, n_blocks * MX_BLOCK, n_outputs
+    # Loaders keep experts input-first, and so do copies that are not quantised.
+    return weight(name, "MXFP4", shape, codes, Transposed(stored=stored), scales.name)
+
+
+def _packed(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
+    """Read what compressed-tensors and ModelOpt write."""
+    index = checkpoint.index
+    scales = part(index, codes, f"{name}_scale")
+    expect_matrix(codes)
+    expect_dtype(codes, "U8")
+    expect_dtype(scales, "U8", "F8_E8M0", "F8_E4M3")
+    if scales.dtype != "F8_E4M3":
+        stored = four_bits(codes, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)
+        return weight(name, "MXFP4", stored.shape, codes, stored, scales.name)
+    outer = index.get(f"{name}_scale_2")
+    divides = outer is None
+    if outer is None:
+        outer = part(index, codes, f"{name}_global_scale")
+    expect_dtype(outer, "F32")
+    if any(length != 1 for length in outer.shape):
+        fail(outer, f"expected one number, got the shape {list(outer.shape)}")
+    stored = four_bits(codes, scales, block=NV_BLOCK)
+    one = Plain(info=replace(outer, shape=(1, 1)), n_columns=1)
+    stored = replace(stored, outer=whole_grid(one, stored.shape), outer_divides=divides)
+    return weight(name, "NVFP4", stored.shape, codes, stored, scales.name, outer.name)
+
+
+def four_bits(codes: TensorInfo, scales: TensorInfo, *, block: int) -> Stored:
+    """Return rows of floats of four bits, two in a byte, with one scale a block."""
+    *lead, width = codes.shape
+    n_columns = 8 * codes.n_bytes // max(1, codes.n_elements) * width // 4
+    if n_columns % block:
+        fail(codes, f"{n_columns} weights in a row do not fill blocks of {block}")
+    expect_shape(scales, (*lead, n_columns // block))
+    return Stored(
+        shape=(*lead, n_columns),
+        codes=PackedRows(info=codes, bits=4, n_columns=n_columns, table=float_table("F4")),
+        scale=Grid(
+            matrix=Plain(info=scales, n_columns=n_columns // block),
+            n_columns=n_columns // block,
+            rows_each=lead[-1],
+            grid_rows_each=lead[-1],
+            row_block=1,
+            column_block=block,
+        ),
+    )

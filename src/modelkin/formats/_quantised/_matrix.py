@@ -1,0 +1,202 @@
+"""Matrices as they lie in a file, of which any rows and columns can be read: plain, or packed either way.
+
+A tensor of more than two axes is the matrix of its lines. Numbers come out as float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.source import ByteRange
+from modelkin.tensors import DTYPES, Array, TensorInfo, View, count_lines, decode, line_elements, runs_of
+
+from ._bits import Table, looked_up, unpacked
+
+Rows = npt.NDArray[np.int64]
+"""Numbers of rows, rising, none twice."""
+
+
+class Matrix(Protocol):
+    """A stored matrix."""
+
+    @property
+    def info(self) -> TensorInfo:
+        """The tensor that holds it."""
+        ...
+
+    @property
+    def align(self) -> int:
+        """Stretches of columns begin at a multiple of this, and end at one or at the last column."""
+        ...
+
+    def ranges(self, rows: Rows, start: int, stop: int) -> list[ByteRange]:
+        """Return the bytes of some columns of some rows."""
+        ...
+
+    def read(self, view: View, rows: Rows, start: int, stop: int) -> Array:
+        """Return the numbers (rows, columns) as float32."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedRows:
+    """Codes packed along each row, whatever the integers are that the file calls them."""
+
+    info: TensorInfo
+    bits: int
+    n_columns: int
+    offset: int = 0
+    """What is taken off each number."""
+    add: int = 0
+    """What is added to each code, which then begins again at zero where it has no more bits."""
+    table: Table | None = None
+    """What codes stand for, where it is not themselves."""
+    order: tuple[int, ...] | None = None
+    """Which code of a group stands at each column of the group."""
+
+    @property
+    def align(self) -> int:
+        return 8 if self.order is None else len(self.order)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.info.n_bytes // max(1, count_lines(self.info.shape))
+
+    def ranges(self, rows: Rows, start: int, stop: int) -> list[ByteRange]:
+        return _row_ranges(self.info, rows, self._row_bytes, *self._bytes(start, stop))
+
+    def read(self, view: View, rows: Rows, start: int, stop: int) -> Array:
+        first, last = self._bytes(start, stop)
+        data = _row_bytes(view, self.info, rows, self._row_bytes, first, last)
+        step = self.bits if self.bits in (3, 5, 6, 7) else 1
+        if data.shape[1] % step:
+            data = np.pad(data, ((0, 0), (0, -data.shape[1] % step)))
+        codes = unpacked(data, self.bits)
+        if self.order is not None:
+            codes = codes.reshape(len(rows), -1, len(self.order))[..., list(self.order)]
+            codes = codes.reshape(len(rows), -1)
+        codes = codes[:, : stop - start]
+        if self.add:
+            codes = (codes + np.uint8(self.add)) & np.uint8((1 << self.bits) - 1)
+        if self.table is not None:
+            return looked_up(self.table, codes)
+        values = codes.astype(np.float32)
+        if self.offset:
+            values -= np.float32(self.offset)
+        return values
+
+    def _bytes(self, start: int, stop: int) -> tuple[int, int]:
+        # A row can end in bytes that hold nothing.
+        last = self._row_bytes if stop == self.n_columns else -(-stop * self.bits // 8)
+        return start * self.bits // 8, min(last, self._row_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedDown:
+    """Codes packed along each column into integers of 32 bits: rows that share integers are read together."""
+
+    info: TensorInfo
+    bits: int
+    n_rows: int
+
+    @property
+    def align(self) -> int:
+        return 1
+
+    @property
+    def _unit(self) -> tuple[int, int]:
+        """After how many rows a code begins on an integer again, and how many integers that are."""
+        common = math.gcd(32, self.bits)
+        return 32 // common, self.bits // common
+
+    def ranges(self, rows: Rows, start: int, stop: int) -> list[ByteRange]:
+        width = 4 * line_elements(self.info.shape)
+        return _row_ranges(self.info, self._words(rows)[1], width, 4 * start, 4 * stop)
+
+    def read(self, view: View, rows: Rows, start: int, stop: int) -> Array:
+        unit, n_words = self._unit
+        units, words = self._words(rows)
+        width = 4 * line_elements(self.info.shape)
+        data = _row_bytes(view, self.info, words, width, 4 * start, 4 * stop).view("<u4")
+        short = len(units) * n_words - len(words)  # the last unit can end early
+        data = np.pad(data, ((0, short), (0, 0))) if short else data
+        data = data.reshape(len(units), n_words, -1)
+        values = np.empty((len(units), unit, stop - start), np.float32)
+        mask = np.uint32((1 << self.bits) - 1)
+        for place in range(unit):
+            word, shift = divmod(place * self.bits, 32)
+            codes = data[:, word] >> np.uint32(shift)
+            if shift + self.bits > 32:
+                codes |= data[:, word + 1] << np.uint32(32 - shift)
+            codes &= mask
+            values[:, place] = codes
+        flat: Array = values.reshape(-1, stop - start)
+        places = np.searchsorted(units, rows // unit) * unit + rows % unit
+        return flat if len(places) == len(flat) else flat[places]
+
+    def _words(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the units that hold some rows, and the rows of integers of these."""
+        unit, n_words = self._unit
+        units = np.unique(rows // unit)
+        words = (units[:, None] * n_words + np.arange(n_words)).reshape(-1)
+        return units, words[words < count_lines(self.info.shape)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """Numbers as they are."""
+
+    info: TensorInfo
+    n_columns: int
+    """Columns that count; a row can be longer than that."""
+
+    @property
+    def align(self) -> int:
+        return 1
+
+    @property
+    def _width(self) -> int:
+        return DTYPES[self.info.dtype].bits // 8
+
+    @property
+    def _row_bytes(self) -> int:
+        return self._width * line_elements(self.info.shape)
+
+    def ranges(self, rows: Rows, start: int, stop: int) -> list[ByteRange]:
+        return _row_ranges(self.info, rows, self._row_bytes, *self._bytes(start, stop))
+
+    def read(self, view: View, rows: Rows, start: int, stop: int) -> Array:
+        first, last = self._bytes(start, stop)
+        data = _row_bytes(view, self.info, rows, self._row_bytes, first, last)
+        read = (last - first) // self._width
+        values = decode(data.reshape(-1).data, self.info.dtype, len(rows) * read)
+        values = values.astype(np.float32, copy=False).reshape(len(rows), read)
+        return values[:, : stop - start]
+
+    def _bytes(self, start: int, stop: int) -> tuple[int, int]:
+        # Padding at the end is read along: whole rows are fewer ranges.
+        last = self._row_bytes if stop == self.n_columns else stop * self._width
+        return start * self._width, last
+
+
+def _row_ranges(info: TensorInfo, rows: Rows, width: int, first: int, last: int) -> list[ByteRange]:
+    """Return where the bytes `first` up to `last` of rows lie: whole neighbouring rows are one range."""
+    if first == 0 and last == width:
+        return [ByteRange(info.start + a * width, info.start + b * width) for a, b in runs_of(rows)]
+    return [
+        ByteRange(info.start + place + first, info.start + place + last) for place in (rows * width).tolist()
+    ]
+
+
+def _row_bytes(view: View, info: TensorInfo, rows: Rows, width: int, first: int, last: int) -> Array:
+    """Return those bytes as (rows, bytes)."""
+    pieces = [
+        np.frombuffer(view(info.file, item), np.uint8) for item in _row_ranges(info, rows, width, first, last)
+    ]
+    flat = pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, np.empty(0, np.uint8)])
+    return flat.reshape(len(rows), last - first)

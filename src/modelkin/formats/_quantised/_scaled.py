@@ -1,0 +1,144 @@
+"""Numbers of eight bits with scales: FP8 by blocks (DeepSeek), channels or tensors, and INT8.
+
+``W = code * scale`` or ``(code - zero) * scale``; the shapes say which scale counts for which weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from modelkin.tensors import TensorInfo, count_lines
+
+from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
+from ._found import Checkpoint, Found, template, weight
+from ._grid import Grid, whole_grid
+from ._matrix import Plain
+from ._stored import Stored
+
+FP8: Final = ("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
+_ENDINGS: Final = ("_scale_inv", "_scale")
+_USUAL_BLOCK: Final = (128, 128)
+_MX_BLOCK: Final = 32
+# bitsandbytes stores the largest magnitude of each row, and codes of -127 to 127.
+_PER_CODE: Final = 7.874015718698502e-3
+
+
+def find(checkpoint: Checkpoint) -> Iterator[Found]:
+    """Yield all weights of eight bits that have scales beside them."""
+    index = checkpoint.index
+    _check_layouts(checkpoint)
+    for name, info in index.items():
+        if name.endswith(".SCB"):
+            yield _bitsandbytes(checkpoint, name.removesuffix("SCB"), info)
+        for ending in _ENDINGS:
+            codes = index.get(name.removesuffix(ending)) if name.endswith(ending) else None
+            if codes is not None and codes.storage is None and codes.dtype in (*FP8, "I8"):
+                yield _weight(checkpoint, codes, info, inverse=ending == "_scale_inv")
+
+
+def _weight(checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, inverse: bool) -> Found:
+    shape = expect_matrix(codes)
+    zeros = checkpoint.index.get(f"{codes.name}_zero_point")
+    powers = scales.dtype == "U8"
+    expect_dtype(scales, *FLOATS, *(("U8", "F8_E8M0") if codes.dtype in FP8 else ()))
+    if powers:
+        scales = replace(scales, dtype="F8_E8M0")
+    scale = block_grid(checkpoint, codes, scales, default=_USUAL_BLOCK if inverse else None)
+    zero = None
+    if zeros is not None:
+        expect_dtype(zeros, "I8", *FP8, *FLOATS)
+        zero = block_grid(checkpoint, codes, zeros, default=None)
+    by_blocks = scale.row_block not in (1, count_lines(shape)) and scale.column_block != shape[-1]
+    label = "INT8" if codes.dtype == "I8" else "FP8-block" if by_blocks else "FP8"
+    if scales.dtype == "F8_E8M0" and scale.row_block == 1 and scale.column_block == _MX_BLOCK:
+        label = "MXFP8"
+    stored = Stored(shape=shape, codes=Plain(info=codes, n_columns=shape[-1]), scale=scale, zero=zero)
+    uses = [scales.name, *([zeros.name] if zeros is not None else [])]
+    return weight(codes.name, label, shape, codes, stored, *uses)
+
+
+def _bitsandbytes(checkpoint: Checkpoint, prefix: str, scales: TensorInfo) -> Found:
+    codes = part(checkpoint.index, scales, f"{prefix}weight")
+    expect_dtype(codes, "I8")
+    expect_dtype(scales, "F32")
+    shape = expect_matrix(codes)
+    expect_shape(scales, (count_lines(shape),))
+    grid = block_grid(checkpoint, codes, scales, default=None)
+    codes_of = Plain(info=codes, n_columns=shape[-1])
+    stored = Stored(shape=shape, codes=codes_of, scale=grid, factor=_PER_CODE)
+    layout = checkpoint.index.get(f"{prefix}weight_format")
+    uses = [scales.name, *([layout.name] if layout is not None else [])]
+    return weight(codes.name, "BNB-8", shape, codes, stored, *uses)
+
+
+def _check_layouts(checkpoint: Checkpoint) -> None:
+    """Refuse codes in the order of an old GPU kernel. One layer speaks for all: no writer mixes orders."""
+    layouts = {
+        template(name): info
+        for name, info in checkpoint.index.items()
+        if name.endswith(".weight_format") and f"{name.removesuffix('weight_format')}SCB" in checkpoint.index
+    }
+    for name, data in checkpoint.small(layouts.values()).items():
+        if data.strip(b"\0"):
+            fail(checkpoint.index[name], "the codes are in the order of an old GPU kernel, not of rows")
+
+
+def block_grid(
+    checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, default: tuple[int, int] | None
+) -> Grid:
+    """Return which scale counts for which weights, as the shapes of both say.
+
+    Parameters
+    ----------
+    checkpoint
+        Its config may name the size of blocks.
+    codes, scales
+        The tensors.
+    default
+        Size of blocks where the config names none.
+    """
+    shape = codes.shape
+    if all(length == 1 for length in scales.shape):
+        return whole_grid(Plain(info=replace(scales, shape=(1, 1)), n_columns=1), shape)
+    if len(scales.shape) == 1:
+        # One for each row, or one for each matrix of a stack.
+        rows_only = (*shape[:-1], 1) if scales.shape[0] == count_lines(shape) else None
+        stack_only = (*shape[:1], 1, 1) if len(shape) == 3 and scales.shape == shape[:1] else None
+        view = rows_only or stack_only
+        if view is None:
+            fail(scales, f"{scales.shape[0]} scales fit neither rows nor matrices of {list(shape)}")
+        scales = replace(scales, shape=view)
+    if len(scales.shape) != len(shape) or scales.shape[:-2] != shape[:-2]:
+        fail(scales, f"the shape {list(scales.shape)} does not fit weights of {list(shape)}")
+    blocks = _declared(checkpoint) or default
+    row_block, column_block = (
+        _block(scales, shape[axis], scales.shape[axis], blocks[axis] if blocks else None) for axis in (-2, -1)
+    )
+    return Grid(
+        matrix=Plain(info=scales, n_columns=scales.shape[-1]),
+        n_columns=scales.shape[-1],
+        rows_each=shape[-2],
+        grid_rows_each=scales.shape[-2],
+        row_block=row_block,
+        column_block=column_block,
+    )
+
+
+def _declared(checkpoint: Checkpoint) -> tuple[int, int] | None:
+    groups = (inner.pair("block_structure") for inner in checkpoint.settings.weights())
+    return checkpoint.settings.pair("weight_block_size") or next(filter(None, groups), None)
+
+
+def _block(scales: TensorInfo, length: int, n_scales: int, declared: int | None) -> int:
+    """Return how many weights along an axis share a scale."""
+    if n_scales == length:
+        return 1
+    if n_scales == 1:
+        return length
+    if declared is not None and -(-length // declared) == n_scales:
+        return declared
+    if n_scales and length % n_scales == 0:
+        return length // n_scales
+    return fail(scales, f"{n_scales} scales do not fit {length} weights along an axis")

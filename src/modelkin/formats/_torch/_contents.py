@@ -1,0 +1,256 @@
+"""What a torch file holds: the object of its pickle, and where the storages lie that it speaks of.
+
+Two layouts are read. Since 1.6 torch writes zip archives. Before, and on demand still, a file was five
+pickles (a magic number, the version, the writer's system, the object, the keys of its storages), then the
+storages in the order of the keys, each after eight bytes with its number of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.source import ByteRange, merged
+from modelkin.tensors import DTYPES
+from modelkin.tensors._names import plain, quoted
+
+from ._archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
+from ._globals import UNREAD_BYTES
+from ._machine import Machine
+from ._stack import MAX_PICKLE_BYTES, PickleEnds
+from ._steps import Reads, Steps
+from ._values import Global, StorageRef, Value
+
+LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
+ZIP_MAGIC: Final = b"PK\x03\x04"
+
+_LEGACY_PROTOCOL = 1001
+_DIRECTORY_GUESS = 1 << 16
+"""First read of an archive's end: the directory of some 700 tensors."""
+_MOST_BEFORE_DATA = 30 + 2 * 0xFFFF
+_GROWTH = 4
+_JOINED_GAP = 1 << 14
+_OTHER_FILES: Final = (
+    (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
+    (b"GGUF", "This looks like a GGUF file, not like one of torch."),
+    (b"<", "This looks like a web page: the address may need a login, or is not that of the file."),
+    (b"\x80", "This looks like a Python pickle that torch has not written; it is not opened."),
+    (b"7z\xbc\xaf", "This looks like a 7z archive; torch does not write those."),
+    (b"\x1f\x8b", "This looks like a gzip file; torch does not write those."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The object of a file's pickle, described."""
+
+    file: str
+    top: Value = field(repr=False)
+    storages: Mapping[str, StorageRef] = field(repr=False)
+    """All that the pickle names, by key."""
+    unknown: tuple[Global, ...]
+    """Names in the pickle that were left alone."""
+    archive: Archive | None = None
+    """None for the older layout."""
+    places: Mapping[str, ByteRange] = field(default_factory=dict, repr=False)
+    """Where the storages lie, for the older layout."""
+
+
+def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[Contents]:
+    """Read what a file holds, without its numbers.
+
+    Parameters
+    ----------
+    file
+        Path of the file.
+    size
+        Its number of bytes.
+    head_bytes
+        How much of its beginning to read at first.
+    check
+        In the older layout, also read the eight bytes before each storage. They only repeat what the pickle
+        says, and cost a request each over a network.
+    """
+    head = ByteRange(0, min(size, max(head_bytes, 512)))
+    tail = ByteRange(max(0, size - max(_DIRECTORY_GUESS, TAIL_BYTES)), size)
+    reads = yield [head, tail]
+    beginning = reads(head)
+    if beginning.startswith(ZIP_MAGIC):
+        return (yield from _archived(file, size, reads(tail)))
+    return (yield from _streamed(file, size, beginning, check=check))
+
+
+def locate(contents: Contents, keys: Iterable[str]) -> Steps[dict[str, ByteRange]]:
+    """Find the bytes of some storages; those of an archive by their local headers, all in one step."""
+    archive = contents.archive
+    if archive is None:
+        return {key: contents.places[key] for key in keys}
+    members = {key: _storage_member(archive, contents.storages[key]) for key in keys}
+    if not members:
+        return {}
+    # A request costs more than the small storages between two headers.
+    reads = yield merged((member.header for member in members.values()), gap=_JOINED_GAP)
+    return {key: archive.data_of(member, reads(member.header)) for key, member in members.items()}
+
+
+def storage_bytes(storage: StorageRef) -> int:
+    """Return the length of a storage."""
+    return storage.numel * element_bytes(storage.dtype)
+
+
+def element_bytes(dtype: str) -> int:
+    """Return the bytes of an element in a format of ours, or one that is known but not read."""
+    return DTYPES[dtype].bits // 8 if dtype in DTYPES else UNREAD_BYTES[dtype]
+
+
+# -- archives ------------------------------------------------------------------------------------------
+
+
+def _archived(file: str, size: int, tail: bytes) -> Steps[Contents]:
+    place, count = find_directory(tail[-TAIL_BYTES:], file=file, file_size=size)
+    before = size - len(tail)
+    if place.start >= before:
+        directory = tail[place.start - before : place.stop - before]
+    else:
+        reads = yield [place]
+        directory = reads(place)
+    archive = parse_directory(directory, place=place, count=count, file=file)
+    pickle = archive.members.get("data.pkl")
+    if pickle is None:
+        raise UnsupportedFormat(
+            plain(file),
+            "expected the archive to hold data.pkl, as torch's do",
+            hint="This is a zip file of another kind.",
+        )
+    order = archive.members.get("byteorder")
+    small = [pickle] if order is None else [pickle, order]
+    for member, most in zip(small, (MAX_PICKLE_BYTES, 16), strict=False):
+        if member.size > most:
+            _fail(file, f"member {quoted(member.name)} has {member.size} bytes, more than {most}")
+    reads = yield [_whole(member) for member in small]
+    if order is not None and (said := _data(archive, order, reads)) != b"little":
+        raise UnsupportedFormat(plain(file), f"its numbers are in the byte order {said[:16]!r}, not little")
+    data = _data(archive, pickle, reads)
+    machine = Machine(data, file=file, script=archive.is_script)
+    try:
+        top = machine.load()
+    except PickleEnds:
+        _fail(file, "its pickle ends early")
+    if machine.position != len(data):
+        _fail(file, f"{len(data) - machine.position} bytes follow the end of its pickle")
+    return Contents(
+        file=file,
+        top=top,
+        storages=machine.storages,
+        unknown=tuple(machine.unknown),
+        archive=archive,
+    )
+
+
+def _whole(member: Member) -> ByteRange:
+    return ByteRange(member.offset, min(member.stop, member.offset + member.size + _MOST_BEFORE_DATA))
+
+
+def _data(archive: Archive, member: Member, reads: Reads) -> bytes:
+    whole = _whole(member)
+    data = reads(whole)
+    place = archive.data_of(member, data[: member.header.length])
+    return data[place.start - whole.start : place.stop - whole.start]
+
+
+def _storage_member(archive: Archive, storage: StorageRef) -> Member:
+    member = archive.members.get(f"data/{storage.key}")
+    if member is None:
+        _fail(archive.file, f"storage {quoted(storage.key)} is not in the archive")
+    if member.size != storage_bytes(storage):
+        _fail(
+            archive.file,
+            f"storage {quoted(storage.key)} has {member.size} bytes, but {storage.numel} elements of "
+            f"{storage.dtype} take {storage_bytes(storage)}",
+        )
+    return member
+
+
+# -- the older layout ----------------------------------------------------------------------------------
+
+
+def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[Contents]:
+    data = beginning
+    while True:
+        try:
+            top, machine, keys, start = _pickles(data, file)
+            break
+        except PickleEnds:
+            if len(data) >= size:
+                _fail(file, "the file ends inside its pickles")
+            if len(data) >= MAX_PICKLE_BYTES:
+                _fail(file, f"its pickles go on for more than {MAX_PICKLE_BYTES} bytes")
+            more = ByteRange(len(data), min(size, _GROWTH * len(data)))
+            reads = yield [more]
+            data += reads(more)
+    places: dict[str, ByteRange] = {}
+    position = start
+    for key in keys:
+        storage = machine.storages.get(key) if isinstance(key, str) else None
+        if storage is None or storage.key in places:
+            _fail(file, "its list of storages is not that of its pickle")
+        position += 8
+        places[storage.key] = ByteRange(position, position + storage_bytes(storage))
+        position += storage_bytes(storage)
+    if len(places) != len(machine.storages):
+        _fail(file, "its list of storages is not that of its pickle")
+    if position != size:
+        raise HeaderError(
+            plain(file),
+            f"its storages end at byte {position}, the file at {size}",
+            hint="The file is cut short or damaged; fetch it again.",
+        )
+    if check and places:
+        yield from _checked(file, machine.storages, places)
+    return Contents(
+        file=file, top=top, storages=machine.storages, unknown=tuple(machine.unknown), places=places
+    )
+
+
+def _pickles(data: bytes, file: str) -> tuple[Value, Machine, list[Value], int]:
+    """Read the five pickles; return the object, the machine that knows its storages, the keys, the end."""
+    magic, position = _next(data, 0, file) if data.startswith(b"\x80") else (None, 0)
+    if type(magic) is not int or magic != LEGACY_MAGIC:
+        hint = next((hint for start, hint in _OTHER_FILES if data.startswith(start)), None)
+        raise UnsupportedFormat(plain(file), "expected a zip archive or the magic number of torch", hint=hint)
+    version, position = _next(data, position, file)
+    if type(version) is not int or version != _LEGACY_PROTOCOL:
+        _fail(file, f"expected version {_LEGACY_PROTOCOL} of torch's older layout")
+    system, position = _next(data, position, file)
+    if not isinstance(system, dict) or system.get("little_endian") is not True:
+        raise UnsupportedFormat(plain(file), "its numbers are not in little-endian order")
+    machine = Machine(data, start=position, file=file)
+    top = machine.load()
+    keys, position = _next(data, machine.position, file)
+    if not isinstance(keys, list):
+        _fail(file, "expected the list of its storages after its pickle")
+    return top, machine, keys, position
+
+
+def _next(data: bytes, start: int, file: str) -> tuple[Value, int]:
+    machine = Machine(data, start=start, file=file)
+    value = machine.load()
+    if machine.storages or machine.unknown:
+        _fail(file, "one of its short pickles holds more than numbers and texts")
+    return value, machine.position
+
+
+def _checked(file: str, storages: Mapping[str, StorageRef], places: Mapping[str, ByteRange]) -> Steps[None]:
+    counts = {key: ByteRange(place.start - 8, place.start) for key, place in places.items()}
+    reads = yield list(counts.values())
+    for key, item in counts.items():
+        if (count := int.from_bytes(reads(item), "little")) != storages[key].numel:
+            _fail(
+                file, f"storage {quoted(key)} has {count} elements, but its pickle says {storages[key].numel}"
+            )
+
+
+def _fail(file: str, problem: str) -> NoReturn:
+    raise HeaderError(plain(file), problem)

@@ -1,0 +1,215 @@
+"""Which tensors of a checkpoint are the model's weights, and under which names.
+
+A file can be a state dict, or a checkpoint that holds one among other things. The rules are few and said in
+notes: the weights are under a key that trainers use for them, optimizers are left out, names of nested
+dictionaries are joined with dots, and prefixes that wrappers put before every name are taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.tensors._names import MAX_NAME_LENGTH, name_problem, plain, quoted
+
+from ._values import Holder, Opaque, TensorRef, Value
+
+MAX_TENSORS = 250_000
+MAX_DEPTH = 32
+_MAX_VISITS = 2_000_000
+_MAX_PATH = 4 * MAX_NAME_LENGTH
+
+_WRAPPERS: Final = (
+    *("state_dict", "model_state_dict", "model", "module", "model_state", "net", "network"),
+    *("params", "parameters", "weights", "ema", "params_ema", "model_ema", "ema_state_dict"),
+)
+"""Keys under which checkpoints hold the weights, the likeliest first."""
+
+_OTHER_STATE: Final = frozenset(
+    {
+        *("optimizer", "optimizers", "optim", "optimizer_state_dict", "optimizer_states", "optimizer_state"),
+        *("lr_scheduler", "lr_schedulers", "scheduler", "scheduler_state_dict", "scaler", "grad_scaler"),
+        *("amp", "amp_scaler", "rng_state", "rng_states", "cuda_rng_state", "random_states", "callbacks"),
+        *("loops", "hyper_parameters", "hparams", "args", "config", "dims"),
+    }
+)
+"""Keys of a checkpoint that are not the model."""
+
+_RANDOM: Final = frozenset({"rng_state", "cuda_rng_state", "torch_rng_state", "cpu_rng_state"})
+"""Keys of a tensor that holds the state of random numbers."""
+
+_LIGHTNING: Final = "pytorch-lightning_version"
+_PREFIXES: Final = ("module.", "_orig_mod.", "_forward_module.")
+# After Lightning's own prefix these are names of a bare model, which everybody calls so with `model.` before.
+_OF_BARE_MODELS: Final = ("layers", "embed_tokens", "norm", "encoder", "decoder", "shared", "h", "wte", "wpe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The weights of one file."""
+
+    tensors: Mapping[str, TensorRef] = field(repr=False)
+    """Under the names of the file."""
+    beside: Mapping[str, Value] = field(repr=False)
+    """What stands beside the weights in the checkpoint; empty when the file is the weights."""
+    notes: tuple[str, ...] = ()
+
+
+def find_state(top: Value, *, file: str) -> State:
+    """Find the weights in the object of a file.
+
+    Raises
+    ------
+    FormatError
+        There are none, they are nested too deep, or two have the same name.
+    """
+    if isinstance(top, TensorRef):
+        raise UnsupportedFormat(plain(file), "it is a single tensor without a name, not a model")
+    beside: Mapping[str, Value] = {}
+    notes: list[str] = []
+    current = top
+    for _ in range(3):
+        items = _items(current)
+        texts = {key: value for key, value in items if isinstance(key, str)}
+        if any(_is_weight(key, value) for key, value in texts.items()):
+            break
+        holding = [key for key in _WRAPPERS if key in texts and _has_tensor(texts[key])]
+        if not holding:
+            break
+        others = ", ".join(holding[1:])
+        notes.append(
+            f"the weights are under {holding[0]!r}" + (f"; {others} beside it was left out" if others else "")
+        )
+        beside = {**beside, **{key: value for key, value in texts.items() if key != holding[0]}}
+        current = texts[holding[0]]
+    walk = _Walk(file)
+    walk.visit(current, "", 0, ())
+    if not walk.tensors:
+        raise UnsupportedFormat(
+            plain(file),
+            "no tensors in it",
+            hint="This looks like settings or a training state; the weights are in another file.",
+        )
+    left = sorted(walk.left_out | {key for key in beside if key in _OTHER_STATE and _has_tensor(beside[key])})
+    if left:
+        notes.append(f"not part of the model and left out: {', '.join(left)}")
+    if walk.n_arrays:
+        notes.append(f"{walk.n_arrays} numpy arrays were left out")
+    return State(tensors=walk.tensors, beside=beside, notes=tuple(notes))
+
+
+def usual_names(state: State) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what each tensor is called without the marks of wrappers, and what was done, in words."""
+    names = {name: name for name in state.tensors}
+    notes: list[str] = []
+    # Wrappers can be nested, but each adds its mark to every name.
+    for prefix in (*_PREFIXES, *_PREFIXES):
+        if all(name.startswith(prefix) and len(name) > len(prefix) for name in names.values()):
+            names = {key: name.removeprefix(prefix) for key, name in names.items()}
+            notes.append(f"the prefix {prefix!r} of a wrapper was taken off all names")
+    if _LIGHTNING in state.beside and _is_wrapped(names.values()):
+        names = {key: name.removeprefix("model.") for key, name in names.items()}
+        notes.append("the prefix 'model.' of Lightning was taken off all names")
+    # What the first checkpoints of BERT call the weights of a norm.
+    old = {key: _without_greek(name) for key, name in names.items()}
+    if old != names:
+        names = old
+        notes.append("gamma and beta of norms are called weight and bias, as in newer files")
+    return names, tuple(notes)
+
+
+def _is_wrapped(found: Collection[str]) -> bool:
+    bare = tuple(f"model.{part}." for part in _OF_BARE_MODELS)
+    return all(name.startswith("model.") for name in found) and not any(
+        name.startswith(bare) for name in found
+    )
+
+
+def _without_greek(name: str) -> str:
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+class _Walk:
+    """Collects tensors with the path to each."""
+
+    def __init__(self, file: str) -> None:
+        self.tensors: dict[str, TensorRef] = {}
+        self.left_out: set[str] = set()
+        self.n_arrays = 0
+        self._file = file
+        self._visits = 0
+
+    def visit(self, value: Value, path: str, depth: int, above: tuple[int, ...]) -> None:
+        # A dictionary that holds itself, or the same ones again and again, would never end.
+        if id(value) in above:
+            raise HeaderError(plain(self._file), f"{quoted(path)} holds itself")
+        if depth > MAX_DEPTH:
+            raise HeaderError(plain(self._file), f"{quoted(path)} is nested more than {MAX_DEPTH} deep")
+        for key, item in _items(value):
+            self._visits += 1
+            if self._visits > _MAX_VISITS:
+                raise HeaderError(
+                    plain(self._file), f"it holds more than {_MAX_VISITS} values, many times over"
+                )
+            if len(path) + len(str(key)) > _MAX_PATH:
+                raise HeaderError(plain(self._file), f"a path of more than {_MAX_PATH} characters is in it")
+            if isinstance(item, TensorRef):
+                if depth == 0 and key in _RANDOM:
+                    self.left_out.add(str(key))
+                else:
+                    self._add(f"{path}{key}", item)
+            elif isinstance(item, Opaque):
+                self.n_arrays += item.kind == "numpy array"
+            elif isinstance(item, dict | list | tuple | Holder):
+                if key in _OTHER_STATE and depth == 0:
+                    if _has_tensor(item):
+                        self.left_out.add(str(key))
+                else:
+                    self.visit(item, f"{path}{key}.", depth + 1, (*above, id(value)))
+
+    def _add(self, name: str, tensor: TensorRef) -> None:
+        if problem := name_problem(name):
+            raise HeaderError(plain(self._file), f"the tensor name {quoted(name)} {problem}")
+        if name in self.tensors:
+            raise HeaderError(plain(self._file), f"two tensors are called {quoted(name)}")
+        if len(self.tensors) >= MAX_TENSORS:
+            raise HeaderError(plain(self._file), f"it holds more than {MAX_TENSORS} tensors")
+        self.tensors[name] = tensor
+
+
+def _is_weight(key: str, value: Value) -> bool:
+    """Say whether a tensor stands where weights would: counters and random states stand beside them."""
+    return isinstance(value, TensorRef) and bool(value.shape) and key not in _RANDOM
+
+
+def _items(value: Value) -> Iterator[tuple[str | int, Value]]:
+    """Return what a container holds, by keys that can be part of a name."""
+    if isinstance(value, Holder):
+        value = value.attributes
+    if isinstance(value, dict):
+        # bool is an int, but True is not a name.
+        return ((key, item) for key, item in value.items() if type(key) in (str, int))
+    if isinstance(value, list | tuple):
+        return iter(enumerate(value))
+    return iter(())
+
+
+def _has_tensor(value: Value) -> bool:
+    """Say whether there is a tensor in a value, near its surface."""
+    level = [value]
+    seen: set[int] = set()
+    while level and len(seen) < _MAX_VISITS:
+        below: list[Value] = []
+        for item in level:
+            if isinstance(item, TensorRef):
+                return True
+            if isinstance(item, dict | list | tuple | Holder) and id(item) not in seen:
+                seen.add(id(item))
+                below.extend(inner for _, inner in _items(item))
+        level = below
+    return False

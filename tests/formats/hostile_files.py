@@ -1,0 +1,55 @@
+"""Spoilt files: any outcome but a refusal or a readable model is a failure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+
+import modelkin as mk
+from modelkin.errors import FormatError
+from modelkin.source import MemorySource
+
+
+def spoilt(data: bytes, rng: random.Random) -> bytes:
+    """Return a file with a few bytes, numbers or stretches changed."""
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(min(len(changed), rng.choice([64, 400, len(changed)])))
+        match rng.randrange(5):
+            case 0:
+                changed[at] = rng.randrange(256)
+            case 1:
+                number = rng.choice([0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, len(data)])
+                changed[at : at + 4] = number.to_bytes(4, "little")
+            case 2:
+                del changed[at:]
+            case 3:
+                del changed[at : at + rng.randint(1, 9)]
+            case _:
+                changed[at:at] = rng.randbytes(rng.randint(1, 9))
+        if not changed:
+            break
+    return bytes(changed)
+
+
+def judged(data: bytes, *, name: str = "model.bin") -> bool:
+    """Open a file and read all of it; return whether it was taken for a model."""
+    model = mk.open_model(MemorySource({name: data}))
+    model._entry = name
+    try:
+        index = model.index
+        _ = model.architecture, model.config
+    except FormatError:
+        return False
+    for info in index.values():
+        assert model.tensor(info.name).shape == info.shape
+        assert not np.array_equal(model.tensor(info.name, rows=slice(0, 0)).shape, ())
+    return True
+
+
+def config_of(model: mk.Model) -> Mapping[str, object]:
+    """Return the config, which has to be there."""
+    assert model.config is not None
+    return model.config

@@ -1,0 +1,324 @@
+"""ONNX files made to mislead: each is refused in words, or read; nothing else ever happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from tests.formats.onnx_files import golden, model_bytes, node, opened, tensor
+from tests.formats.test_onnx_models import with_external_data
+
+import modelkin as mk
+from modelkin.errors import FormatError, HeaderError, NotFound
+from modelkin.formats._onnx import _parse, _window, _wire
+
+ONES = np.ones((4, 4), np.float32)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        out.append(value & 0x7F | (0x80 if value > 0x7F else 0))
+        value >>= 7
+        if not value:
+            return bytes(out)
+
+
+def field(number: int, payload: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def number(place: int, value: int) -> bytes:
+    return varint(place << 3) + varint(value & (1 << 64) - 1)
+
+
+def weight(
+    name: bytes = b"fc.weight",
+    *,
+    shape: Sequence[int] = (2, 2),
+    kind: int = 1,
+    data: bytes = b"\0" * 16,
+    more: bytes = b"",
+) -> bytes:
+    dims = b"".join(number(1, length) for length in shape)
+    return dims + number(2, kind) + field(8, name) + field(9, data) + more
+
+
+def graph(*tensors: bytes, nodes: bytes = b"") -> bytes:
+    return field(7, nodes + b"".join(field(5, item) for item in tensors))
+
+
+def refused(data: bytes, words: str) -> None:
+    with pytest.raises(HeaderError, match=words):
+        _ = opened(data).index
+
+
+def test_the_parts_of_these_files_are_right():
+    """What is refused below is refused for its fault, not for how it is made."""
+    model = opened(graph(weight(), weight(b"fc.bias", shape=(4,))))
+    assert set(model.index) == {"fc.weight", "fc.bias"}
+    assert model.tensor("fc.weight").tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "the file is empty"),
+        (b"\x08", "a number is missing at byte 1"),
+        (b"\x08" + b"\xff" * 30, "does not end after 10 bytes"),
+        (b"\x3a\xff\xff\xff\xff\x0f", "claims to end at"),
+        (b"\x3b\x00", "got wire type 3"),
+        (b"\x02\x00", "got number 0"),
+        (b"\x08\x07", "holds no graph"),
+        (b"\x38\x07", "expected the graph at byte 1, got wire type 0"),
+        (graph() + graph(), "holds two graphs"),
+        (b"GGUF\x03\x00\x00\x00", "wire type|claims to end|number"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_onnx_file_is_refused(data, words):
+    refused(data, words)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (weight(shape=(2, 3)), "takes 24 bytes, but has 16"),
+        (weight(shape=(1 << 40, 1 << 40)), "has the absurd shape"),
+        (weight(shape=(-2, 2)), "has the absurd shape"),
+        (weight(shape=(0, 1 << 62), data=b""), "has the absurd shape"),
+        (weight(shape=(1,) * 17), "has more than 16 axes"),
+        (weight(name=b""), "is empty"),
+        (weight(name=b"x" * 5000), "has 5000 bytes, more than 4096"),
+        (weight(name=b"x" * 2000), "has 2000 characters, more than 1024"),
+        (weight(name=b"a\xffb"), "is not UTF-8"),
+        (weight(name="a‮b".encode()), "invisible character"),
+        (weight(more=field(3, b"")), "comes in segments"),
+        (weight(data=b"", shape=(2,), more=field(4, b"\0" * 4) + field(4, b"\0" * 4)), "several pieces"),
+        (number(1, 4) + number(2, 1) + field(8, b"w.w"), "has no numbers"),
+        (number(1, 4) + number(2, 1) + field(8, b"w.w") + field(5, b"\1\2\3\4"), "in field 5"),
+        (number(1, 4) + number(2, 3) + field(8, b"w.w") + field(4, b"\0" * 16), "as floats"),
+        (number(1, 4) + number(2, 3) + field(8, b"w.w") + field(5, b"\1\2"), "which cannot be"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_tensor_that_contradicts_itself_is_refused(made, words):
+    refused(graph(made), words)
+
+
+def test_two_tensors_of_one_name_are_refused():
+    refused(graph(weight(), weight()), "is there twice")
+
+
+def test_two_tensors_that_come_to_have_one_name_are_refused():
+    refused(graph(weight(b"fc.weight"), weight(b"fc.weight_quantized")), "two weights are called 'fc.weight'")
+
+
+def test_varints_that_do_not_add_up_are_refused_when_read():
+    """Four numbers were promised; four bytes are there, but they are two numbers."""
+    made = number(1, 4) + number(2, 10) + field(8, b"fc.bias") + field(5, b"\xff\x01\xff\x01")
+    model = opened(graph(made))
+    with pytest.raises(HeaderError, match=r"tensor 'fc\.bias' has not 4 numbers"):
+        model.tensor("fc.bias")
+
+
+def test_graphs_in_each_other_end_at_a_depth():
+    nested = b""
+    for _ in range(40):
+        nested = field(1, field(4, b"If") + field(5, field(1, b"then_branch") + field(6, nested)))
+    refused(field(7, nested), f"nests more than {_parse.MAX_DEPTH} graphs")
+
+
+def test_the_number_of_fields_is_bounded(monkeypatch):
+    monkeypatch.setattr(_wire, "MAX_FIELDS", 1000)
+    refused(field(7, b"\x50\x00" * 2000), "has more than 1,000 fields")
+
+
+def test_the_number_of_tensors_and_operators_is_bounded(monkeypatch):
+    monkeypatch.setattr(_parse, "MAX_TENSORS", 3)
+    monkeypatch.setattr(_parse, "MAX_NODES", 3)
+    refused(graph(*(weight(b"w%d.w" % n) for n in range(5))), "has more than 3 tensors")
+    refused(graph(nodes=field(1, field(4, b"Add")) * 5), "has more than 3 operators")
+
+
+def test_what_is_read_beside_the_weights_is_bounded(monkeypatch):
+    monkeypatch.setattr(_window, "MAX_READ", 50_000)
+    refused(graph(nodes=field(1, field(3, b"n" * 4000)) * 50), "its graph takes more than")
+
+
+def test_a_graph_whose_values_run_in_a_circle_is_read():
+    nodes = [
+        node("MatMul", ["b", "fc.weight"], ["a"]),
+        node("Add", ["a", "b"], ["b"]),
+        node("Cast", ["d"], ["c"], to=TensorProto.FLOAT),
+        node("Cast", ["c"], ["d"], to=TensorProto.FLOAT),
+        node("MatMul", ["x", "d"], ["d"]),
+    ]
+    assert set(opened(model_bytes(nodes, [tensor("fc.weight", ONES)])).index) == {"fc.weight"}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"K": 4, "N": 4, "bits": 4, "block_size": 0},
+        {"K": 4, "N": 4, "bits": 3, "block_size": 16},
+        {"K": 1 << 62, "N": 1 << 62, "bits": 4, "block_size": 16},
+        {"K": -4, "N": 4, "bits": 4, "block_size": 16},
+        {"K": 4, "N": 5, "bits": 4, "block_size": 16},
+        {},
+    ],
+)
+def test_blocks_that_cannot_be_are_not_decoded(attributes):
+    """The codes are then shown as what they are: bytes under a name that says nothing."""
+    nodes = [node("MatMulNBits", ["x", "w.weight_Q4", "s"], ["y"], domain="com.microsoft", **attributes)]
+    tensors = [tensor("w.weight_Q4", np.zeros((4, 1, 8), np.uint8)), tensor("s", np.ones(4, np.float32))]
+    model = opened(model_bytes(nodes, tensors))
+    assert all(info.storage is None for info in model.index.values())
+
+
+@pytest.mark.parametrize("how", ["order of inputs", "layout of hardware"])
+def test_blocks_in_an_order_of_their_own_are_not_decoded(how):
+    names = ["x", "w.weight_Q4", "s", "", "g"] if how == "order of inputs" else ["x", "w.weight_Q4", "s"]
+    sizes: dict[str, Any] = {"K": 16, "N": 4, "bits": 4, "block_size": 16}
+    sizes |= {"weight_prepacked": 1} if how == "layout of hardware" else {}
+    nodes = [node("MatMulNBits", names, ["y"], domain="com.microsoft", **sizes)]
+    tensors = [
+        tensor("w.weight_Q4", np.zeros((4, 1, 8), np.uint8)),
+        tensor("s", np.ones(4, np.float32)),
+        tensor("g", np.arange(16, dtype=np.int32)),
+    ]
+    assert opened(model_bytes(nodes, tensors)).index["w.weight"].storage is None
+
+
+@pytest.mark.parametrize("axis", [-9, 2, 1 << 40])
+def test_scales_along_an_axis_that_is_not_there_are_not_used(axis):
+    nodes = [
+        node("DequantizeLinear", ["w.weight", "s"], ["d"], axis=axis),
+        node("MatMul", ["x", "d"], ["y"]),
+    ]
+    tensors = [tensor("w.weight", np.zeros((4, 4), np.int8)), tensor("s", np.ones(4, np.float32))]
+    assert opened(model_bytes(nodes, tensors)).index["w.weight"].dtype == "I8"
+
+
+# -- data in other files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["../secret", "/etc/passwd", "a/../../b", "C:\\x", "~/x", "", "a\0b", "./x", "a//b", "x" * 2000],
+)
+def test_data_outside_the_model_is_refused(location, tmp_path):
+    data, beside, _ = with_external_data(location)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(beside)
+    (folder / "model.onnx").write_bytes(data)
+    with pytest.raises(HeaderError, match="whose name"):
+        _ = mk.open_model(str(folder)).index
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"offset": "-8"}, "which is no number of bytes"),
+        ({"offset": "1e3"}, "which is no number of bytes"),
+        ({"offset": "9" * 30}, "which is no number of bytes"),
+        ({"offset": "9" * 18}, "claims bytes"),
+        ({"offset": "16"}, "claims bytes 16-112 of 'model.onnx_data', which has 104"),
+        ({"length": "4"}, "takes 96 bytes, but 4 are stated"),
+        ({"length": "\u0663"}, "which is no number of bytes"),
+    ],
+)
+def test_places_that_do_not_fit_the_file_are_refused(stated, words):
+    data, beside, _ = with_external_data(**stated)
+    with pytest.raises(HeaderError, match=re.escape(words)):
+        _ = opened(data, **{"model.onnx_data": beside}).index
+
+
+def test_data_that_is_missing_is_named():
+    data, _, _ = with_external_data()
+    with pytest.raises(NotFound, match=r"model\.onnx_data: no such file, where tensor 'fc\.weight'"):
+        _ = opened(data).index
+
+
+def test_tensors_may_share_their_data():
+    """Overlap is no contradiction: tied weights are stored so."""
+    data, beside, values = with_external_data()
+    both = onnx_model(data)
+    second = both.graph.initializer.add()
+    second.CopyFrom(both.graph.initializer[0])
+    second.name = "tied.weight"
+    model = opened(both.SerializeToString(), **{"model.onnx_data": beside})
+    np.testing.assert_array_equal(model.tensor("tied.weight"), values)
+
+
+def onnx_model(data):
+    made = helper.make_model(helper.make_graph([], "g", [], []))
+    made.ParseFromString(data)
+    return made
+
+
+# -- anything at all -----------------------------------------------------------------------------------------
+
+
+def look(data: bytes) -> None:
+    """Open a file and read all of it; only errors of the format may come out."""
+    try:
+        with opened(data) as model:
+            for name in model.index:
+                model.tensor(name)
+            mk.inspect_model(model)
+    except FormatError:
+        pass
+
+
+PATIENT = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+SMALL = [golden(name)[0] for name in ("nbits_4_16_zeros", "lookup_blocks")]
+LARGER = golden("bert_dynamic_int8")[0]
+
+
+@PATIENT
+@given(data=st.data())
+def test_changed_bytes_end_in_an_error_of_the_format_or_in_numbers(data):
+    whole = bytearray(data.draw(st.sampled_from(SMALL)))
+    places = st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=6)
+    for place, value in data.draw(places):
+        whole[place] = value
+    look(bytes(whole))
+
+
+@PATIENT
+@given(data=st.data())
+def test_files_cut_short_end_in_an_error_of_the_format(data):
+    whole = data.draw(st.sampled_from(SMALL))
+    length = data.draw(st.integers(0, len(whole) - 1))
+    try:
+        with opened(whole[:length]) as model:
+            assert len(model.index) >= 0
+    except FormatError:
+        return
+    # What stands after the graph may be missing; of the graph nothing may.
+    assert onnx_model(whole).graph.SerializeToString() in whole[:length]
+
+
+@settings(PATIENT, max_examples=30)
+@given(data=st.data())
+def test_changed_bytes_of_a_whole_model_end_in_an_error_of_the_format_or_in_numbers(data):
+    whole = bytearray(LARGER)
+    start = data.draw(st.integers(0, len(whole) - 40))
+    whole[start : start + 4] = data.draw(st.binary(min_size=4, max_size=4))
+    look(bytes(whole))
+
+
+@PATIENT
+@given(data=st.binary(max_size=200))
+def test_any_bytes_at_all_end_in_an_error_of_the_format_or_in_an_empty_model(data):
+    look(data)
+    look(field(7, data))
+    look(graph(data))

@@ -1,0 +1,194 @@
+"""A trained model, quantised by each scheme: related to its original, and to no stranger."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.formats.quantised_writers import SCHEMES
+
+import modelkin as mk
+from modelkin._config import CompareOptions, FetchOptions
+from modelkin._model import open_model
+from modelkin.evidence import code_step
+from modelkin.source import MemorySource
+from modelkin.tensors import TensorSlice
+from modelkin.testing import HubServer, safetensors_bytes
+
+ZOO = Path(__file__).parents[1] / "zoo"
+# One of each layout; the widths in between differ in nothing but their number of bits.
+CHECKED = (
+    *("gptq-4", "gptq-3", "gptq-act-order", "awq", "awq-gemv", "nf4", "fp4", "bnb-8"),
+    *("fp8-block", "fp8-tensor", "fp8-row", "int8", "int4", "int4-zeros", "nvfp4", "mxfp4"),
+    *("mlx-4", "mlx-6", "hqq-4-1", "hqq-3-0"),
+)
+STRANGERS = ("gptq-4", "awq", "nf4", "bnb-8", "fp8-block", "int4", "nvfp4", "mlx-4", "hqq-3-0")
+
+
+@lru_cache
+def plain(name: str) -> dict[str, npt.NDArray[Any]]:
+    with open_model(str(ZOO / name)) as model:
+        return {tensor: model.tensor(tensor) for tensor in model.index}
+
+
+def quantised(
+    model: str, scheme: str, change: Callable[[Any], Any] = lambda weights: weights
+) -> dict[str, bytes]:
+    """Quantise the projections of a model, as the tools of the schemes do: norms and tokens stay."""
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for name, values in plain(model).items():
+        if name.endswith("_proj.weight"):
+            parts, _ = SCHEMES[scheme].write(change(values))
+            prefix = name.removesuffix("weight")
+            tensors |= {prefix + part: one for part, one in parts.items()}
+        else:
+            tensors[name] = values
+    config = json.loads((ZOO / model / "config.json").read_text())
+    return {
+        "config.json": json.dumps({**config, **SCHEMES[scheme].config}).encode(),
+        "tokenizer.json": (ZOO / model / "tokenizer.json").read_bytes(),
+        "model.safetensors": safetensors_bytes(tensors),
+    }
+
+
+@pytest.mark.parametrize("scheme", CHECKED)
+def test_a_quantised_copy_is_known_as_one(scheme):
+    result = mk.compare(candidate=MemorySource(quantised("base", scheme)), base=str(ZOO / "base"))
+    assert result.verdict.conclusion.value == "shared"
+    assert result.relation.kind == "quantised-copy"
+    found = {name: part.conclusion.value for name, part in result.verdict.components.items()}
+    assert {found[name] for name in ("mlp", "attention", "embedding", "head", "norms")} == {"shared"}
+    assert result.candidate.parameters == result.base.parameters
+
+
+@pytest.mark.parametrize("scheme", STRANGERS)
+def test_a_quantised_stranger_stays_a_stranger(scheme):
+    result = mk.compare(candidate=MemorySource(quantised("twin-1", scheme)), base=str(ZOO / "base"))
+    assert result.verdict.conclusion.value == "no-evidence"
+    assert result.relation.kind == "unknown"
+
+
+@pytest.mark.parametrize("scheme", ["gptq-4", "nf4"])
+def test_two_quantised_copies_of_one_model_are_related(scheme):
+    result = mk.compare(
+        candidate=MemorySource(quantised("base", scheme)), base=MemorySource(quantised("base", "awq"))
+    )
+    assert result.verdict.conclusion.value == "shared"
+    strangers = mk.compare(
+        candidate=MemorySource(quantised("twin-1", scheme)), base=MemorySource(quantised("base", "awq"))
+    )
+    assert strangers.verdict.conclusion.value == "no-evidence"
+
+
+def test_the_same_codes_are_a_copy():
+    files = quantised("base", "gptq-4")
+    result = mk.compare(candidate=MemorySource(files), base=MemorySource(dict(files)))
+    assert result.verdict.conclusion.value == "identical"
+    assert result.relation.kind == "copy"
+
+
+def test_a_model_that_was_trained_on_and_then_quantised_is_no_quantised_copy():
+    result = mk.compare(candidate=MemorySource(quantised("finetune-heavy", "nf4")), base=str(ZOO / "base"))
+    assert result.verdict.related
+    assert result.relation.kind == "unknown"
+
+
+def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
+    rng = np.random.default_rng(0)
+
+    def changed(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        noise = rng.normal(size=values.shape) * values.std() * 0.2
+        return (values + noise).astype(np.float32)
+
+    result = mk.compare(candidate=MemorySource(quantised("base", "int8", changed)), base=str(ZOO / "base"))
+    assert result.verdict.related
+    assert result.relation.kind == "unknown"
+
+
+NAME = "model.layers.0.mlp.up_proj.weight"
+
+
+def large(scheme: str) -> dict[str, bytes]:
+    weights = np.random.default_rng(0).normal(size=(2048, 1024)).astype(np.float32)
+    tensors, _ = SCHEMES[scheme].write(weights)
+    prefix = NAME.removesuffix("weight")
+    return {
+        "config.json": json.dumps({"model_type": "llama", **SCHEMES[scheme].config}).encode(),
+        "model.safetensors": safetensors_bytes({prefix + part: one for part, one in tensors.items()}),
+    }
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[HubServer]:
+    repos = {f"org/{scheme}": large(scheme) for scheme in ("fp8-block", "gptq-4")}
+    repos["org/base"] = {file.name: file.read_bytes() for file in (ZOO / "base").iterdir()}
+    repos["org/small"] = quantised("base", "nf4")
+    with HubServer(repos) as server:
+        yield server
+
+
+def fetching(hub: HubServer, folder: Path) -> FetchOptions:
+    return FetchOptions(endpoint=hub.url, token=False, store_dir=folder, head_bytes=4096)
+
+
+def test_rows_of_a_model_on_the_hub_cost_their_bytes(hub, tmp_path):
+    with open_model("org/fp8-block", fetching(hub, tmp_path)) as model:
+        assert model.index[NAME].dtype == "FP8-block"
+        opened = model.totals().bytes_fetched
+        assert opened < 10_000
+        rows = model.tensor(NAME, rows=slice(96, 160))
+        assert model.totals().bytes_fetched - opened < 1.1 * 64 * 1024 + 65_536
+        np.testing.assert_array_equal(rows, model.tensor(NAME)[96:160])
+
+
+def test_columns_of_codes_stored_input_first_cost_their_bytes(hub, tmp_path):
+    with open_model("org/gptq-4", fetching(hub, tmp_path)) as model:
+        assert model.index[NAME].columns_first
+        opened = model.totals()
+        window = TensorSlice.blocks(NAME, [(1024 * row + 64, 1024 * row + 96) for row in range(2048)])
+        values = model.read([window])[0].reshape(2048, 32)
+        after = model.totals()
+        assert after.bytes_fetched - opened.bytes_fetched < 120_000  # of 1.2 MB
+        assert after.requests - opened.requests <= 4
+        np.testing.assert_array_equal(values, model.tensor(NAME)[:, 64:96])
+
+
+def test_a_quantised_model_on_the_hub_is_compared(hub, tmp_path):
+    options = CompareOptions(fetch=fetching(hub, tmp_path))
+    result = mk.compare(candidate="org/small", base="org/base", options=options)
+    assert result.verdict.conclusion.value == "shared"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step"),
+    [
+        ("GPTQ-4", 2 / 15),
+        ("MLX-6", 2 / 63),
+        ("NF4", 1 / 3),
+        ("IQ4_NL", 1 / 3),
+        ("MXFP4", 1 / 3),
+        ("FP8-block", 1 / 7),
+        ("Q8_0", 2 / 255),
+        ("Q4_K", 2 / 15),
+        ("BF16", None),
+        ("F8_E4M3", None),
+        ("F16", None),
+    ],
+)
+def test_the_widest_gap_between_codes_follows_from_the_name(dtype, step):
+    assert code_step(dtype) == (None if step is None else pytest.approx(step))
+
+
+def test_codes_are_never_further_apart_than_said():
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(32, 128)).astype(np.float32)
+    for scheme in SCHEMES.values():
+        _, expected = scheme.write(weights)
+        step = code_step(scheme.label)
+        assert step is not None
+        largest = np.abs(weights).max(1, keepdims=True)
+        assert (np.abs(expected - weights) <= 0.55 * step * largest).mean() > 0.99, scheme.label

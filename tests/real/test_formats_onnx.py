@@ -1,0 +1,75 @@
+"""Published models in ONNX, as they lie in their packages: copies, two quantisers, and a stranger."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.real import models
+from tests.real.formats import published
+
+import modelkin as mk
+
+POOLER = {"pooler.dense.weight", "pooler.dense.bias"}
+"""Exported encoders end before it."""
+
+
+@pytest.fixture(scope="module")
+def original():
+    with mk.open_model(str(published("minilm"))) as model:
+        yield model
+
+
+def test_minilm_in_onnx_has_the_weights_of_minilm_bit_for_bit(original):
+    with mk.open_model(str(published("minilm_onnx"))) as model:
+        assert model.weights.format == "onnx"
+        assert set(original.index) - set(model.index) == POOLER
+        for name, info in model.index.items():
+            assert info.dtype == original.index[name].dtype
+            assert model.tensor(name).tobytes() == original.tensor(name).tobytes()
+        assert "36 weights have lost their names; they were recovered from the graph" in model.weights.notes
+
+
+def test_opening_reads_a_hundredth_of_the_file():
+    with mk.open_model(str(published("minilm_onnx"))) as model:
+        assert len(model.index) == 102
+        assert model.totals().bytes_fetched < model.index.n_bytes / 100
+
+
+@pytest.mark.parametrize("key", ["minilm_int8", "minilm_int8_other"])
+def test_quantised_minilm_has_every_weight_of_minilm_nearly(original, key):
+    with mk.open_model(str(published(key))) as model:
+        assert set(original.index) - set(model.index) == POOLER
+        assert mk.inspect_model(model).unknown == ()
+        assert model.architecture.sizes["heads"] == 12
+        for name, info in model.index.items():
+            if info.is_float:
+                found, expected = model.tensor(name), original.tensor(name)
+                cosine = np.vdot(found, expected) / np.linalg.norm(found) / np.linalg.norm(expected)
+                assert cosine > 0.98
+
+
+@pytest.mark.parametrize("key", ["minilm_onnx", "minilm_int8", "minilm_int8_other"])
+def test_minilm_in_onnx_is_found_to_be_minilm(key):
+    result = mk.compare(candidate=str(published(key)), base=str(published("minilm")))
+    assert result.verdict.related is True
+    assert result.verdict.conclusion.value == "shared"
+
+
+def test_both_quantised_copies_are_found_to_be_one_model():
+    pair = [str(published(key)) for key in ("minilm_int8", "minilm_int8_other")]
+    assert mk.compare(candidate=pair[0], base=pair[1]).verdict.related is True
+
+
+def test_whisper_in_onnx_is_read_from_two_files_and_is_not_accused_of_its_english_sibling():
+    folder = published("whisper_onnx")
+    with mk.open_model(str(folder)) as model:
+        assert model.architecture.family == "whisper"
+        assert mk.inspect_model(model).unknown == ()
+        assert len(model.index.files) == 2
+    result = mk.compare(candidate=str(folder), base=models.whisper_tiny_en())
+    assert result.verdict.conclusion.value == "no-evidence"
+
+
+def test_whisper_in_onnx_is_found_to_be_whisper_in_ggml():
+    result = mk.compare(candidate=str(published("whisper_onnx")), base=models.whisper_tiny())
+    assert result.verdict.related is True
