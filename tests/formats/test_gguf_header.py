@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.formats._gguf import _header, _read
+from modelkin.formats._gguf import _header, _read, _tensors
 from modelkin.formats._gguf._header import parse_header
 from modelkin.source import MemorySource
 
@@ -227,6 +227,21 @@ def test_two_tensors_for_one_name_of_transformers_are_refused():
     made = small()
     made.tensors = [tensor("output_norm.weight", (4,), 0, 0), tensor("model.norm.weight", (4,), 0, 32)]
     with pytest.raises(HeaderError, match=r"two tensors stand for 'model.norm.weight'"):
+        _ = mk.open_model(MemorySource({"m.gguf": made.build()})).index
+
+
+def test_rows_too_long_to_be_decoded_are_refused(monkeypatch):
+    monkeypatch.setattr(_tensors, "MAX_LINE", 31)
+    with pytest.raises(HeaderError, match="at most 31 numbers, got 32"):
+        _ = mk.open_model(MemorySource({"m.gguf": MODEL})).index
+
+
+def test_absurdly_many_experts_are_refused(monkeypatch):
+    monkeypatch.setattr(_tensors, "MAX_EXPERTS", 3)
+    made = small()
+    made.keys["llama.expert_count"] = scalar(4, 4)
+    made.tensors = [tensor("blk.0.ffn_up_exps.weight", (2, 2, 4), 0, 0)]
+    with pytest.raises(HeaderError, match="a stack of up to 3 experts"):
         _ = mk.open_model(MemorySource({"m.gguf": made.build()})).index
 
 

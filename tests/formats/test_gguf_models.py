@@ -49,6 +49,18 @@ def test_another_number_format_is_a_precision_copy(tmp_path, quant):
     assert result.relation.kind == "precision-copy"
 
 
+@pytest.mark.parametrize("name", ["base", "gpt2-base", "moe-base"])
+def test_a_quantised_model_is_a_quantised_copy_of_its_original(tmp_path, name):
+    result = compared(converted_zoo(tmp_path, name, "Q4_0"), ZOO / name)
+    assert result.relation.kind == "quantised-copy"
+
+
+def test_a_quantised_relative_is_no_copy(tmp_path):
+    result = compared(converted_zoo(tmp_path, "finetune-heavy", "Q8_0"), ZOO / "base")
+    assert result.verdict.related
+    assert result.relation.kind != "quantised-copy"
+
+
 def test_the_same_file_is_a_copy(tmp_path):
     path = converted_zoo(tmp_path, "base", "Q4_0")
     result = compared(path, path)

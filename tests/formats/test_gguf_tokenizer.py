@@ -5,6 +5,7 @@ import json
 import pytest
 
 import modelkin as mk
+from modelkin.formats._gguf import _tokenizer
 from modelkin.source import MemorySource
 from modelkin.tokenizer import read_tokenizer, read_vocabulary
 
@@ -103,8 +104,20 @@ def test_settings_name_special_tokens_and_the_template():
     }
 
 
+def test_absurdly_many_tokens_are_no_tokenizer(monkeypatch):
+    monkeypatch.setattr(_tokenizer, "MAX_TOKENS", 2)
+    assert len(opened(model=string("gpt2"), tokens=tokens("a", "b"))) == 2
+    assert len(opened(model=string("gpt2"), tokens=tokens("a", "b", "c"))) == 0
+
+
 @pytest.mark.parametrize(
-    "keys", [{}, {"model": string("rwkv"), "tokens": tokens("a")}, {"model": string("gpt2")}]
+    "keys",
+    [
+        {},
+        {"model": string("rwkv"), "tokens": tokens("a")},
+        {"model": string("gpt2")},
+        {"model": string("gpt2"), "tokens": array(4, [1])},
+    ],
 )
 def test_without_a_known_tokenizer_there_are_no_files(keys):
     files = opened(**keys)

@@ -58,11 +58,17 @@ def test_the_tokenizer_has_a_token_for_each_row(key):
 
 
 def test_gains_of_gemma_are_those_of_transformers():
-    """Its norms multiply by one plus the gain, which is small; the file holds both together."""
+    """They were published in bfloat16, which one plus a gain is too fine for: the right ones are short."""
     with mk.open_model(str(published("gemma3"))) as model:
         gains = model.tensor("model.layers.0.self_attn.q_norm.weight")
-    assert gains.min() > -1
+    assert is_short(gains).mean() > 0.99
+    assert is_short(gains + np.float32(1)).mean() < 0.9
     assert any("1 was taken off" in note for note in model.weights.notes)
+
+
+def is_short(values):
+    """Say which numbers are whole in bfloat16: the lower half of their bits is empty."""
+    return values.astype(np.float32).view(np.uint32) & 0xFFFF == 0
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +85,15 @@ def smollm2_again(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize(("quant", "kinds"), [("F16", {"precision-copy"}), ("Q8_0", None), ("Q4_0", None)])
-def test_a_model_quantised_again_is_related(smollm2_again, quant, kinds):
+@pytest.mark.parametrize(
+    ("quant", "kind"), [("F16", "precision-copy"), ("Q8_0", "quantised-copy"), ("Q4_0", "quantised-copy")]
+)
+def test_a_model_quantised_again_is_a_copy(smollm2_again, quant, kind):
     result = mk.compare(candidate=str(smollm2_again[quant]), base=str(published("smollm2")))
     assert result.verdict.related
     for part in ("attention", "mlp", "norms"):
         assert result.verdict.components[part].conclusion.value == "shared"
-    if kinds is not None:
-        assert result.relation.kind in kinds
+    assert result.relation.kind == kind
 
 
 @pytest.mark.parametrize("pair", [("smollm2", "gemma3"), ("smollm2", "tinyllama"), ("gemma3", "tinyllama")])

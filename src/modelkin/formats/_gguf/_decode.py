@@ -24,7 +24,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Decoder: TypeAlias = Callable[[Bytes, Floats], None]
 """Fills (blocks, numbers) from (blocks, bytes)."""
 
-_NUMBERS_AT_ONCE = 1 << 16
+_NUMBERS_AT_ONCE = 1 << 17
 _LOW = np.uint8(0x0F)
 _FOUR = np.uint8(4)
 
@@ -48,14 +48,15 @@ def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Arr
     """
     if kind.plain is not None:
         return decode(data, kind.plain, n_rows * width).reshape(n_rows, width)
-    coded = np.frombuffer(data, np.uint8).reshape(-1, kind.block_bytes)
+    coded = np.frombuffer(data, np.uint8).reshape(n_rows, -1)
     # Scales from a stranger's file may be infinite or no numbers; so is then the result, without a warning.
     with np.errstate(all="ignore"):
         own = _DECODERS.get(kind.name)
-        return (_of_gguf(coded, kind) if own is None else _in_pieces(coded, kind, own)).reshape(n_rows, width)
+        return _of_gguf(coded, kind) if own is None else _in_pieces(coded, kind, own).reshape(n_rows, width)
 
 
-def _in_pieces(coded: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
+def _in_pieces(rows: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
+    coded = rows.reshape(-1, kind.block_bytes)
     values = np.empty((len(coded), kind.block), np.float32)
     step = max(1, _NUMBERS_AT_ONCE // kind.block)
     for first in range(0, len(coded), step):
@@ -63,15 +64,10 @@ def _in_pieces(coded: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
     return values
 
 
-def _of_gguf(coded: Bytes, kind: GgmlType) -> Floats:
+def _of_gguf(coded: Bytes, kind: GgmlType) -> Array:
     import gguf  # takes a fifth of a second, and most files do without
 
-    official = gguf.GGMLQuantizationType(kind.number)
-    step = max(1, _NUMBERS_AT_ONCE // kind.block)
-    values = np.empty((len(coded), kind.block), np.float32)
-    for first in range(0, len(coded), step):
-        piece = coded[first : first + step].reshape(1, -1)
-        values[first : first + step] = gguf.quants.dequantize(piece, official).reshape(-1, kind.block)
+    values: Array = gguf.quants.dequantize(coded, gguf.GGMLQuantizationType(kind.number))
     return values
 
 
@@ -182,14 +178,13 @@ def _q4_k(coded: Bytes, values: Floats) -> None:
 
 
 def _q5_k(coded: Bytes, values: Floats) -> None:
-    codes, pairs = coded[:, 48:].reshape(-1, 4, 32), values.reshape(-1, 4, 64)
-    bits = coded[:, 16:48]
-    for pair in range(4):
-        low = np.uint8(2 * pair)
-        first = ((bits >> low) & np.uint8(1)) << _FOUR
-        second = ((bits >> (low + np.uint8(1))) & np.uint8(1)) << _FOUR
-        pairs[:, pair, :32] = (codes[:, pair] & _LOW) | first
-        pairs[:, pair, 32:] = (codes[:, pair] >> _FOUR) | second
+    codes = coded[:, 48:].reshape(-1, 4, 1, 32)
+    low = (codes >> np.array([0, 4], np.uint8).reshape(1, 1, 2, 1)) & _LOW
+    # Bit i of byte j belongs to number 32 i + j.
+    bits = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
+    high = ((coded[:, None, 16:48] >> bits) & np.uint8(1)) << _FOUR
+    high |= low.reshape(-1, 8, 32)
+    values.reshape(-1, 8, 32)[...] = high
     _scale_k(coded, values)
 
 

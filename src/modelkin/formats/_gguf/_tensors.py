@@ -19,6 +19,8 @@ MAX_EXPERTS = 4096
 """The largest public models have some hundreds in a layer."""
 MAX_LOGICAL = 1 << 19
 """Tensors after experts are told apart: the largest public model has some 100 000."""
+MAX_LINE = 1 << 24
+"""Numbers in a row of codes, which is decoded as a whole; the longest public ones have some 60 000."""
 
 _QKV = ("attn_q", "attn_k", "attn_v")
 _LATENT = ("attn_k_b", "attn_v_b")
@@ -255,6 +257,10 @@ class TensorTable:
         main = max(parts, key=lambda stored: stored.n_bytes)
         if name in self._infos:
             raise HeaderError(main.file, f"two tensors stand for {quoted(name)}")
+        if storage is not None and shape[-1] > MAX_LINE:
+            raise HeaderError(
+                main.file, f"expected rows of {quoted(name)} of at most {MAX_LINE} numbers, got {shape[-1]}"
+            )
         if len(self._infos) >= MAX_LOGICAL:
             raise HeaderError(main.file, f"expected at most {MAX_LOGICAL} tensors, got more")
         self._infos[name] = TensorInfo(

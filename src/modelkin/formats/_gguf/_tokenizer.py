@@ -13,9 +13,11 @@ from typing import Any, final
 
 import numpy as np
 
-from ._metadata import Metadata
+from ._metadata import STRING, Metadata, RawArray
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
+MAX_TOKENS, MAX_MERGES, MAX_BYTES = 4_000_000, 8_000_000, 64 << 20
+"""The largest public vocabularies have some 260 000 tokens in 3 MB."""
 _WORD_START = "▁"
 _KINDS = ("gpt2", "llama", "bert", "t5")
 _SPECIAL = {
@@ -43,7 +45,7 @@ class TokenizerFiles(Mapping[str, bytes]):
         self._metadata = metadata
         tokens = metadata.array("tokenizer.ggml.tokens")
         known = metadata.text("tokenizer.ggml.model") in _KINDS
-        self._there = known and tokens is not None and tokens.count > 0
+        self._there = known and tokens is not None and _is_list(tokens, MAX_TOKENS)
 
     def __getitem__(self, name: str) -> bytes:
         if self._there and name == "tokenizer.json":
@@ -109,7 +111,7 @@ class TokenizerFiles(Mapping[str, bytes]):
         numbered = self._numbered(without_last_added=kind == "gpt2")
         model["vocab"] = {token: number for number, token in numbered}
         merges = self._metadata.array("tokenizer.ggml.merges")
-        if merges is not None:
+        if merges is not None and _is_list(merges, MAX_MERGES):
             model["merges"] = list(merges.strings())
         return model
 
@@ -140,6 +142,11 @@ class TokenizerFiles(Mapping[str, bytes]):
         if (template := self._metadata.text("tokenizer.chat_template")) is not None:
             settings["chat_template"] = template
         return json.dumps(settings).encode()
+
+
+def _is_list(values: RawArray, limit: int) -> bool:
+    """Say whether an array holds texts, and no more than a tokenizer can have."""
+    return values.kind == STRING and 0 < values.count <= limit and len(values.data) <= MAX_BYTES
 
 
 def _word_piece(token: str) -> str:
