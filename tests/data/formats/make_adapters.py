@@ -1,7 +1,7 @@
 """Make adapters with PEFT itself, and what it makes of base and adapter when it merges them.
 
-Needs torch, transformers and peft; run as ``python tests/data/formats/make_adapters.py``. The figures are random:
-what counts is where each of them ends up.
+Needs torch, transformers and peft; run as ``python tests/data/formats/make_adapters.py``. The figures are
+random: what counts is where each of them ends up.
 """
 
 from __future__ import annotations
