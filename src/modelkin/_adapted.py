@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
 from modelkin._model import Model
-from modelkin.architecture import Architecture, Role, detect
+from modelkin.architecture import Architecture, Role
 from modelkin.evidence import Factors
 from modelkin.formats import Fit, fit_to_base, sort_out
 from modelkin.source import shown
@@ -15,6 +16,10 @@ _BY_CONSTRUCTION = (
     "what it has in common with that model it has by construction, "
     "and whether it was trained on that model is not tested"
 )
+
+# Llama, Mistral, Qwen, Gemma, Phi-4, OLMo: the names are theirs, and their units have no order of their own.
+_MLP = re.compile(r"\.layers\.(\d{1,5})\.mlp\.(gate|up|down)_proj\Z")
+_MLP_ROLES = {"gate": Role.MLP_GATE, "up": Role.MLP_UP, "down": Role.MLP_DOWN}
 
 
 def is_on(model: Model, base: Model) -> bool:
@@ -32,14 +37,7 @@ def bare_updates(model: Model, other: Model) -> Mapping[tuple[Role, int], Factor
     if adapter is None or not adapter.is_bare:
         return None
     if _is_bare(other):
-        tensors = sort_out(model.index)
-        pairs = {
-            f"{module.name}.weight": (module.parts["a"], module.parts["b"])
-            for module in tensors.modules
-            if "a" in module.parts and len(module.parts["a"].shape) == len(module.parts["b"].shape) == 2
-        }
-        known = detect(None, {name: (b.shape[0], a.shape[1]) for name, (a, b) in pairs.items()})
-        return _by_role(known, {name: Factors(a=a.name, b=b.name) for name, (a, b) in pairs.items()})
+        return _by_name(model)
     fit = _fit(model, other)
     if fit.problems:
         return {}
@@ -97,6 +95,17 @@ def _fit(model: Model, other: Model) -> Fit:
     adapter = model.weights.adapter
     assert adapter is not None
     return fit_to_base(adapter.config, sort_out(model.index), other.index)
+
+
+def _by_name(model: Model) -> dict[tuple[Role, int], Factors]:
+    """Sort the matrices of an adapter by the names of its modules: there is no model to ask what they are."""
+    found: dict[tuple[Role, int], Factors] = {}
+    for module in sort_out(model.index).modules:
+        match = _MLP.search(module.name)
+        a, b = module.parts.get("a"), module.parts.get("b")
+        if match and a is not None and b is not None and len(a.shape) == len(b.shape) == 2:
+            found[_MLP_ROLES[match[2]], int(match[1])] = Factors(a=a.name, b=b.name)
+    return found
 
 
 def _by_role(architecture: Architecture, factors: Mapping[str, Factors]) -> dict[tuple[Role, int], Factors]:

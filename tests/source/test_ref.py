@@ -195,3 +195,45 @@ def test_credentials_are_not_shown_by_errors_either(url):
 
 def test_a_url_without_secrets_keeps_its_place():
     assert without_secrets("https://u:p@host:8/a/b?c=d#e") == "https://host:8/a/b"
+
+
+@pytest.mark.parametrize(
+    ("text", "adapter", "base"),
+    [
+        ("org/adapter::org/base@v1", "org/adapter", "org/base"),
+        ("org/adapter@a::hf://org/base", "org/adapter", "org/base"),
+        ("folder::org/base", None, "org/base"),
+        ("http://[::1]:80/x/adapter_model.safetensors::org/base", None, "org/base"),
+        ("org/adapter::http://[::1]/model.safetensors", "org/adapter", "http://[::1]/model.safetensors"),
+    ],
+)
+def test_an_adapter_can_be_written_with_its_base(text, adapter, base):
+    ref = ModelRef.parse(text)
+    assert ref.text == text
+    assert ref.base is not None
+    assert ref.base.target == base
+    assert ref.base.base is None
+    if adapter is not None:
+        assert ref.target == adapter
+
+
+def test_secrets_of_both_parts_are_left_out_of_the_text():
+    ref = ModelRef.parse(
+        "https://u:secret@host/adapter_model.safetensors::https://host/m.safetensors?key=secret"
+    )
+    assert "secret" not in f"{ref.text} {ref!r} {ref.base!r}"
+
+
+def test_a_path_with_colons_in_its_name_is_a_path(here):
+    (here / "odd::name").mkdir()
+    assert ModelRef.parse("./odd::name").base is None
+
+
+def test_an_address_in_brackets_is_no_adapter():
+    assert ModelRef.parse("http://[::1]/model.safetensors").base is None
+
+
+@pytest.mark.parametrize("text", ["::", "::org/base", "org/adapter::", "a/b::c/d::e/f"])
+def test_half_a_pair_is_no_reference(text):
+    with pytest.raises(BadReference, match="expected"):
+        ModelRef.parse(text)

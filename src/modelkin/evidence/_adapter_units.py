@@ -29,13 +29,10 @@ ALIKE = 6.0
 """Standard deviations of the correlation of two matrices beyond which they began with the same numbers."""
 
 _BARE = "the adapter has no update of a gated MLP that fits here"
-_SAME_START = (
-    "the matrices A of both adapters began with the same random numbers, which are numbered like the units"
-)
+_SAME_START = "the down projections of both adapters began with the same random numbers"
 _CROSSWISE = ((Role.MLP_GATE, Role.MLP_UP), (Role.MLP_UP, Role.MLP_GATE))
 """What a gated unit learns in one of its two matrices passes through the other: the gradient of either is
 multiplied by what the other one lets through."""
-_FACTORS = (Role.MLP_GATE, Role.MLP_UP, Role.MLP_DOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +127,11 @@ class AdapterUnits(Method):
         if min(shapes[0][0], MOST_UNITS) < FEWEST_UNITS:
             return self._skipped(place, f"{shapes[0][0]} units are too few for a test")
         count = min(shapes[0][0], MOST_UNITS)
-        # All A of the layer: those of the down projection are numbered like the units themselves.
-        starts = [
-            role for role in _FACTORS if all((role, place.layer) in (side.updates or {}) for side in sides)
-        ]
         slices = [
             (
                 TensorSlice.rows(held.b, 0, count),
                 TensorSlice.whole(held.a),
-                *(TensorSlice.whole((side.updates or {})[role, place.layer].a) for role in starts),
+                *(TensorSlice.whole(start.a) for start in _starts(side, pair, place.layer)),
             )
             for side, held in zip(sides, pairs, strict=True)
         ]
@@ -210,6 +203,16 @@ def _has(pair: Pair, role: Role, layer: int) -> bool:
     """Say whether the model of a pair has a role in a layer; a pair of adapters has no model to lack it."""
     models = [side for side in (pair.candidate, pair.base) if side.updates is None]
     return all(side.architecture.find(role, layer=layer) is not None for side in models)
+
+
+def _starts(side: Side, pair: Pair, layer: int) -> list[Factors]:
+    """Return the down projection's matrices, if both adapters have them.
+
+    Its A is numbered like the units, from random numbers that know nothing of them. Where two adapters begin
+    with the same numbers, unit i of both learns from the same ones: an agreement that comes from no base.
+    """
+    known = (Role.MLP_DOWN, layer) in _common(pair)
+    return [(side.updates or {})[Role.MLP_DOWN, layer]] if known else []
 
 
 def _factors(side: Side, place: _Place) -> Factors:
