@@ -102,7 +102,7 @@ def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
 
     def changed(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         noise = rng.normal(size=values.shape) * values.std() * 0.2
-        return (values + noise).astype(np.float32)
+        return np.asarray(values + noise, np.float32)
 
     result = mk.compare(candidate=MemorySource(quantised("base", "int8", changed)), base=str(ZOO / "base"))
     assert result.verdict.related
