@@ -10,8 +10,9 @@ WALK_ELEMENTS = 1 << 20
 """Values compared at once when formats differ: a few megabytes on each side."""
 SAMPLED_LINES = 32
 """Neighbouring lines of each quantised tensor that are compared with what the other model holds."""
-WITHIN_A_STEP = 0.99
-"""Share of weights that have to be within a step of their codes: some quantisers clip a few."""
+WITHIN_A_STEP = 0.95
+"""Share of weights that have to be within a step of their codes. Rounding leaves none outside, GPTQ on inputs
+that hang together strongly one in a hundred."""
 
 
 def published_digests(model: Model) -> tuple[str, ...] | None:

@@ -263,12 +263,14 @@ def damaged(draw: st.DrawFn) -> tuple[dict[str, RawTensor | npt.NDArray[Any]], d
     scheme = draw(st.sampled_from(sorted(SCHEMES)))
     tensors: dict[str, Any] = dict(parts(scheme))
     for _ in range(draw(st.integers(0, 2))):
+        if not tensors:
+            break
         name = draw(st.sampled_from(sorted(tensors)))
         one = np.asarray(tensors[name]) if not isinstance(tensors[name], RawTensor) else None
         how = draw(st.sampled_from(["drop", "shape", "dtype", "data", "cut", "rename", "empty"]))
         if one is None or how == "drop":
             del tensors[name]
-        elif how == "shape":
+        elif how == "shape" and one.size:
             first = draw(st.sampled_from([n for n in range(1, one.size + 1) if one.size % n == 0]))
             shape = draw(
                 st.sampled_from([(first, one.size // first), (one.size,), (1, one.size), (one.size, 1, 1)])

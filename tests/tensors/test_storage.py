@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -155,6 +155,32 @@ def test_a_storage_that_returns_too_little_is_found_out():
     assert info.n_bytes == 24
     assert info.is_float
     assert info.row_bits == 64
+
+
+class ByColumns(Halves):
+    """The same numbers, but any columns can be left out."""
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        lines = self.plan(runs)
+        return LinePlan(
+            ranges=lines.ranges, build=lambda view: lines.build(view)[:, columns[0] : columns[1]].copy()
+        )
+
+
+@given(
+    columns=st.tuples(st.integers(0, 6), st.integers(0, 6)).map(sorted),
+    rows=st.sets(st.integers(0, 4), min_size=1).map(sorted),
+)
+def test_columns_are_left_out_where_a_storage_can_do_so(columns, rows):
+    reader, whole = stored((5, 6))
+    info = replace(reader.index["t"], storage=ByColumns((5, 6)))
+    assert info.columns_first
+    assert not reader.index["t"].columns_first
+    reader = TensorReader(TensorIndex([info]), reader._fetcher)
+    window = TensorSlice.blocks("t", [(6 * row + columns[0], 6 * row + columns[1]) for row in rows])
+    np.testing.assert_array_equal(reader.read([window])[0], whole[rows, columns[0] : columns[1]].reshape(-1))
+    long = TensorSlice.blocks("t", [(4, 15)])  # goes on in the next line: all columns
+    np.testing.assert_array_equal(reader.read([long])[0], whole.reshape(-1)[4:15])
 
 
 @given(numbers=st.sets(st.integers(0, 40)).map(sorted))

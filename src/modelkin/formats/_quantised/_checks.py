@@ -47,11 +47,19 @@ def expect_shape(info: TensorInfo, *shapes: tuple[int, ...]) -> None:
         fail(info, f"expected the shape {wanted}, got {list(info.shape)}")
 
 
-def expect_matrix(info: TensorInfo) -> tuple[int, ...]:
-    """Refuse a tensor that is no matrix, stack of matrices, or has an empty axis; return its shape."""
+def expect_stack(info: TensorInfo) -> tuple[int, ...]:
+    """Refuse a tensor that is no matrix or stack of matrices, or has an empty axis; return its shape."""
     if not 2 <= len(info.shape) <= _MOST_AXES or 0 in info.shape:
         fail(info, f"expected a matrix, got the shape {list(info.shape)}")
     return info.shape
+
+
+def expect_matrix(info: TensorInfo) -> tuple[int, int]:
+    """Refuse a tensor that is no matrix, or has an empty axis; return its shape."""
+    shape = expect_stack(info)
+    if len(shape) != 2:
+        fail(info, f"expected one matrix, got the shape {list(shape)}")
+    return shape[0], shape[1]
 
 
 FLOATS = ("F16", "BF16", "F32")

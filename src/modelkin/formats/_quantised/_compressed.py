@@ -12,7 +12,7 @@ import numpy as np
 
 from modelkin.tensors import TensorInfo
 
-from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
+from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
 from ._found import Checkpoint, Found, weight
 from ._grid import Grid
 from ._matrix import Matrix, PackedDown, PackedRows, Plain
@@ -44,7 +44,7 @@ def _weight(
 ) -> Found:
     index = checkpoint.index
     expect_dtype(codes, "I32")
-    lead = list(expect_matrix(codes)[:-1])
+    lead = list(expect_stack(codes)[:-1])
     if len(shape) != len(codes.shape) or list(shape[:-1]) != lead or shape[-1] <= 0:
         fail(told, f"says {list(shape)}, which does not fit the packed {list(codes.shape)}")
     n_columns = shape[-1]

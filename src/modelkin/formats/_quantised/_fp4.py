@@ -12,7 +12,7 @@ from dataclasses import replace
 from modelkin.tensors import TensorInfo
 
 from ._bits import float_table
-from ._checks import expect_dtype, expect_matrix, expect_shape, fail, part
+from ._checks import expect_dtype, expect_shape, expect_stack, fail, part
 from ._found import Checkpoint, Found, weight
 from ._grid import Grid, whole_grid
 from ._matrix import PackedRows, Plain
@@ -36,7 +36,7 @@ def _experts(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
     scales = part(checkpoint.index, codes, f"{name}_scales")
     expect_dtype(codes, "U8")
     expect_dtype(scales, "U8")
-    n_experts, n_outputs, n_blocks, width = expect_matrix(codes)
+    n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # four axes brought it here
     if 2 * width != MX_BLOCK:
         fail(codes, f"expected blocks of {MX_BLOCK // 2} bytes, got {width}")
     expect_shape(scales, (n_experts, n_outputs, n_blocks))
@@ -51,7 +51,7 @@ def _packed(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
     """Read what compressed-tensors and ModelOpt write."""
     index = checkpoint.index
     scales = part(index, codes, f"{name}_scale")
-    expect_matrix(codes)
+    expect_stack(codes)
     expect_dtype(codes, "U8")
     expect_dtype(scales, "U8", "F8_E8M0", "F8_E4M3")
     if scales.dtype != "F8_E4M3":

@@ -49,6 +49,9 @@ def _weight(checkpoint: Checkpoint, prefix: str, codes: TensorInfo) -> Found:
     for info in (codes, zeros):
         expect_dtype(info, "I32")
     expect_dtype(scales, *FLOATS)
+    if order is not None:
+        expect_dtype(order, "I32")
+        expect_shape(order, (max(1, order.n_elements),))
     n_words, n_outputs = expect_matrix(codes)
     bits = _bits(checkpoint, codes, order)
     n_inputs = 32 * n_words // bits if order is None else order.shape[0]
@@ -58,9 +61,6 @@ def _weight(checkpoint: Checkpoint, prefix: str, codes: TensorInfo) -> Found:
     expect_shape(scales, (n_groups, n_outputs))
     expect_shape(zeros, (n_groups, -(-n_outputs * bits // 32)))
     group = _group(checkpoint, scales, n_inputs, n_groups)
-    if order is not None:
-        expect_dtype(order, "I32")
-        expect_shape(order, (n_inputs,))
     in_order = settings.values.get("desc_act") is not True
 
     def grid(matrix: Plain | PackedRows) -> Grid:
@@ -93,8 +93,6 @@ def _bits(checkpoint: Checkpoint, codes: TensorInfo, order: TensorInfo | None) -
     declared = checkpoint.settings.number("bits") or 0
     if order is None or not checkpoint.settings.table("dynamic"):
         return declared
-    if len(order.shape) != 1 or not order.shape[0]:
-        fail(order, f"expected a list, got the shape {list(order.shape)}")
     bits = 32 * codes.shape[0] // order.shape[0]
     if bits not in BITS:
         fail(codes, f"expected codes of {', '.join(map(str, BITS))} bits, got {bits}")

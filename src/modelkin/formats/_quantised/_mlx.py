@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from modelkin.tensors import TensorInfo
 
-from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
+from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
 from ._found import Checkpoint, Found, weight
 from ._fp4 import MX_BLOCK, four_bits
 from ._grid import Grid
@@ -33,7 +33,7 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
 def _weight(checkpoint: Checkpoint, prefix: str, codes: TensorInfo) -> Found:
     settings = checkpoint.settings.of(prefix.removesuffix("."))
     scales = part(checkpoint.index, codes, f"{prefix}scales")
-    *lead, n_words = expect_matrix(codes)
+    *lead, n_words = expect_stack(codes)
     expect_dtype(codes, "U32")
     if scales.dtype == "U8" and settings.word("mode") == "mxfp4":
         stored = four_bits(codes, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)

@@ -11,7 +11,7 @@ from typing import Final
 
 from modelkin.tensors import TensorInfo, count_lines
 
-from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
+from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
 from ._found import Checkpoint, Found, template, weight
 from ._grid import Grid, whole_grid
 from ._matrix import Plain
@@ -39,7 +39,7 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
 
 
 def _weight(checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, inverse: bool) -> Found:
-    shape = expect_matrix(codes)
+    shape = expect_stack(codes)
     zeros = checkpoint.index.get(f"{codes.name}_zero_point")
     powers = scales.dtype == "U8"
     expect_dtype(scales, *FLOATS, *(("U8", "F8_E8M0") if codes.dtype in FP8 else ()))
@@ -63,7 +63,7 @@ def _bitsandbytes(checkpoint: Checkpoint, prefix: str, scales: TensorInfo) -> Fo
     codes = part(checkpoint.index, scales, f"{prefix}weight")
     expect_dtype(codes, "I8")
     expect_dtype(scales, "F32")
-    shape = expect_matrix(codes)
+    shape = expect_stack(codes)
     expect_shape(scales, (count_lines(shape),))
     grid = block_grid(checkpoint, codes, scales, default=None)
     codes_of = Plain(info=codes, n_columns=shape[-1])

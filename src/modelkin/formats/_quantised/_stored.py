@@ -11,13 +11,19 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, View, numbers_of
+from modelkin.tensors import Array, LinePlan, LineRuns, View, count_lines, numbers_of
 
 from ._grid import Grid
 from ._matrix import Matrix, Rows
 
 MOST_RANGES: Final = 8192
 """Of one reading of lines that lie across the rows of a file; more are joined to whole rows."""
+SHORT_ROW: Final = 16 * 1024
+"""Bytes of a row of the file up to which it is read whole: its parts would take a request each."""
+_ROWS_AT_ONCE: Final = 128
+"""What is decoded at once stays in the processor's cache."""
+_CACHE_LINE: Final = 16
+"""Numbers of four bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +123,17 @@ class Transposed:
         ]
         return LinePlan(ranges=by_file(ranges), build=partial(self._build, wanted, windows))
 
+    @property
+    def _row_bytes(self) -> int:
+        """Bytes of one row of codes as the file has it."""
+        info = self.stored.codes.info
+        return info.n_bytes // max(1, count_lines(info.shape))
+
     def _strips(self, spans: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
         """Widen stretches of stored columns to where codes begin, and join them if they are many."""
         align, width = self.stored.align, self.stored.shape[-1]
+        if n_rows > MOST_RANGES or (n_rows > 1 and self._row_bytes <= SHORT_ROW):
+            return [(0, width)]
         strips: list[tuple[int, int]] = []
         for start, stop in spans:
             start, stop = start // align * align, min(-(-stop // align) * align, width)
@@ -127,9 +141,8 @@ class Transposed:
                 strips[-1] = strips[-1][0], stop
             else:
                 strips.append((start, stop))
-        if len(strips) * n_rows > MOST_RANGES:
-            strips = [(strips[0][0], strips[-1][1])]
-        return [(0, width)] if n_rows > MOST_RANGES else strips
+        many = len(strips) * n_rows > MOST_RANGES
+        return [(strips[0][0], strips[-1][1])] if many else strips
 
     def _build(
         self,
@@ -141,12 +154,22 @@ class Transposed:
         lines = np.empty((n_lines, len(windows[0][1])), np.float32)
         place = 0
         for lead, rows, first, last in windows:
-            read = self.stored.window(view, rows=rows, start=first, stop=last)
-            for start, stop in wanted[lead]:
-                if first <= start and stop <= last:
-                    lines[place : place + stop - start] = read[:, start - first : stop - first].T
-                    place += stop - start
+            spans = [(start, stop) for start, stop in wanted[lead] if first <= start and stop <= last]
+            n_here = sum(stop - start for start, stop in spans)
+            for at in range(0, len(rows), _ROWS_AT_ONCE):
+                piece = rows[at : at + _ROWS_AT_ONCE]
+                read = self.stored.window(view, rows=piece, start=first, stop=last)
+                if n_here < last - first:
+                    read = np.concatenate([read[:, a - first : b - first] for a, b in spans], axis=1)
+                _turn(read, lines[place : place + n_here, at : at + len(piece)])
+            place += n_here
         return lines
+
+
+def _turn(rows: Array, out: Array) -> None:
+    """Transpose, a cache line at a time: five times as fast as at once where rows are long."""
+    for at in range(0, len(rows), _CACHE_LINE):
+        out[:, at : at + _CACHE_LINE] = rows[at : at + _CACHE_LINE].T
 
 
 def _by_lead(runs: LineRuns, height: int) -> dict[int, list[tuple[int, int]]]:
