@@ -8,8 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 import modelkin as mk
+from modelkin._config import FetchOptions
 from modelkin.errors import FormatError
-from modelkin.source import MemorySource
+from modelkin.formats import Format, Request, Weights
+from modelkin.source import Fetcher, MemorySource
 
 
 def spoilt(data: bytes, rng: random.Random) -> bytes:
@@ -53,3 +55,9 @@ def config_of(model: mk.Model) -> Mapping[str, object]:
     """Return the config, which has to be there."""
     assert model.config is not None
     return model.config
+
+
+def read_as(format_: Format, data: bytes, *, name: str = "model.bin") -> Weights:
+    """Read a file with one format, whatever its first bytes are."""
+    fetcher = Fetcher(MemorySource({name: data}), FetchOptions())
+    return format_.read(Request(fetcher=fetcher, entry=name, head_bytes=1 << 16))
