@@ -38,7 +38,7 @@ def found_in(model, *, config=True):
 
 
 def roles(architecture, own=lambda name: name):
-    found = {}
+    found: dict[str, set[object]] = {}
     for entry in architecture.tensors:
         found.setdefault(own(entry.tensor), set()).add((entry.role, entry.layer, entry.part, entry.axes))
     return found
@@ -81,6 +81,21 @@ def test_words_in_names_settle_what_shapes_do_not():
     query = guessed.find(Role.ATTENTION_QUERY, 2)
     assert query is not None
     assert query.tensor == "blk.2.attn.q"
+
+
+def test_words_settle_the_attention_of_bert():
+    words = {"attention.self.": "", "attention.output.dense": "wo", "bert.encoder.layer": "b"}
+
+    def change(name):
+        for old, new in words.items():
+            name = name.replace(old, new)
+        return name
+
+    guessed = found_in(renamed(ZOO["bert-base"].load(), change))
+    for role, name in ((Role.ATTENTION_KEY, "key"), (Role.ATTENTION_OUTPUT, "wo")):
+        entry = guessed.find(role, 1)
+        assert entry is not None
+        assert entry.tensor == f"b.1.{name}.weight"
 
 
 @pytest.mark.parametrize("words", ["q_k", "q_o", "q_down", "x"])
@@ -132,7 +147,7 @@ def test_shapes_of_no_family_stay_unknown():
 
 def test_a_table_as_large_as_a_layers_matrix_is_in_doubt():
     """With as many tokens as hidden units, the embedding looks like a gate: neither gets a role."""
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for layer in range(3):
         block = [(8, 8)] * 4 + [(20, 8), (20, 8), (8, 20), (8,), (8,)]
         shapes |= {f"w_{1 + 9 * layer + place}": shape for place, shape in enumerate(block)}

@@ -10,6 +10,7 @@ import numpy as np
 from modelkin._config import FetchOptions
 from modelkin._model import Model
 from modelkin.errors import FormatError
+from modelkin.formats import Format, Request, Weights
 from modelkin.source import Fetcher, MemorySource, ModelRef
 
 
@@ -54,3 +55,9 @@ def config_of(model: Model) -> Mapping[str, object]:
     """Return the config, which has to be there."""
     assert model.config is not None
     return model.config
+
+
+def read_as(format_: Format, data: bytes, *, name: str = "model.bin") -> Weights:
+    """Read a file with one format, whatever its first bytes are."""
+    fetcher = Fetcher(MemorySource({name: data}), FetchOptions())
+    return format_.read(Request(fetcher=fetcher, entry=name, head_bytes=1 << 16))

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.hostile_files import config_of, judged, spoilt
+from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import llama2c_file, meta_rows, q80
 
 import modelkin as mk
 from modelkin._config import FetchOptions
 from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.formats._llama2c import FORMAT
 from modelkin.lab import load_zoo
 from modelkin.source import MemorySource
 from modelkin.testing import HubServer
@@ -184,4 +185,4 @@ BAD = {
 def test_what_is_wrong_is_said(case):
     data, error, message = BAD[case]
     with pytest.raises(error, match=message):
-        _ = mk.open_model(MemorySource({"stories.bin": data})).index
+        read_as(FORMAT, data)

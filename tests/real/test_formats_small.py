@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.real.formats import published
 
 import modelkin as mk
+from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.verdict import Conclusion
 
 Array = NDArray[Any]
@@ -106,15 +107,25 @@ def test_queries_of_stories15m_are_in_the_order_of_transformers():
     assert wrong < -0.3
 
 
-def test_the_two_whispers_are_no_relatives():
-    result = mk.compare(candidate=str(published("whisper_ggml")), base=str(published("whisper_en_ct2")))
-    assert result.verdict.conclusion is Conclusion.NO_EVIDENCE
-
-
-@pytest.mark.parametrize("other", ["smollm2", "tinyllama", "gemma3"])
-def test_stories15m_is_no_relative_of_other_llamas(other):
+def compared(candidate: str, base: str) -> mk.Comparison:
     try:
-        result = mk.compare(candidate=str(published("stories15M")), base=str(published(other)))
-    except mk.errors.UnsupportedFormat:
-        pytest.skip("GGUF is not read here")
-    assert result.verdict.related is not True
+        return mk.compare(candidate=str(published(candidate)), base=str(published(base)))
+    except (UnsupportedFormat, NotFound) as error:
+        pytest.skip(f"not read here: {error}")
+
+
+@pytest.mark.parametrize("english", ["whisper_en_ct2", "whisper_en_pt"])
+@pytest.mark.parametrize("multilingual", ["whisper_ggml", "whisper_onnx"])
+def test_the_two_whispers_are_no_relatives(multilingual, english):
+    assert compared(multilingual, english).verdict.conclusion is Conclusion.NO_EVIDENCE
+
+
+def test_one_whisper_in_two_containers_is_one():
+    result = compared("whisper_en_ct2", "whisper_en_pt")
+    assert result.verdict.related
+    assert result.relation.details["values_equal"] == result.relation.details["values_compared"]
+
+
+@pytest.mark.parametrize("other", ["smollm2", "tinyllama", "gemma3", "minilm"])
+def test_stories15m_is_no_relative_of_others(other):
+    assert not compared("stories15M", other).verdict.related

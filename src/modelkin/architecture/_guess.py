@@ -105,7 +105,8 @@ def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None
     for shape in set(solution.shapes):
         alike = [slot for slot in slots if shape_of[slot.name] == shape]
         members = [[name for name in names if shapes[name] == shape] for names in blocks.layers.values()]
-        foreign = frozenset(word for slot in slots if slot not in alike for word in slot.words)
+        own = frozenset(word for slot in alike for word in slot.words)
+        foreign = frozenset(word for slot in slots for word in slot.words) - own
         settled = all(_settled(names, alike, foreign) is not None for names in members)
         for number, names in zip(blocks.layers, members, strict=True):
             named = _settled(names, alike, foreign) if settled else None
@@ -147,7 +148,7 @@ def _settled(names: Sequence[str], slots: Sequence[Slot], foreign: frozenset[str
     for name in names:
         words = _words(name)
         fitting = [axes for axes, members in groups.items() if any(slot.words & words for slot in members)]
-        if len(fitting) != 1 or (words & foreign) - groups[fitting[0]][0].words:
+        if len(fitting) != 1 or words & foreign:
             return None
         found[fitting[0]].append(name)
     if any(len(found[axes]) != len(members) for axes, members in groups.items()):

@@ -21,8 +21,8 @@ class KnownFormat:
     """Below this package; it has a `FORMAT`."""
     magic: tuple[bytes, ...] = ()
     """What its files begin with; none when anything can stand there."""
-    usual_name: str | None = None
-    """What the names of its files hold, where an ending is shared."""
+    unmarked: bool = False
+    """Whether its files can begin with anything, so that its code has to say if they make sense."""
     self_describing: bool = False
     """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
     may_describe: bool = False
@@ -31,6 +31,10 @@ class KnownFormat:
     def load(self) -> Format:
         """Import its code."""
         return cast(Format, import_module(f"{__package__}.{self.module}").FORMAT)
+
+    def recognises(self, head: bytes) -> bool:
+        """Ask the code of a format without a mark whether a file that begins so can be one."""
+        return bool(import_module(f"{__package__}.{self.module}").recognises(head))
 
 
 _TORCH_NUMBER = 0x1950A86A20F9469CFC6C.to_bytes(10, "little")
@@ -53,7 +57,6 @@ KNOWN: Sequence[KnownFormat] = (
             *(bytes([0x80, version, 0x8A, 10]) + _TORCH_NUMBER for version in (2, 3)),
             *(bytes([0x80, version, 0x95, 13, *[0] * 7, 0x8A, 10]) + _TORCH_NUMBER[:3] for version in (4, 5)),
         ),
-        usual_name="pytorch_model",
         may_describe=True,
     ),
     KnownFormat(
@@ -81,6 +84,7 @@ KNOWN: Sequence[KnownFormat] = (
         title="llama2.c",
         endings=(".bin",),
         module="_llama2c",
+        unmarked=True,
         self_describing=True,
     ),
 )
@@ -94,12 +98,15 @@ UNREAD = {
 """Endings of weights that cannot be read, with what they are."""
 
 
-def by_name(name: str, head: bytes | None = None) -> KnownFormat | None:
-    """Return the format of a file by its ending; among several of one ending by its first bytes."""
-    fitting = [known for known in KNOWN if name.endswith(known.endings)]
-    if len(fitting) <= 1 or head is None:
-        return fitting[0] if fitting else None
-    sure = [known for known in fitting if known.magic and head.startswith(known.magic)]
-    # A file of no known beginning is left to the one that can say best what is wrong with it.
-    named = [known for known in fitting if known.usual_name and known.usual_name in name]
-    return next(iter([*sure, *named, *(known for known in fitting if not known.magic)]), None)
+def fitting(name: str | None) -> list[KnownFormat]:
+    """Return the formats whose files end so."""
+    return [known for known in KNOWN if name and name.endswith(known.endings)]
+
+
+def by_head(name: str, head: bytes) -> KnownFormat | None:
+    """Return the format of a file by its first bytes, among those of its ending; None if none knows them."""
+    possible = fitting(name)
+    sure = [known for known in possible if known.magic and head.startswith(known.magic)]
+    return next(
+        iter(sure or (known for known in possible if known.unmarked and known.recognises(head))), None
+    )

@@ -17,7 +17,7 @@ from typing import Final, Literal, final
 
 import numpy as np
 
-from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import Storage, TensorIndex, TensorInfo
 
@@ -26,6 +26,7 @@ from ._lines import GroupedCodes, PlainLines, RotaryOrder
 
 MAGIC: Final = 0x616B3432
 """What files of version 1 and later begin with: "ak42"."""
+_MARK: Final = MAGIC.to_bytes(4, "little")
 _HEADER_BYTES: Final = 256
 _FIRST_BYTES: Final = 28
 _MAX_SIZE: Final = 1 << 24
@@ -150,6 +151,15 @@ class Llama2cFormat:
         return Weights(
             format="llama2.c", index=TensorIndex(tensors), config=_config(header), notes=tuple(notes)
         )
+
+
+def recognises(head: bytes) -> bool:
+    """Say whether a file that begins so can be a checkpoint: its sizes are those of a model."""
+    try:
+        parse_header(head.ljust(_HEADER_BYTES, b"\0") if head[:4] == _MARK else head, file="")
+    except FormatError:
+        return False
+    return True
 
 
 def parse_header(head: bytes, *, file: str) -> Header:

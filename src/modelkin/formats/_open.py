@@ -8,9 +8,9 @@ from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.source import ByteRange, Fetcher, FileInfo, shown
 
 from ._interface import Request, Weights
-from ._known import KNOWN, UNREAD, KnownFormat, by_name
+from ._known import KNOWN, UNREAD, KnownFormat, by_head, fitting
 
-_MAGIC_BYTES = 16
+_HEAD_BYTES = 64
 _READABLE = f"Readable are {', '.join(known.title for known in KNOWN)}."
 
 
@@ -51,17 +51,13 @@ def read_weights(
 
 def describes_itself(name: str | None) -> bool:
     """Say whether a weight file holds its own config, so that one lying beside it does not count."""
-    fitting = _fitting(name)
-    return bool(fitting) and all(known.self_describing for known in fitting)
+    possible = fitting(name)
+    return bool(possible) and all(known.self_describing for known in possible)
 
 
 def may_describe_itself(name: str) -> bool:
     """Say whether a weight file may hold its own config: several formats share an ending."""
-    return any(known.self_describing or known.may_describe for known in _fitting(name))
-
-
-def _fitting(name: str | None) -> list[KnownFormat]:
-    return [known for known in KNOWN if name and name.endswith(known.endings)]
+    return any(known.self_describing or known.may_describe for known in fitting(name))
 
 
 def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
@@ -84,7 +80,7 @@ def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str
     if (found := _chosen(files)) is not None:
         known, entry = found
         # Formats share endings: whoever chose the file, its first bytes say what it is.
-        return (_format_of(fetcher, entry) if _is_ambiguous(entry) else known), entry
+        return _recognised(fetcher, entry) or known, entry
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
     if unread:
@@ -98,19 +94,20 @@ def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str
 
 
 def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
-    known = by_name(name, _head(fetcher, name)) if _is_ambiguous(name) else by_name(name)
-    if known is None:
+    possible = fitting(name)
+    if not possible:
         raise UnsupportedFormat(name, "not a weight file of a format that can be read", hint=_READABLE)
-    return known
+    return _recognised(fetcher, name) or possible[0]
 
 
-def _is_ambiguous(name: str) -> bool:
-    return len(_fitting(name)) > 1
+def _recognised(fetcher: Fetcher, name: str) -> KnownFormat | None:
+    """Return the format that the first bytes tell, where the ending leaves it open."""
+    return by_head(name, _head(fetcher, name)) if len(fitting(name)) > 1 else None
 
 
 def _head(fetcher: Fetcher, name: str) -> bytes:
     info: FileInfo | None = fetcher.source.find(name)
     if info is None:
         raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
-    wanted = ByteRange(0, min(_MAGIC_BYTES, info.size))
+    wanted = ByteRange(0, min(_HEAD_BYTES, info.size))
     return bytes(fetcher.fetch({name: [wanted]}, task="reading headers").view(name, wanted))
