@@ -101,7 +101,7 @@ def table(found: Mapping[Case, Mapping[str, Any]]) -> Table:
     return Table(columns, rows)
 
 
-def run(*, quick: bool = False, keep: Path | None = None) -> str:
+def run(*, quick: bool = False, keep: Path | None = None, as_is: bool = False) -> str:
     """Measure all shapes, or 7B only; return it as Markdown.
 
     Parameters
@@ -110,18 +110,24 @@ def run(*, quick: bool = False, keep: Path | None = None) -> str:
         Leave out all shapes but the smallest.
     keep
         A file of results: what is in it is not measured again, and what is measured is added.
+    as_is
+        Measure nothing: show what is in the file, and name what is not.
     """
     known: dict[str, dict[str, Any]] = json.loads(keep.read_text()) if keep and keep.exists() else {}
     parts: list[str] = []
     for subject in ("7B",) if quick else SUBJECTS:
         found: dict[Case, Mapping[str, Any]] = {}
+        missing = [case.label for case in cases(subject) if as_is and case.key not in known]
         for case in cases(subject):
+            if case.label in missing:
+                continue
             if case.key not in known:
                 known[case.key] = measure(case)
                 if keep is not None:
                     keep.write_text(json.dumps(known, indent=1))
             found[case] = known[case.key]
-        parts += [f"### {subject}", table(found).markdown(), _most(found)]
+        parts += [f"### {subject}", table(found).markdown(), _most(found)] if found else []
+        parts += [f"Not measured at {subject}: {'; '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
 
 
@@ -140,9 +146,10 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FILE", help="results; what is in it is not measured again"
     )
+    parser.add_argument("--as-is", action="store_true", help="measure nothing: show what was kept")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     asked = parser.parse_args()
-    text = run(quick=asked.quick, keep=asked.keep)
+    text = run(quick=asked.quick, keep=asked.keep, as_is=asked.as_is)
     print(text)
     if asked.write is not None:
         replace_section(asked.write, "costs", text)

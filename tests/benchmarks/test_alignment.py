@@ -1,5 +1,6 @@
 """The bytes of the deep stage: exact by plan at 7B, 70B, 110B and 13B shapes, by ledger on small models."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -237,3 +238,21 @@ def test_the_table_shows_every_case_and_the_promise():
     found = dict.fromkeys(cases, one)
     assert len(alignment.table(found).rows) == len(cases) == len(alignment.METHODS) + 7
     assert "ABOVE" in alignment._most(found)
+
+
+def test_what_was_not_measured_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(alignment, "measure", lambda case: pytest.fail("nothing is measured"))
+    one = {
+        "planned": [1, 2],
+        "read": [1, 2],
+        "all_read": [5, 6],
+        "cpu_seconds": 1.0,
+        "peak_bytes": 1e9,
+        "result": "done",
+    }
+    keep = tmp_path / "kept.json"
+    keep.write_text(json.dumps({case.key: one for case in list(alignment.cases("7B"))[:-1]}))
+    text = alignment.run(quick=True, keep=keep, as_is=True)
+    assert text.endswith("Not measured at 7B: compare, deep: rotated copy.")
+    assert "| router-matching " in text
+    assert alignment.run(keep=keep, as_is=True).count("###") == 1
