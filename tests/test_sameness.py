@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import modelkin as mk
-from modelkin._sameness import published_digests, same_after_rounding, same_bits, same_file, same_layout
+from modelkin._sameness import kind_of_copy, published_digests, same_bits, same_file, same_layout
 from modelkin.source import MemorySource
 from modelkin.testing import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
 from modelkin.verdict import Conclusion
@@ -41,14 +41,43 @@ def test_one_changed_bit_is_seen():
     one, other = (opened({"model.safetensors": safetensors_bytes(t)}) for t in (tensors, changed))
     assert same_layout(one, other)
     assert not same_bits(one, other)
-    assert not same_after_rounding(one, other)
+    assert kind_of_copy(one, other) is None
+    assert kind_of_copy(one, one) == "copy"
 
 
 @pytest.mark.parametrize("dtype", ["BF16", "F16"])
 def test_a_cast_is_the_same_after_rounding(dtype):
     one, other = opened(llama_files()), opened(llama_files(dtype=dtype))
     assert not same_layout(one, other)
-    assert same_after_rounding(one, other)
+    assert kind_of_copy(one, other) == "precision-copy"
+
+
+def with_odd(tensors, share):
+    """Return tensors in half precision, some of them rounded the other way."""
+    changed = {}
+    for name, value in tensors.items():
+        near = value.astype(np.float16)
+        at = np.random.default_rng(0).random(value.shape) < share
+        away = np.where(near > value, np.float16(-np.inf), np.float16(np.inf))
+        changed[name] = np.where(at, np.nextafter(near, away), near)
+    return changed
+
+
+@pytest.mark.parametrize(("share", "kind"), [(2e-4, "precision-copy"), (0.05, None)])
+def test_a_few_values_that_were_rounded_the_other_way_are_no_change(share, kind):
+    tensors = llama_tensors()
+    one, other = (
+        opened({"model.safetensors": safetensors_bytes(t)}) for t in (tensors, with_odd(tensors, share))
+    )
+    assert kind_of_copy(one, other) == kind
+
+
+def test_a_copy_may_lack_a_small_part_and_no_large_one():
+    tensors = llama_tensors()
+    whole = opened({"model.safetensors": safetensors_bytes(tensors)})
+    for left_out, kind in (["model.norm.weight"], "copy"), (["model.embed_tokens.weight"], None):
+        rest = {name: value for name, value in tensors.items() if name not in left_out}
+        assert kind_of_copy(opened({"model.safetensors": safetensors_bytes(rest)}), whole) == kind
 
 
 def test_files_are_compared_by_their_bytes_where_they_are_near():

@@ -26,9 +26,9 @@ from modelkin._model import MAX_TOKENIZER_BYTES, Model, open_model
 from modelkin._progress import Progress
 from modelkin._records import ledger_record, model_summary
 from modelkin._sameness import (
+    CopyKind,
+    kind_of_copy,
     published_digests,
-    same_after_quantising,
-    same_after_rounding,
     same_bits,
     same_file,
     same_layout,
@@ -154,8 +154,7 @@ class _Run:
                 verdict,
                 alignment,
                 self.equality,
-                precision_copy=bool(verdict.related) and self._precision_copy(),
-                quantised_copy=bool(verdict.related) and self._quantised_copy(),
+                copy=self._copy_kind(verdict),
             ),
             controls=checked,
             tokenizer=tokenizer,
@@ -412,15 +411,11 @@ class _Run:
 
     # -- what is said beside the verdict ---------------------------------------------------------------
 
-    def _precision_copy(self) -> bool:
-        return (
-            self.equality.all_equal_after_rounding
-            and self._may_walk()
-            and same_after_rounding(self.candidate, self.base)
-        )
-
-    def _quantised_copy(self) -> bool:
-        return self._may_walk() and same_after_quantising(self.candidate, self.base)
+    def _copy_kind(self, verdict: Verdict) -> CopyKind | None:
+        """Walk over relatives that may be copies: nothing else is worth the bytes."""
+        if not verdict.related or verdict.conclusion is Conclusion.IDENTICAL or not self._may_walk():
+            return None
+        return kind_of_copy(self.candidate, self.base)
 
     def _tokenizer(self, *, whole: bool) -> Mapping[str, Cell]:
         sizes = [model.file_size("tokenizer.json") for model in (self.candidate, self.base)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from modelkin._adapted import is_on
 from modelkin._comparison import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin._deep import DeepResult
 from modelkin._model import Model
+from modelkin._sameness import CopyKind
 from modelkin.evidence import EqualityCount, Evidence
 from modelkin.verdict import Conclusion, Verdict
 
@@ -67,8 +68,7 @@ def relation_of(
     alignment: AlignmentSummary,
     count: EqualityCount,
     *,
-    precision_copy: bool,
-    quantised_copy: bool,
+    copy: CopyKind | None,
 ) -> Relation:
     """Say what kind of kinship it is, as far as shapes and equality tell."""
     details: dict[str, float | int | str] = {
@@ -84,10 +84,9 @@ def relation_of(
         kind = "copy"
     elif verdict.related and (adapted := _adapted(candidate, base)):
         return _low_rank(*adapted, details)
-    elif verdict.related and precision_copy:
-        kind = "precision-copy"
-    elif verdict.related and quantised_copy:
-        kind = "quantised-copy"
+    elif verdict.related and copy is not None:
+        kind = copy
+        details |= {"tensors_in_one_only": len(candidate.index.keys() ^ base.index.keys())}
     elif verdict.related:
         kind = _changed_shape(candidate, base, alignment)
     return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=(_SYMMETRIC,)))
@@ -117,11 +116,14 @@ def _changed_shape(candidate: Model, base: Model, alignment: AlignmentSummary) -
         return "moe-upcycling"
     if mine.n_layers != theirs.n_layers or any(layer != facing for layer, facing, _ in alignment.layers):
         return "depth-change"
-    if any(sizes[0].get(name) != sizes[1].get(name) for name in ("residual", "mlp", "heads")):
+    if any(_differ(*sizes, name) for name in ("residual", "mlp", "heads")):
         return "width-change"
-    if sizes[0].get("vocab") != sizes[1].get("vocab"):
-        return "vocabulary-change"
-    return "unknown"
+    return "vocabulary-change" if _differ(*sizes, "vocab") else "unknown"
+
+
+def _differ(mine: Mapping[str, int], theirs: Mapping[str, int], name: str) -> bool:
+    """Say whether a size differs; one that is not known does not."""
+    return name in mine and name in theirs and mine[name] != theirs[name]
 
 
 def _equal_numbers(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[int, int], ...]:

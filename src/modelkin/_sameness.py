@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
 from modelkin._model import MAX_TOKENIZER_BYTES, Model
 from modelkin.evidence import code_step, equal_after_rounding, share_within
 from modelkin.tensors import TensorInfo, TensorSlice, line_elements, sample_blocks
 
+CopyKind: TypeAlias = Literal["copy", "precision-copy", "quantised-copy"]
+_COARSER: Final[tuple[CopyKind, ...]] = ("copy", "precision-copy", "quantised-copy")
+NEARLY_ALL = 0.95
+"""Share of all weights that a copy has to have."""
+ONE_SCALE = ("INT8", "UINT8")
+"""Codes that can have one scale for a whole tensor."""
 WALK_ELEMENTS = 1 << 20
 """Values compared at once when formats differ: a few megabytes on each side."""
 SAMPLED_LINES = 32
@@ -59,50 +69,59 @@ def same_bits(candidate: Model, base: Model) -> bool:
     return True
 
 
-def same_after_rounding(candidate: Model, base: Model) -> bool:
-    """Walk over both models in step and compare values rounded to the coarser format, until one differs."""
-    return _same_shapes(candidate, base) and all(
-        _same_numbers(candidate, base, info) for info in candidate.index.values()
-    )
+def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
+    """Say in which way one model holds the weights of the other: as they are, rounded, or quantised.
 
-
-def same_after_quantising(candidate: Model, base: Model) -> bool:
-    """Say whether one model is the other one with weights quantised.
-
-    Weights that are codes in one of them have to lie within one step of their code of what the other one
-    holds, in a sample of every tensor: quantisers that make up for their errors go further than half a step.
-    All other weights have to be equal after rounding. What was changed by less than a step is not seen.
+    Every value of the tensors that both have is compared, in bounded memory, until one differs by more than
+    its format explains. These tensors have to be nearly all of both models: exporters leave out poolers and
+    tables of positions. Weights that are codes in one of them have to lie within one step of their code of
+    what the other one holds, in a sample of every tensor: quantisers that make up for their errors go
+    further than half a step. What was changed by less than a step is not seen.
     """
-    if not _same_shapes(candidate, base):
-        return False
-    steps = {
-        name: sum(code_step(one.dtype) or 0.0 for one in (info, base.index[name]))
-        for name, info in candidate.index.items()
-    }
-    return any(steps.values()) and all(
-        _within_steps(candidate, base, info, steps[name])
-        if steps[name]
-        else _same_numbers(candidate, base, info)
-        for name, info in candidate.index.items()
-    )
+    kinds: set[CopyKind] = {"copy"}
+    for name in common_tensors(candidate, base) or ():
+        kind = _kind_of_tensor(candidate, base, candidate.index[name])
+        if kind is None:
+            return None
+        kinds.add(kind)
+    return max(kinds, key=_COARSER.index) if common_tensors(candidate, base) else None
 
 
-def _same_shapes(candidate: Model, base: Model) -> bool:
+def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
+    """Return the tensors that both models have, if they are nearly all of both; otherwise none."""
     mine, theirs = candidate.index, base.index
-    return mine.keys() == theirs.keys() and all(mine[name].shape == theirs[name].shape for name in mine)
+    names = tuple(name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape)
+    count = sum(mine[name].n_elements for name in names)
+    return names if count >= NEARLY_ALL * max(mine.n_parameters, theirs.n_parameters) else ()
+
+
+def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind | None:
+    other = base.index[info.name]
+    kind: CopyKind = "copy"
+    for start in range(0, info.n_elements, WALK_ELEMENTS):
+        block = TensorSlice.blocks(info.name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
+        left, right = candidate.read([block])[0], base.read([block])[0]
+        if np.array_equal(left, right, equal_nan=left.dtype.kind == "f"):
+            continue
+        if not equal_after_rounding(left, right, dtypes=(info.dtype, other.dtype)):
+            break
+        kind = "precision-copy"
+    else:
+        return kind
+    steps = sum(code_step(one.dtype) or 0.0 for one in (info, other))
+    return "quantised-copy" if steps and _within_steps(candidate, base, info, steps) else None
 
 
 def _within_steps(candidate: Model, base: Model, info: TensorInfo, steps: float) -> bool:
     width = line_elements(info.shape)
     wanted = sample_blocks(info, n_blocks=1, block_elements=SAMPLED_LINES * width, seed=0)
     left, right = candidate.read([wanted])[0], base.read([wanted])[0]
-    return share_within(left.reshape(-1, width), right.reshape(-1, width), steps=steps) >= WITHIN_A_STEP
+    # Such codes may have one scale for all lines, which the largest number of all has set.
+    coded = [model for model in (candidate, base) if model.index[info.name].dtype in ONE_SCALE]
+    largest = max((_largest(model, info.name) for model in coded), default=None)
+    share = share_within(left.reshape(-1, width), right.reshape(-1, width), steps=steps, largest=largest)
+    return share >= WITHIN_A_STEP
 
 
-def _same_numbers(candidate: Model, base: Model, info: TensorInfo) -> bool:
-    dtypes = info.dtype, base.index[info.name].dtype
-    for start in range(0, info.n_elements, WALK_ELEMENTS):
-        block = TensorSlice.blocks(info.name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
-        if not equal_after_rounding(candidate.read([block])[0], base.read([block])[0], dtypes=dtypes):
-            return False
-    return True
+def _largest(model: Model, name: str) -> float:
+    return max(float(np.abs(chunk.values).max(initial=0.0)) for chunk in model.chunks([name]))
