@@ -47,7 +47,7 @@ from modelkin.evidence import (
 )
 from modelkin.source import BytePlan, Source
 from modelkin.tensors import Array, TensorSlice
-from modelkin.verdict import GUESSED, Identity, Verdict, decide, load_rule
+from modelkin.verdict import GUESSED, Conclusion, Identity, Verdict, decide, load_rule
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
