@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.architecture.handwritten_cases import gpt_oss_packed
 from tests.formats.quantised_writers import SCHEMES, Matrix, Scheme, mxfp4
 
 import modelkin as mk
 from modelkin._model import Model
+from modelkin.architecture import Role
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
 from modelkin.testing import safetensors_bytes
@@ -203,3 +205,24 @@ def test_a_few_small_reads_open_a_model_of_many_layers():
     model = opened(files)
     assert len(model.index) == 20
     assert len(model.fetcher.ledger) <= 4  # length and text of the header, and one state for all layers
+
+
+def test_gpt_oss_is_understood_as_if_it_were_not_quantised():
+    config, shapes = gpt_oss_packed()
+    config = {**(config or {}), "intermediate_size": 64}  # the recorded 48 do not fill blocks of 32
+    for layer in range(2):
+        stem = f"model.layers.{layer}.mlp.experts.gate_up_proj"
+        shapes |= {f"{stem}_blocks": (4, 128, 1, 16), f"{stem}_scales": (4, 128, 1), f"{stem}_bias": (4, 128)}
+    tensors = {
+        name: np.zeros(shape, np.uint8 if name.endswith(("_blocks", "_scales")) else np.float32)
+        for name, shape in shapes.items()
+    }
+    model = opened(tensors, {**config, "quantization_config": {"quant_method": "mxfp4"}})
+    architecture = model.architecture
+    assert (architecture.family, architecture.unknown) == ("gpt_oss", ())
+    entry = architecture.find(Role.EXPERT_GATE, layer=0)
+    assert entry is not None
+    assert entry.tensor == "model.layers.0.mlp.experts.gate_up_proj"
+    assert (entry.part, entry.transposed) == ("weight", True)
+    assert model.index[entry.tensor].dtype == "MXFP4"
+    assert not any(name.endswith(("_blocks", "_scales")) for name in model.index)
