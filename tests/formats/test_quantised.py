@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ def written(scheme: Scheme, weights: Matrix, *, prefix: str = PREFIX) -> tuple[M
     return opened({prefix + name: one for name, one in tensors.items()}, scheme.config), expected
 
 
+@lru_cache
+def usual(name: str) -> tuple[Model, Matrix]:
+    return written(SCHEMES[name], matrix())
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_numbers_are_exactly_those_of_the_published_formula(name):
     scheme = SCHEMES[name]
@@ -61,10 +67,10 @@ def test_what_was_quantised_is_near_what_went_in(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_any_selection_agrees_with_the_whole(name, data):
-    model, whole = written(SCHEMES[name], matrix())
+    model, whole = usual(name)
     rows = data.draw(st.lists(st.integers(0, 63), max_size=6))
     first = data.draw(st.integers(0, 64))
     last = data.draw(st.integers(first, 64))
