@@ -186,6 +186,12 @@ def test_a_model_that_is_not_quantised_is_not_touched():
     assert model.index["model.norm.weight"].storage is None
 
 
+def test_the_config_is_not_read_for_weights_without_codes():
+    files = {"model.safetensors": safetensors_bytes({"model.norm.weight": np.ones(8, np.float32)})}
+    model = mk.open_model(MemorySource({**files, "config.json": b"not json"}))
+    assert list(model.index) == ["model.norm.weight"]
+
+
 def test_groups_of_a_size_of_their_own_are_taken_where_the_config_allows_them():
     tensors, expected = SCHEMES["gptq-8"].write(matrix())
     config = {
