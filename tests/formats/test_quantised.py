@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.architecture.handwritten_cases import gpt_oss_packed
 from tests.formats.quantised_writers import SCHEMES, Matrix, Scheme, mxfp4
 
 import modelkin as mk
 from modelkin._model import Model
+from modelkin.architecture import Role
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
 from modelkin.testing import safetensors_bytes
@@ -38,6 +41,11 @@ def written(scheme: Scheme, weights: Matrix, *, prefix: str = PREFIX) -> tuple[M
     return opened({prefix + name: one for name, one in tensors.items()}, scheme.config), expected
 
 
+@lru_cache
+def usual(name: str) -> tuple[Model, Matrix]:
+    return written(SCHEMES[name], matrix())
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_numbers_are_exactly_those_of_the_published_formula(name):
     scheme = SCHEMES[name]
@@ -59,10 +67,10 @@ def test_what_was_quantised_is_near_what_went_in(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_any_selection_agrees_with_the_whole(name, data):
-    model, whole = written(SCHEMES[name], matrix())
+    model, whole = usual(name)
     rows = data.draw(st.lists(st.integers(0, 63), max_size=6))
     first = data.draw(st.integers(0, 64))
     last = data.draw(st.integers(first, 64))
@@ -178,6 +186,12 @@ def test_a_model_that_is_not_quantised_is_not_touched():
     assert model.index["model.norm.weight"].storage is None
 
 
+def test_the_config_is_not_read_for_weights_without_codes():
+    files = {"model.safetensors": safetensors_bytes({"model.norm.weight": np.ones(8, np.float32)})}
+    model = mk.open_model(MemorySource({**files, "config.json": b"not json"}))
+    assert list(model.index) == ["model.norm.weight"]
+
+
 def test_groups_of_a_size_of_their_own_are_taken_where_the_config_allows_them():
     tensors, expected = SCHEMES["gptq-8"].write(matrix())
     config = {
@@ -203,3 +217,24 @@ def test_a_few_small_reads_open_a_model_of_many_layers():
     model = opened(files)
     assert len(model.index) == 20
     assert len(model.fetcher.ledger) <= 4  # length and text of the header, and one state for all layers
+
+
+def test_gpt_oss_is_understood_as_if_it_were_not_quantised():
+    config, shapes = gpt_oss_packed()
+    config = {**(config or {}), "intermediate_size": 64}  # the recorded 48 do not fill blocks of 32
+    for layer in range(2):
+        stem = f"model.layers.{layer}.mlp.experts.gate_up_proj"
+        shapes |= {f"{stem}_blocks": (4, 128, 1, 16), f"{stem}_scales": (4, 128, 1), f"{stem}_bias": (4, 128)}
+    tensors = {
+        name: np.zeros(shape, np.uint8 if name.endswith(("_blocks", "_scales")) else np.float32)
+        for name, shape in shapes.items()
+    }
+    model = opened(tensors, {**config, "quantization_config": {"quant_method": "mxfp4"}})
+    architecture = model.architecture
+    assert (architecture.family, architecture.unknown) == ("gpt_oss", ())
+    entry = architecture.find(Role.EXPERT_GATE, layer=0)
+    assert entry is not None
+    assert entry.tensor == "model.layers.0.mlp.experts.gate_up_proj"
+    assert (entry.part, entry.transposed) == ("weight", True)
+    assert model.index[entry.tensor].dtype == "MXFP4"
+    assert not any(name.endswith(("_blocks", "_scales")) for name in model.index)

@@ -44,7 +44,7 @@ NEEDED = {
     "awq": ["scales", "qzeros"],
     "awq-gemv": ["scales", "qzeros"],
     "nf4": ["weight.absmax", "weight.quant_map", "weight.nested_absmax", "weight.nested_quant_map"],
-    "bnb-8": ["SCB", "weight"],
+    "bnb-8": ["SCB"],
     "fp8-block": ["weight_scale_inv"],
     "fp8-tensor": ["weight_scale"],
     "int8": ["weight_scale"],

@@ -37,6 +37,11 @@ _CODES: Final = frozenset({*_scaled.FP8, "I8", "U8", "I32", "U32"})
 _PACKED_ENDINGS: Final = (".qweight", ".weight_packed")
 
 
+def has_codes(index: TensorIndex) -> bool:
+    """Say whether any tensor may hold codes; where none does, there is nothing to put together."""
+    return any(info.dtype in _CODES and len(info.shape) >= 2 for info in index.values())
+
+
 def decode_index(
     index: TensorIndex, config: Mapping[str, object] | None, read_small: ReadSmall
 ) -> tuple[TensorIndex, tuple[str, ...]]:

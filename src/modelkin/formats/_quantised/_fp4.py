@@ -24,7 +24,7 @@ MX_BLOCK, NV_BLOCK = 32, 16
 def find(checkpoint: Checkpoint) -> Iterator[Found]:
     """Yield all weights that are stored this way."""
     for name, info in checkpoint.index.items():
-        if name.endswith("_blocks") and len(info.shape) == 4:
+        if name.endswith("_blocks") and info.dtype == "U8" and len(info.shape) == 4:
             yield _experts(checkpoint, name.removesuffix("_blocks"), info)
         elif name.endswith(".weight_packed") and info.dtype == "U8":
             yield _packed(checkpoint, name.removesuffix("_packed"), info)
@@ -34,7 +34,6 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
 
 def _experts(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
     scales = part(checkpoint.index, codes, f"{name}_scales")
-    expect_dtype(codes, "U8")
     expect_dtype(scales, "U8")
     n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # four axes brought it here
     if 2 * width != MX_BLOCK:
