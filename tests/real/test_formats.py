@@ -1,0 +1,72 @@
+"""Published weights in different containers: what is one model, what is a relative, what are strangers."""
+
+from __future__ import annotations
+
+import pytest
+from tests.real.formats import published
+from tests.real.published import FINE_TUNE, folder_of
+
+import modelkin as mk
+
+
+def compared(candidate: str, base: str) -> mk.Comparison:
+    return mk.compare(candidate=reference(candidate), base=reference(base))
+
+
+def reference(key: str) -> str:
+    return str(folder_of(FINE_TUNE) if key == "sre" else published(key))
+
+
+COPIES = [
+    ("minilm_bin", "minilm", "identical", "copy"),
+    ("minilm_f16", "minilm", "shared", "precision-copy"),
+    ("minilm_onnx", "minilm", "shared", "copy"),
+    ("minilm_int8", "minilm", "shared", "quantised-copy"),
+    ("minilm_int8_other", "minilm_bin", "shared", "quantised-copy"),
+    ("minilm_int8_other", "minilm_int8", "shared", "quantised-copy"),
+    ("minilm_f16", "minilm_onnx", "shared", "precision-copy"),
+    ("whisper_en_pt", "whisper_en_ct2", "shared", "copy"),
+    ("whisper_onnx", "whisper_ggml", "shared", "quantised-copy"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "base", "conclusion", "relation"), COPIES)
+def test_a_copy_in_another_container_is_known_as_such(candidate, base, conclusion, relation):
+    result = compared(candidate, base)
+    assert result.verdict.conclusion.value == conclusion
+    assert result.verdict.related
+    assert result.relation.kind == relation
+
+
+@pytest.mark.parametrize(
+    ("candidate", "base"),
+    [
+        ("sre", "minilm_int8"),
+        ("sre", "minilm_onnx"),
+        ("rx_ft", "rx_pre"),
+        ("rx_ft10k", "rx_pre"),
+        ("rx_ft", "rx_ft10k"),
+    ],
+)
+def test_a_fine_tune_is_shared_and_no_copy(candidate, base):
+    result = compared(candidate, base)
+    assert result.verdict.conclusion.value == "shared"
+    assert result.relation.kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "base", "conclusion"),
+    [
+        ("whisper_ggml", "whisper_en_pt", "no-evidence"),
+        ("whisper_onnx", "whisper_en_ct2", "no-evidence"),
+        ("rx_pre", "minilm_int8", "not-testable"),
+        ("smollm2", "gemma3", "not-testable"),
+        ("smollm2", "tinyllama", "not-testable"),
+        ("stories15M", "tinyllama", "not-testable"),
+        ("gemma3", "minilm_onnx", "not-testable"),
+    ],
+)
+def test_strangers_stay_strangers_in_every_container(candidate, base, conclusion):
+    verdict = compared(candidate, base).verdict
+    assert not verdict.related
+    assert verdict.conclusion.value == conclusion
