@@ -146,6 +146,31 @@ def test_a_few_lines_of_a_turned_matrix_cost_a_block_of_each_row():
     assert ranges["f"] == [ByteRange(3 + row * 170 + 34, 3 + row * 170 + 68) for row in range(10)]
 
 
+@pytest.mark.parametrize("most", [2, 4096], ids=["whole rows", "blocks of rows"])
+@pytest.mark.parametrize("name", QUANTS)
+@settings(max_examples=15, deadline=None)
+@given(
+    columns=st.tuples(st.integers(0, 8), st.integers(1, 9)).map(lambda ends: (min(ends), max(ends) + 1)),
+    rows=st.sets(st.integers(0, 159), min_size=1).map(sorted),
+)
+def test_columns_of_a_turned_matrix_agree_with_the_whole(name, most, columns, rows):
+    storage, whole, files = turned_case(name)
+    assert whole.shape == (160, 10)
+    reader = reader_of(storage, whole.shape, files)
+    window = TensorSlice.blocks("t", [(10 * row + columns[0], 10 * row + columns[1]) for row in rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_storage, "MOST_RANGES", most)
+        got = reader.read([window])[0]
+    np.testing.assert_array_equal(got, whole[rows, columns[0] : columns[1]].reshape(-1))
+
+
+def test_columns_of_a_turned_matrix_cost_their_rows():
+    storage, _, files = turned_case("Q8_0")
+    window = TensorSlice.blocks("t", [(10 * row + 4, 10 * row + 7) for row in range(160)])
+    ranges = reader_of(storage, (160, 10), files).ranges([window])
+    assert ranges == {"f": [ByteRange(3 + 4 * 170, 3 + 7 * 170)]}
+
+
 def test_a_vector_follows_the_rows_of_its_matrix():
     part, data, flat = stored_matrix(normal(1, 24), "F32")
     storage = PickedNumbers(parts=(part,), order=RopeRows(8), length=24, n_bytes=96)

@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from modelkin.formats._torch import _strided
-from modelkin.formats._torch._strided import Strided
+from modelkin.formats._torch._strided import Strided, strided
 from modelkin.source import ByteRange
-from modelkin.tensors import line_elements, numbers_of, runs_of
+from modelkin.tensors import ColumnStorage, LinePlan, line_elements, numbers_of, runs_of
 
 NUMBERS = np.arange(4000, dtype="<i4")
 
 
 def lines_of(stored: Strided, runs: list[tuple[int, int]]) -> tuple[np.ndarray, list[ByteRange]]:
     """Plan and build lines; only planned bytes can be read."""
+    return built(stored.plan(runs))
+
+
+def built(plan: LinePlan) -> tuple[np.ndarray, list[ByteRange]]:
     data = b"head" + NUMBERS.tobytes()
-    plan = stored.plan(runs)
     (ranges,) = plan.ranges.values()
 
     def view(file: str, wanted: ByteRange) -> bytes:
@@ -71,3 +74,32 @@ def test_neighbouring_lines_of_a_transposed_matrix_share_their_ranges():
 def test_bytes_count_every_place_of_an_element():
     stored = Strided(file="f", start=4, dtype="I32", shape=(3, 5), strides=(0, 1))
     assert stored.n_bytes == 60
+
+
+def matrix(shape: tuple[int, int], strides: tuple[int, int]) -> Strided:
+    return strided(file="f", start=4, dtype="I32", shape=shape, strides=strides)
+
+
+@given(
+    columns=st.tuples(st.integers(0, 58), st.integers(1, 59)).map(lambda ends: (min(ends), max(ends) + 1)),
+    rows=st.sets(st.integers(0, 39), min_size=1),
+)
+def test_columns_of_a_transposed_matrix_are_those_of_numpy(columns, rows):
+    stored = matrix((40, 60), (1, 45))
+    assert isinstance(stored, ColumnStorage)
+    chosen = np.array(sorted(rows), np.int64)
+    got, _ = built(stored.plan_window(runs_of(chosen), columns))
+    truth = as_strided(NUMBERS, (40, 60), (4, 180))
+    np.testing.assert_array_equal(got, truth[chosen, columns[0] : columns[1]], strict=True)
+
+
+def test_columns_of_a_transposed_matrix_cost_their_bytes():
+    stored = matrix((40, 60), (1, 40))
+    assert isinstance(stored, ColumnStorage)
+    _, ranges = built(stored.plan_window([(0, 40)], (10, 15)))
+    assert ranges == [ByteRange(4 + 4 * 400, 4 + 4 * 600)]
+
+
+def test_other_views_are_read_by_lines():
+    assert not isinstance(matrix((40, 60), (80, 1)), ColumnStorage)
+    assert not isinstance(matrix((40, 60), (0, 1)), ColumnStorage)

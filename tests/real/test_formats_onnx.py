@@ -55,6 +55,26 @@ def test_minilm_in_onnx_is_found_to_be_minilm(key):
     assert result.verdict.conclusion.value == "shared"
 
 
+@pytest.mark.parametrize("key", ["minilm_onnx", "gte", "minilm_int8"])
+def test_comparing_turned_matrices_keeps_to_the_bytes_of_the_standard_depth(key):
+    result = mk.compare(candidate=str(published(key)), base=str(published("minilm")))
+    for side in ("candidate", "base"):
+        lengths = [item.stop - item.start for item in result.ledger.ranges if item.model == side]
+        assert sum(lengths) <= 20_000_000
+
+
+def test_minilm_in_onnx_shows_as_much_as_a_copy_that_is_stored_by_rows():
+    turned, by_rows = (
+        mk.compare(candidate=str(published(key)), base=str(published("minilm"))).verdict.components
+        for key in ("minilm_onnx", "minilm_f16")
+    )
+    for name in ("mlp", "attention", "embedding", "norms"):
+        found, expected = turned[name].log10_p, by_rows[name].log10_p
+        assert found is not None
+        assert expected is not None
+        assert found <= 0.95 * expected
+
+
 def test_both_quantised_copies_are_found_to_be_one_model():
     pair = [str(published(key)) for key in ("minilm_int8", "minilm_int8_other")]
     assert mk.compare(candidate=pair[0], base=pair[1]).verdict.related is True

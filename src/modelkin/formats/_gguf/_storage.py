@@ -174,40 +174,47 @@ class Turned:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Read the blocks from the first line to the last."""
+        return self.plan_window(runs, (0, self.stored.n_rows))
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Read the blocks from the first line to the last, of the rows that these columns are in the file."""
         stored, kind = self.stored, self.stored.type
         first = runs[0][0] // kind.block
         last = -(-runs[-1][1] // kind.block)
         start, length = first * kind.block_bytes, (last - first) * kind.block_bytes
-        if 2 * length > stored.row_bytes or stored.n_rows > MOST_RANGES:
-            ranges = [stored.rows_range(0, stored.n_rows)]
-            build: Callable[[View], Array] = partial(self._cut, runs, first, last)
+        n_rows = columns[1] - columns[0]
+        if 2 * length > stored.row_bytes or n_rows > MOST_RANGES:
+            ranges = [stored.rows_range(*columns)]
+            build: Callable[[View], Array] = partial(self._cut, runs, first, last, columns)
         else:
-            begins = range(stored.start + start, stored.stop, stored.row_bytes)
+            rows = stored.rows_range(*columns)
+            begins = range(rows.start + start, rows.stop, stored.row_bytes)
             ranges = [ByteRange(begin, begin + length) for begin in begins]
             build = partial(self._gathered, runs, first, last, ranges)
         return LinePlan(ranges={stored.file: ranges}, build=build)
 
-    def _cut(self, runs: LineRuns, first: int, last: int, view: View) -> Array:
-        """Take columns out of whole rows, some rows at a time."""
+    def _cut(self, runs: LineRuns, first: int, last: int, columns: tuple[int, int], view: View) -> Array:
+        """Take lines out of whole rows, some rows at a time."""
         stored, kind = self.stored, self.stored.type
-        columns = numbers_of(runs) - first * kind.block
-        values = np.empty((columns.size, stored.n_rows), np.float32)
+        lines = numbers_of(runs) - first * kind.block
+        begin, end = columns
+        values = np.empty((lines.size, end - begin), np.float32)
         step = max(1, _NUMBERS_AT_ONCE // stored.width)
-        for row in range(0, stored.n_rows, step):
-            stop = min(row + step, stored.n_rows)
+        for row in range(begin, end, step):
+            stop = min(row + step, end)
             data = np.frombuffer(view(stored.file, stored.rows_range(row, stop)), np.uint8)
             data = data.reshape(stop - row, stored.row_bytes)
             blocks = data[:, first * kind.block_bytes : last * kind.block_bytes]
-            values[:, row:stop] = self._decoded(blocks, last - first)[:, columns].T
+            values[:, row - begin : stop - begin] = self._decoded(blocks, last - first)[:, lines].T
         return values
 
     def _gathered(self, runs: LineRuns, first: int, last: int, ranges: list[ByteRange], view: View) -> Array:
-        """Take columns out of a few blocks of each row."""
+        """Take lines out of a few blocks of each row."""
         data = b"".join(bytes(view(self.stored.file, item)) for item in ranges)
-        blocks = np.frombuffer(data, np.uint8).reshape(self.stored.n_rows, -1)
-        columns = numbers_of(runs) - first * self.stored.type.block
-        lines: Array = np.ascontiguousarray(self._decoded(blocks, last - first)[:, columns].T)
-        return lines
+        blocks = np.frombuffer(data, np.uint8).reshape(len(ranges), -1)
+        lines = numbers_of(runs) - first * self.stored.type.block
+        values: Array = np.ascontiguousarray(self._decoded(blocks, last - first)[:, lines].T)
+        return values
 
     def _decoded(self, blocks: Array, n_blocks: int) -> Array:
         kind = self.stored.type

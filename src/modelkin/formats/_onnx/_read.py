@@ -19,7 +19,8 @@ from ._heads import config_of
 from ._names import Naming, name_weights
 from ._parse import parse
 from ._rename import builder_name, packed_slices, without_wrapper
-from ._storage import Arranged, Scaled, SomeLines, Table
+from ._storage import arranged, scaled, some_lines
+from ._table import Table
 from ._weights import Weight, find_uses
 from ._window import Window
 from ._wire import Wire
@@ -159,8 +160,8 @@ def _info(name: str, weight: Weight) -> TensorInfo:
     if weight.blocks is not None:
         storage, dtype = weight.blocks, f"INT{weight.blocks.bits}-G{weight.blocks.block}"
     elif weight.is_coded or dtype not in DTYPES:
-        storage = Scaled(
-            table=Table(stored=stored, turned=weight.turned),
+        storage = scaled(
+            Table(stored=stored, turned=weight.turned),
             scale=weight.scale,
             zero=weight.zero,
             block=weight.block,
@@ -168,7 +169,7 @@ def _info(name: str, weight: Weight) -> TensorInfo:
         )
         dtype = _CODE_NAMES.get(dtype, f"{dtype}-SCALED")
     elif weight.turned or stored.varints:
-        storage = Arranged(table=Table(stored=stored, turned=weight.turned))
+        storage = arranged(Table(stored=stored, turned=weight.turned))
     return TensorInfo(
         name=name,
         dtype=dtype,
@@ -187,7 +188,7 @@ def _sliced(info: TensorInfo, name: str, start: int, stop: int) -> TensorInfo:
         row = (info.stop - info.start) // info.n_rows
         first, last = info.start + start * row, info.start + stop * row
         return replace(info, name=name, shape=shape, start=first, stop=last)
-    part = SomeLines(of=info.storage, start=start, stop=stop, n_lines=info.n_rows)
+    part = some_lines(info.storage, start, stop, info.n_rows)
     return replace(info, name=name, shape=shape, storage=part)
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,93 +17,20 @@ import numpy.typing as npt
 from modelkin.source import ByteRange
 from modelkin.tensors import (
     Array,
+    ColumnStorage,
     LinePlan,
     LineRuns,
     Storage,
     View,
     decode,
     encode,
-    line_elements,
     numbers_of,
 )
 
-from ._stored import PACKED, Stored
-
-FAR = 64 << 10
-"""Bytes between two pieces of neighbouring rows from which on it pays to leave them out."""
+from ._stored import Stored
+from ._table import Cut, Table, as_floats
 
 _Lines = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """What to read of one stored tensor for some lines."""
-
-    ranges: tuple[ByteRange, ...]
-    spans: tuple[tuple[int, int], ...]
-    """Elements of each range."""
-
-
-def _rows_cut(stored: Stored, runs: LineRuns, width: int) -> _Cut:
-    """Cut out runs of lines as they lie; numbers of unknown places are read whole."""
-    if stored.varints:
-        runs = [(0, stored.n_elements // max(1, width))]
-    spans = tuple((start * width, stop * width) for start, stop in runs)
-    return _Cut(tuple(stored.span(*span) for span in spans), spans)
-
-
-def _columns_cut(stored: Stored, runs: LineRuns) -> _Cut:
-    """Cut out columns: the stretch that holds all of them, row by row only where rows are long."""
-    n_rows, width = stored.shape
-    first, last = runs[0][0], runs[-1][1]
-    if stored.varints or stored.dtype in PACKED or stored.dtype == "F4":
-        spans: tuple[tuple[int, int], ...] = ((0, stored.n_elements),)
-    elif stored.span(0, width).length - stored.span(first, last).length >= FAR:
-        spans = tuple((row * width + first, row * width + last) for row in range(n_rows))
-    else:
-        spans = ((first, (n_rows - 1) * width + last),)
-    return _Cut(tuple(stored.span(*span) for span in spans), spans)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A stored tensor seen as lines, turned or not."""
-
-    stored: Stored
-    turned: bool = False
-    """Two axes, of which the first runs fastest in the weight: what is a line there is a column here."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the weight."""
-        return self.stored.shape[::-1] if self.turned else self.stored.shape
-
-    def cut(self, runs: LineRuns) -> _Cut:
-        """Say what to read for some lines."""
-        if self.turned:
-            return _columns_cut(self.stored, runs)
-        return _rows_cut(self.stored, runs, line_elements(self.shape))
-
-    def lines(self, view: View, cut: _Cut, runs: LineRuns) -> Array:
-        """Return these lines as stored numbers (lines, elements of a line)."""
-        if not self.turned:
-            parts = [self.stored.read(view, *span) for span in cut.spans]
-            flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            lines: Array = flat.reshape(-1, line_elements(self.shape))
-            return lines[numbers_of(runs)] if self.stored.varints else lines
-        n_rows, width = self.stored.shape
-        wanted = numbers_of(runs)
-        if len(cut.spans) > 1:
-            first = runs[0][0]
-            rows = np.stack([self.stored.read(view, *span) for span in cut.spans])
-            return np.ascontiguousarray(rows[:, wanted - first].T)
-        start, stop = cut.spans[0]
-        flat = self.stored.read(view, start, stop)
-        # The last row may lack its end, and the first its beginning.
-        whole = np.zeros(n_rows * width, flat.dtype) if (start, stop) != (0, n_rows * width) else flat
-        if whole is not flat:
-            whole[start:stop] = flat
-        return np.ascontiguousarray(whole.reshape(n_rows, width)[:, wanted].T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +46,25 @@ class Arranged:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan some lines."""
-        cut = self.table.cut(runs)
+        return self._planned(self.table.cut(runs))
+
+    def _planned(self, cut: Cut) -> LinePlan:
         return LinePlan(
-            ranges={self.table.stored.file: cut.ranges}, build=partial(self._build, cut=cut, runs=runs)
+            ranges={self.table.stored.file: self.table.ranges(cut)}, build=partial(self._build, cut=cut)
         )
 
-    def _build(self, view: View, *, cut: _Cut, runs: LineRuns) -> Array:
-        return _as_floats(self.table.lines(view, cut, runs))
+    def _build(self, view: View, *, cut: Cut) -> Array:
+        return as_floats(self.table.lines(view, cut))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedArranged(Arranged):
+    """Numbers of a turned table: its stored rows are columns of the weight, and can be left out."""
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan some columns of some lines."""
+        return self._planned(self.table.cut(runs, columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,20 +75,43 @@ class Factors:
     shape: tuple[int, ...]
     """Seen against the stored codes: as many axes, each of length 1, the codes' own, or that of blocks."""
 
-    def lines(self, view: View, wanted: _Lines, codes: tuple[int, ...], block: int, *, turned: bool) -> Array:
-        """Return what stands against some lines; broadcasts against (lines, elements of a line)."""
-        values = _as_floats(self.stored.read(view)).reshape(self.shape)
+    def span(self, codes: tuple[int, ...], block: int, cut: Cut, *, turned: bool) -> tuple[int, int]:
+        """Return which of them to read: they are few, but of a turned weight those of left out columns go."""
+        if not turned or self.shape[0] == 1:
+            return 0, self.stored.n_elements
+        first, last = cut.columns
+        if self.shape[0] != codes[0]:
+            first, last = first // block, -(-last // block)
+        return first * self.shape[1], last * self.shape[1]
+
+    def lines(self, view: View, codes: tuple[int, ...], block: int, cut: Cut, *, turned: bool) -> Array:
+        """Return what stands against the lines of a cut; broadcasts against (lines, elements of a line)."""
+        wanted = numbers_of(cut.runs)
+        first, last = self.span(codes, block, cut, turned=turned)
+        values = as_floats(self.stored.read(view, first, last))
+        if turned:
+            return self._turned(values.reshape(-1, self.shape[1]), codes, block, wanted, cut.columns)
+        values = values.reshape(self.shape)
         for axis, (mine, whole) in enumerate(zip(self.shape, codes, strict=True)):
             if mine not in (1, whole):
                 values = np.repeat(values, block, axis=axis).take(range(whole), axis=axis)
-        if turned:
-            values = values.T
-        lines_shape = values.shape[:-1]
-        full = codes[::-1][:-1] if turned else codes[:-1]
-        flat = np.broadcast_to(values, (*full, values.shape[-1])) if lines_shape != full else values
         if all(length == 1 for length in values.shape[:-1]):
             return values.reshape(1, -1)
+        full = codes[:-1]
+        flat = np.broadcast_to(values, (*full, values.shape[-1])) if values.shape[:-1] != full else values
         return flat.reshape(-1, values.shape[-1])[wanted]
+
+    def _turned(
+        self, values: Array, codes: tuple[int, ...], block: int, wanted: _Lines, columns: tuple[int, int]
+    ) -> Array:
+        """Turn factors of some stored rows, and give each column and line of the weight its own."""
+        n_rows, width = self.shape
+        if n_rows not in (1, codes[0]):
+            blocks = np.arange(*columns) // block
+            values = values[blocks - blocks[0]]
+        if width == 1:
+            return values.T
+        return values.T[wanted if width == codes[1] else wanted // block]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,114 +136,37 @@ class Scaled:
         return [self.table.stored, *factors]
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan some lines. Scales are few: they are read whole."""
-        cut = self.table.cut(runs)
-        ranges: dict[str, list[ByteRange]] = {self.table.stored.file: list(cut.ranges)}
-        for part in self._parts()[1:]:
-            ranges.setdefault(part.file, []).append(ByteRange(part.start, part.stop))
-        return LinePlan(ranges=ranges, build=partial(self._build, cut=cut, runs=runs))
+        """Plan some lines."""
+        return self._planned(self.table.cut(runs))
 
-    def _build(self, view: View, *, cut: _Cut, runs: LineRuns) -> Array:
-        values = _as_floats(self.table.lines(view, cut, runs))
-        wanted, codes, turned = numbers_of(runs), self.table.stored.shape, self.table.turned
+    def _planned(self, cut: Cut) -> LinePlan:
+        codes, turned = self.table.stored.shape, self.table.turned
+        ranges: dict[str, list[ByteRange]] = {self.table.stored.file: list(self.table.ranges(cut))}
+        for part in (self.scale, self.zero):
+            if part is not None:
+                span = part.span(codes, self.block, cut, turned=turned)
+                ranges.setdefault(part.stored.file, []).append(part.stored.span(*span))
+        return LinePlan(ranges=ranges, build=partial(self._build, cut=cut))
+
+    def _build(self, view: View, *, cut: Cut) -> Array:
+        values = as_floats(self.table.lines(view, cut))
+        codes, turned = self.table.stored.shape, self.table.turned
         with np.errstate(all="ignore"):  # scales that are no numbers make weights that are none
             if self.zero is not None:
-                values = values - self.zero.lines(view, wanted, codes, self.block, turned=turned)
+                values = values - self.zero.lines(view, codes, self.block, cut, turned=turned)
             if self.scale is not None:
-                values = values * self.scale.lines(view, wanted, codes, self.block, turned=turned)
+                values = values * self.scale.lines(view, codes, self.block, cut, turned=turned)
             return _rounded(values.astype(np.float32, copy=False), self.rounded)
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
-    """Rows of a few bits in blocks, each with a scale and perhaps a zero point (MatMulNBits and its kin)."""
+class TurnedScaled(Scaled):
+    """Codes of a turned table: its stored rows are columns of the weight, and can be left out."""
 
-    codes: Stored
-    """``rows * n_blocks`` blocks of ``block * bits / 8`` bytes, the first code in the lowest bits."""
-    scales: Stored
-    """One for each block."""
-    zeros: Stored | None
-    """One for each block: packed like the codes, each row beginning on a byte; or plain floats."""
-    n_rows: int
-    width: int
-    """Elements of a row; the last block may have more room than that."""
-    bits: int
-    block: int
-    default_zero: int
-    """Zero point where none is stored."""
-
-    @property
-    def n_blocks(self) -> int:
-        """Blocks of a row."""
-        return -(-self.width // self.block)
-
-    @property
-    def n_bytes(self) -> int:
-        """Stored bytes with scales and zero points."""
-        return self.codes.n_bytes + self.scales.n_bytes + (self.zeros.n_bytes if self.zeros else 0)
-
-    @property
-    def _row_bytes(self) -> int:
-        return self.n_blocks * self.block * self.bits // 8
-
-    @property
-    def _zero_bytes(self) -> int:
-        return -(-self.n_blocks * self.bits // 8)
-
-    def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan some rows: their codes, scales and zero points lie in rows, too."""
-        ranges: dict[str, list[ByteRange]] = {}
-        for start, stop in runs:
-            ranges.setdefault(self.codes.file, []).append(
-                self._bytes(self.codes, start, stop, self._row_bytes)
-            )
-            ranges.setdefault(self.scales.file, []).append(
-                self.scales.span(start * self.n_blocks, stop * self.n_blocks)
-            )
-            if self.zeros is not None:
-                ranges.setdefault(self.zeros.file, []).append(self._zero_range(self.zeros, start, stop))
-        return LinePlan(ranges=ranges, build=partial(self._build, runs=runs))
-
-    def _bytes(self, stored: Stored, start: int, stop: int, row: int) -> ByteRange:
-        return ByteRange(stored.start + start * row, stored.start + stop * row)
-
-    def _zero_range(self, zeros: Stored, start: int, stop: int) -> ByteRange:
-        if zeros.dtype == "U8":
-            return self._bytes(zeros, start, stop, self._zero_bytes)
-        return zeros.span(start * self.n_blocks, stop * self.n_blocks)
-
-    def _build(self, view: View, *, runs: LineRuns) -> Array:
-        parts = [self._rows(view, start, stop) for start, stop in runs]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _rows(self, view: View, start: int, stop: int) -> Array:
-        n_rows, n_blocks = stop - start, self.n_blocks
-        codes = self._codes(view(self.codes.file, self._bytes(self.codes, start, stop, self._row_bytes)))
-        values = codes.reshape(n_rows, n_blocks, self.block).astype(np.float32)
-        scales = self.scales.read(view, start * n_blocks, stop * n_blocks)
-        with np.errstate(all="ignore"):
-            values -= self._zeros(view, start, stop)
-            values *= scales.astype(np.float32, copy=False).reshape(n_rows, n_blocks, 1)
-        lines: Array = values.reshape(n_rows, -1)[:, : self.width]
-        return np.ascontiguousarray(lines)
-
-    def _zeros(self, view: View, start: int, stop: int) -> Array | np.float32:
-        if self.zeros is None:
-            return np.float32(self.default_zero)
-        if self.zeros.dtype != "U8":
-            found = self.zeros.read(view, start * self.n_blocks, stop * self.n_blocks)
-            return found.astype(np.float32, copy=False).reshape(stop - start, self.n_blocks, 1)
-        packed = self._codes(view(self.zeros.file, self._zero_range(self.zeros, start, stop)))
-        rows = packed.reshape(stop - start, -1)[:, : self.n_blocks]
-        return rows[:, :, None].astype(np.float32)
-
-    def _codes(self, data: bytes | bytearray | memoryview) -> Array:
-        packed = np.frombuffer(data, np.uint8)
-        if self.bits == 8:
-            return packed
-        shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
-        codes: Array = (packed[:, None] >> shifts & np.uint8((1 << self.bits) - 1)).reshape(-1)
-        return codes
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan some columns of some lines."""
+        return self._planned(self.table.cut(runs, columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,11 +186,22 @@ class SomeLines:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan some lines."""
-        return self.of.plan([(self.start + first, self.start + last) for first, last in runs])
+        return self.of.plan(self._shifted(runs))
+
+    def _shifted(self, runs: LineRuns) -> LineRuns:
+        return [(self.start + first, self.start + last) for first, last in runs]
 
 
-def _as_floats(values: Array) -> Array:
-    return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeTurnedLines(SomeLines):
+    """Lines of a larger weight whose bytes run along the columns."""
+
+    of: ColumnStorage
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan some columns of some lines."""
+        return self.of.plan_window(self._shifted(runs), columns)
 
 
 def _rounded(values: Array, dtype: str) -> Array:
@@ -346,3 +243,21 @@ def factor_shape(
     if factors.n_elements != codes[axis] or math.prod(factors.shape) != max(factors.shape, default=1):
         return None
     return tuple(whole if place == axis else 1 for place, whole in enumerate(codes))
+
+
+def arranged(table: Table) -> Storage:
+    """Return how plain numbers are read: by columns, too, where their bytes run so."""
+    return TurnedArranged(table=table) if table.by_columns else Arranged(table=table)
+
+
+def scaled(table: Table, *, scale: Factors | None, zero: Factors | None, block: int, rounded: str) -> Storage:
+    """Return how codes are read: by columns, too, where their bytes run so."""
+    kind = TurnedScaled if table.by_columns else Scaled
+    return kind(table=table, scale=scale, zero=zero, block=block, rounded=rounded)
+
+
+def some_lines(of: Storage, start: int, stop: int, n_lines: int) -> Storage:
+    """Return some lines of a larger weight."""
+    if isinstance(of, ColumnStorage):
+        return SomeTurnedLines(of=of, start=start, stop=stop, n_lines=n_lines)
+    return SomeLines(of=of, start=start, stop=stop, n_lines=n_lines)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ._blocks import Blocks
 from ._graph import Body, Graph, Node
-from ._storage import Blocks, Factors, factor_shape
+from ._storage import Factors, factor_shape
 from ._stored import PACKED, Stored, is_float
 
 MICROSOFT = "com.microsoft"

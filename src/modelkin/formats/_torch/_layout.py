@@ -11,7 +11,7 @@ from modelkin.tensors import TensorInfo
 from modelkin.tensors._names import plain, quoted
 
 from ._contents import element_bytes, storage_bytes
-from ._strided import Strided
+from ._strided import strided
 from ._values import TensorRef
 
 MAX_ELEMENTS = 1 << 56
@@ -71,7 +71,7 @@ def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -
         file=file,
         start=start,
         stop=stop,
-        storage=Strided(file=file, start=start, dtype=tensor.dtype, shape=shape, strides=strides),
+        storage=strided(file=file, start=start, dtype=tensor.dtype, shape=shape, strides=strides),
     )
 
 

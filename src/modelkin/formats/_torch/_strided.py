@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,16 @@ class Strided:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan lines: pieces of what is needed, or all from the first to the last where they are too many."""
-        firsts = self._firsts(numbers_of(runs))
-        pieces = self._pieces(np.unique(firsts))
+        return self._planned(self._firsts(numbers_of(runs)), line_elements(self.shape))
+
+    def _planned(self, firsts: Places, width: int) -> LinePlan:
+        """Plan as many elements of lines, from these places on."""
+        pieces = self._pieces(np.unique(firsts), width)
         ranges = [
             ByteRange(self.start + int(start) * self._width, self.start + int(stop) * self._width)
             for start, stop in pieces
         ]
-        return LinePlan(ranges={self.file: ranges}, build=partial(self._build, firsts, pieces, ranges))
+        return LinePlan(ranges={self.file: ranges}, build=partial(self._build, firsts, width, pieces, ranges))
 
     def _firsts(self, lines: Places) -> Places:
         """Return where each line begins, in elements."""
@@ -69,9 +72,9 @@ class Strided:
             places += index * step
         return places
 
-    def _pieces(self, firsts: Places) -> Places:
+    def _pieces(self, firsts: Places, width: int) -> Places:
         """Return the stretches of elements that lines at these places take, in rising order."""
-        width, step = line_elements(self.shape), self.strides[-1]
+        step = self.strides[-1]
         whole = np.array([[firsts[0], firsts[-1] + (width - 1) * step + 1]])
         starts, stops = _joined(firsts, firsts + 1)
         if width > 1 and step <= 1:
@@ -84,8 +87,10 @@ class Strided:
         order = np.argsort(begun, kind="stable")
         return _fewest(*_joined(begun[order], ended[order]), whole)
 
-    def _build(self, firsts: Places, pieces: Places, ranges: list[ByteRange], view: View) -> Array:
-        width, step = line_elements(self.shape), self.strides[-1]
+    def _build(
+        self, firsts: Places, width: int, pieces: Places, ranges: list[ByteRange], view: View
+    ) -> Array:
+        step = self.strides[-1]
         parts = [raw_bits(view(self.file, item), self.dtype, item.length // self._width) for item in ranges]
         stored: npt.NDArray[Any] = parts[0] if len(parts) == 1 else np.concatenate(parts)
         lengths = pieces[:, 1] - pieces[:, 0]
@@ -103,6 +108,26 @@ class Strided:
             np.take(stored, places, out=bits[begin : begin + n_lines], mode="clip")
         stored_order = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
         return decode(stored_order.reshape(-1).view(np.uint8).data, self.dtype, bits.size).reshape(bits.shape)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transposed(Strided):
+    """A matrix whose bytes run along the columns."""
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan some columns of lines."""
+        start, stop = columns
+        return self._planned(self._firsts(numbers_of(runs)) + start * self.strides[-1], stop - start)
+
+
+def strided(
+    *, file: str, start: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Strided:
+    """Return a view: one that can be read by columns where columns lie apart and lines do not."""
+    by_columns = len(shape) == 2 and 0 < strides[0] < strides[1]
+    kind = Transposed if by_columns else Strided
+    return kind(file=file, start=start, dtype=dtype, shape=shape, strides=strides)
 
 
 def _joined(starts: Places, stops: Places) -> tuple[Places, Places]:
