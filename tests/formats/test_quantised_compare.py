@@ -1,7 +1,7 @@
 """A trained model, quantised by each scheme: related to its original, and to no stranger."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,13 @@ def plain(name: str) -> dict[str, npt.NDArray[Any]]:
 
 
 def quantised(
-    model: str, scheme: str, change: Callable[[Any], Any] = lambda weights: weights
+    model: str, scheme: str, weights: Mapping[str, npt.NDArray[Any]] | None = None
 ) -> dict[str, bytes]:
     """Quantise the projections of a model, as the tools of the schemes do: norms and tokens stay."""
     tensors: dict[str, npt.NDArray[Any]] = {}
-    for name, values in plain(model).items():
+    for name, values in (weights or plain(model)).items():
         if name.endswith("_proj.weight"):
-            parts, _ = SCHEMES[scheme].write(change(values))
+            parts, _ = SCHEMES[scheme].write(values)
             prefix = name.removesuffix("weight")
             tensors |= {prefix + part: one for part, one in parts.items()}
         else:
@@ -99,13 +99,39 @@ def test_a_model_that_was_trained_on_and_then_quantised_is_no_quantised_copy():
 
 def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
     rng = np.random.default_rng(0)
-
-    def changed(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        noise = rng.normal(size=values.shape) * values.std() * 0.2
-        return np.asarray(values + noise, np.float32)
-
-    result = mk.compare(candidate=MemorySource(quantised("base", "int8", changed)), base=str(ZOO / "base"))
+    weights = {
+        name: np.asarray(values + 0.2 * values.std() * rng.normal(size=values.shape), np.float32)
+        if name.endswith("_proj.weight")
+        else values
+        for name, values in plain("base").items()
+    }
+    result = mk.compare(candidate=MemorySource(quantised("base", "int8", weights)), base=str(ZOO / "base"))
     assert result.verdict.related
+    assert result.relation.kind == "unknown"
+
+
+def scaled_as_awq_does(model: str) -> dict[str, npt.NDArray[Any]]:
+    """Scale the inputs of projections against the gains before them: the model computes the same."""
+    rng = np.random.default_rng(1)
+    weights = dict(plain(model))
+    for layer in range(4):
+        prefix = f"model.layers.{layer}."
+        for norm, readers in (
+            ("input_layernorm", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+            ("post_attention_layernorm", ("mlp.gate_proj", "mlp.up_proj")),
+        ):
+            scale = np.exp(0.5 * rng.normal(size=96)).astype(np.float32)
+            weights[f"{prefix}{norm}.weight"] = weights[f"{prefix}{norm}.weight"] / scale
+            for reader in readers:
+                weights[f"{prefix}{reader}.weight"] = weights[f"{prefix}{reader}.weight"] * scale
+    return weights
+
+
+@pytest.mark.parametrize(("model", "conclusion"), [("base", "shared"), ("twin-1", "no-evidence")])
+def test_scales_that_awq_moves_into_norms_hide_no_relative_and_make_none(model, conclusion):
+    files = quantised(model, "awq", scaled_as_awq_does(model))
+    result = mk.compare(candidate=MemorySource(files), base=str(ZOO / "base"))
+    assert result.verdict.conclusion.value == conclusion
     assert result.relation.kind == "unknown"
 
 
@@ -192,3 +218,27 @@ def test_codes_are_never_further_apart_than_said():
         assert step is not None
         largest = np.abs(weights).max(1, keepdims=True)
         assert (np.abs(expected - weights) <= 0.55 * step * largest).mean() > 0.85, scheme.label
+
+
+def with_reordered_units(model: str) -> dict[str, npt.NDArray[Any]]:
+    rng = np.random.default_rng(2)
+    weights = dict(plain(model))
+    for layer in range(4):
+        prefix = f"model.layers.{layer}.mlp."
+        order = rng.permutation(len(weights[f"{prefix}up_proj.weight"]))
+        for name in ("up_proj", "gate_proj"):
+            weights[f"{prefix}{name}.weight"] = weights[f"{prefix}{name}.weight"][order]
+        weights[f"{prefix}down_proj.weight"] = weights[f"{prefix}down_proj.weight"][:, order]
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("model", "conclusion"), [("base", "shared-reparametrised"), ("twin-1", "no-evidence")]
+)
+@pytest.mark.parametrize("scheme", ["gptq-4", "nf4"])
+def test_reordered_units_are_found_in_codes_at_deep_depth(scheme, model, conclusion):
+    files = quantised(model, scheme, with_reordered_units(model))
+    options = CompareOptions(depth="deep")
+    result = mk.compare(candidate=MemorySource(files), base=str(ZOO / "base"), options=options)
+    assert result.verdict.conclusion.value == conclusion
+    assert result.relation.kind == "unknown"
