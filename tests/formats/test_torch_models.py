@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.formats.quantised_writers import SCHEMES
 from tests.formats.torch_writer import Stored, tensors_of, torch_file
 
 import modelkin as mk
@@ -53,6 +54,20 @@ def test_remote_shards_are_opened_together(large, tmp_path):
         with mk.open_model("org/a", options) as model:
             assert len(model.index) == len(llama_tensors(SHAPE))
             assert model.totals().bytes_fetched < 800_000
+
+
+def test_codes_in_a_file_of_torch_are_put_together():
+    parts, expected = SCHEMES["gptq-4"].write(np.random.default_rng(0).normal(size=(64, 64)).astype("f4"))
+    stored = {f"model.layers.0.mlp.up_proj.{part}": Stored.of(values) for part, values in parts.items()}
+    files = {
+        "pytorch_model.bin": torch_file(stored),
+        "config.json": json.dumps({"model_type": "llama", **SCHEMES["gptq-4"].config}).encode(),
+    }
+    with mk.open_model(mk.MemorySource(files)) as model:
+        assert {name: info.dtype for name, info in model.index.items()} == {
+            "model.layers.0.mlp.up_proj.weight": "GPTQ-4"
+        }
+        np.testing.assert_array_equal(model.tensor("model.layers.0.mlp.up_proj.weight"), expected)
 
 
 def converted(tmp_path: Path, member: str, *, legacy: bool = False) -> str:

@@ -9,7 +9,7 @@ from modelkin.source import FileInfo
 from modelkin.tensors import find_entry, read_index
 
 from ._interface import Request, Weights
-from ._quantised import decode_index, has_codes, small_reader
+from ._quantised import put_together
 
 
 @final
@@ -23,10 +23,7 @@ class SafetensorsFormat:
     def read(self, request: Request) -> Weights:
         """Read the headers of all shards, and put quantised tensors together."""
         index = read_index(request.fetcher, head_bytes=request.head_bytes, name=request.entry)
-        if not has_codes(index):
-            return Weights(format="safetensors", index=index)
-        index, notes = decode_index(index, request.config, small_reader(request.fetcher, index))
-        return Weights(format="safetensors", index=index, notes=notes)
+        return put_together(Weights(format="safetensors", index=index), request)
 
 
 FORMAT = SafetensorsFormat()

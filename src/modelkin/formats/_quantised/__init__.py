@@ -2,5 +2,6 @@
 
 from ._decode import decode_index, has_codes
 from ._found import ReadSmall, small_reader
+from ._weights import put_together
 
-__all__ = ["ReadSmall", "decode_index", "has_codes", "small_reader"]
+__all__ = ["ReadSmall", "decode_index", "has_codes", "put_together", "small_reader"]

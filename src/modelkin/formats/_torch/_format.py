@@ -10,6 +10,7 @@ from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
 from modelkin.formats._interface import Request, Weights
+from modelkin.formats._quantised import put_together
 from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.source import Fetcher, FileInfo, shown
 from modelkin.tensors import (
@@ -93,7 +94,8 @@ class TorchFormat:
             notes.append("names are those of the original Whisper, put in the words of transformers")
             config = _whisper_config(state)
         index = TensorIndex(_renamed(opened.tensors, names, entry))
-        return Weights(format="pytorch", index=index, config=config, notes=tuple(notes))
+        weights = Weights(format="pytorch", index=index, config=config, notes=tuple(notes))
+        return put_together(weights, request)
 
     def _sharded(self, request: Request) -> Weights:
         fetcher, entry = request.fetcher, request.entry
@@ -119,7 +121,8 @@ class TorchFormat:
         names, notes = usual_names(State(tensors=refs, beside=MappingProxyType({})))
         tensors = _renamed(tuple(joined.values()), names, entry)
         told = dict.fromkeys(note for found in opened.values() for note in found.notes)
-        return Weights(format="pytorch", index=TensorIndex(tensors), notes=(*told, *notes))
+        weights = Weights(format="pytorch", index=TensorIndex(tensors), notes=(*told, *notes))
+        return put_together(weights, request)
 
 
 FORMAT = TorchFormat()
