@@ -64,7 +64,7 @@ def test_only_repeated_directions_are_left_out():
 
 
 def untied(seed, *, start, own):
-    """Return an adapter whose matrices both began with random numbers, as PEFT's `init_lora_weights=False`."""
+    """Return an adapter whose matrices both began with random numbers (`init_lora_weights=False`)."""
     begin, rng = np.random.default_rng(start), np.random.default_rng(seed)
     made = {}
     for layer in range(SHAPE.layers):
@@ -77,7 +77,7 @@ def untied(seed, *, start, own):
     return MemorySource({"adapter_config.json": config, "adapter_model.safetensors": safetensors_bytes(made)})
 
 
-@pytest.mark.parametrize("own", [0.3, 3.0])
+@pytest.mark.parametrize("own", [0.3, 1.0])
 def test_adapters_that_began_alike_in_both_matrices_are_not_tested(own):
     """Trained on unrelated models from one seed, their updates agreed at p = 10^-283."""
     result = mk.compare(candidate=untied(1, start=42, own=own), base=untied(2, start=42, own=own))
