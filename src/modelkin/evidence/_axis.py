@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from modelkin.stats import (
     AxisOptions,
     AxisTest,
@@ -17,6 +19,7 @@ from modelkin.stats import (
 from modelkin.tensors import Array
 
 from ._interface import Method
+from ._repeats import stands_alone
 from ._result import Effect, Evidence
 from ._tied import TIED, is_tied
 
@@ -27,6 +30,9 @@ take four times as long and change no verdict."""
 N_CHOSEN = 999
 """Drawn orders of a test that was picked from many: corrected for these, a rank can decide nothing, and only
 the bounds can."""
+
+FEWEST_ALONE = 4
+REPEATED = "nearly all units of one model are copies of each other"
 
 LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
@@ -96,13 +102,16 @@ def unit_evidence(
     """Test the numbering of units, one row a unit, candidate and base.
 
     The caller has refused axes whose order is fixed. Units that are tied to coordinates in both models are
-    refused here, for every method alike.
+    refused here, for every method alike, and units that stand in one model several times are left out.
     """
     if is_tied(rows[0]) and is_tied(rows[1]):
         return method.skip(TIED, layers=layers, role=role)
+    alone = stands_alone(rows[0]) & stands_alone(rows[1])
+    if np.count_nonzero(alone) < FEWEST_ALONE:
+        return method.skip(REPEATED, layers=layers, role=role)
     result = axis_test(
-        candidate=rows[0],
-        base=rows[1],
+        candidate=rows[0][alone],
+        base=rows[1][alone],
         exchangeable=True,
         seed=seed,
         options=AxisOptions(
