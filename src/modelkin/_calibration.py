@@ -63,11 +63,11 @@ def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> s
 def can_be_control(control: Architecture, base: Architecture) -> bool:
     """Say whether the agreement of a model's units can be held against that of the base's.
 
-    Both have gated MLPs, or neither has. A layer of the control may have fewer units, since fewer agree more
-    often by chance and a smaller control errs on the safe side, but not more than twice as many.
+    Both have gated MLPs, or neither has. A layer of the control may have fewer units but not more: fewer
+    agree more often by chance, so a smaller control errs on the safe side and a larger one would not.
     """
     gated = [bool(a.layers_of(Role.MLP_GATE) or a.layers_of(Role.EXPERT_GATE)) for a in (control, base)]
-    return control.is_known and gated[0] == gated[1] and 0 < _n_units(control) <= 2 * _n_units(base)
+    return control.is_known and gated[0] == gated[1] and 0 < _n_units(control) <= _n_units(base)
 
 
 def _n_units(architecture: Architecture) -> int:
