@@ -143,8 +143,8 @@ class AdapterUnits(Method):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             if any(began_alike(mine, theirs) for mine, theirs in zip(candidate[2:], base[2:], strict=True)):
                 return self._skipped(place, _SAME_START)
-            # B begins with zeros as a rule. Where it does not, one seed gives it the same rows on any two bases.
-            # Equal values of B say so only beside equal values of A: those of other seeds span other directions.
+            # B begins with zeros as a rule. Where it does not, one seed gives it equal rows on any two bases.
+            # Equal values of B say so only beside equal values of A: other seeds span other directions.
             if all(began_alike(candidate[number], base[number]) for number in (0, 1)):
                 return self._skipped(place, _SAME_FACTORS)
             rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
