@@ -138,6 +138,7 @@ class _Run:
         decided_early = verdict.stage == "quick"  # then nothing more is read
         tokenizer = self._tokenizer(whole=not decided_early)
         claims = {} if decided_early else self._claims()
+        copy = self._copy_kind(verdict)
         ledger = ledger_record({"candidate": self.candidate, "base": self.base})  # before controls read on
         rule = load_rule()
         checked = tuple(item for model in controls for item in self._control(model))
@@ -154,7 +155,7 @@ class _Run:
                 verdict,
                 alignment,
                 self.equality,
-                copy=self._copy_kind(verdict),
+                copy=copy,
             ),
             controls=checked,
             tokenizer=tokenizer,
@@ -378,9 +379,17 @@ class _Run:
         return Identity(all_files_equal=True, how="every value of every tensor was compared")
 
     def _may_walk(self) -> bool:
-        """Say whether both models may be read from beginning to end."""
-        remote = self.candidate.fetcher.source.remote or self.base.fetcher.source.remote
-        return not remote or self.options.depth == "full"
+        """Say whether both models may be read from beginning to end, which costs nothing where they lie here.
+
+        Twice at most: for equal bits, and then for what rounding and codes explain.
+        """
+        sides = self.candidate, self.base
+        if self.options.depth != "full" and any(model.fetcher.source.remote for model in sides):
+            return False
+        budget = self.options.fetch.byte_budget
+        return budget is None or all(
+            model.fetcher.source.budget.spent + 2 * model.index.n_bytes <= budget for model in sides
+        )
 
     # -- tokens ----------------------------------------------------------------------------------------
 

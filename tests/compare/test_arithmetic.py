@@ -101,3 +101,22 @@ def test_a_control_is_shown_and_a_relative_among_them_is_flagged(base, zoo):
     assert all("relative itself" in (item.reason or "") for item in by_control["finetune-heavy"])
     assert all("hidden sizes differ" in (item.reason or "") for item in by_control["narrow"])
     assert all(item.effect is None for item in by_control["narrow"])
+
+
+def test_a_budget_forbids_the_walk_over_all_values_and_not_the_answer(zoo):
+    folder = str(ZOO / "base")
+    size = mk.open_model(folder).index.n_bytes
+    for budget, kind in ((2 * size, "unknown"), (8 * size, "copy")):
+        options = mk.CompareOptions(fetch=mk.FetchOptions(byte_budget=budget))
+        result = mk.compare(candidate=folder, base=folder, options=options)
+        assert result.verdict.related
+        assert result.relation.kind == kind
+        assert result.ledger.bytes_fetched <= 2 * budget
+
+
+def test_the_walk_for_copies_is_in_the_ledger(base):
+    result = compared(base, base, dtype="F16", base_dtype="BF16")
+    read = {side: 0 for side in ("candidate", "base")}
+    for item in result.ledger.ranges:
+        read[item.model] += item.stop - item.start
+    assert min(read.values()) > 0.9 * result.candidate.n_bytes
