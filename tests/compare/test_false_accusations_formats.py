@@ -41,7 +41,7 @@ def own_direction(rng):
 
 @pytest.mark.parametrize("make", [constant, own_direction])
 def test_fillers_in_the_same_places_are_no_kinship(make):
-    """With 128 constant units p was 10^-113; units of one direction, other in each model, only scattered z."""
+    """With 128 constant units p was 10^-113; units of one direction that differs by model, far less."""
     result = mk.compare(candidate=filled_up(0, 128, make), base=filled_up(1, 128, make))
     assert result.verdict.conclusion.value == "no-evidence"
     tests = [test for test in result.evidence if test.ok and test.role in ("mlp_gate", "mlp_up")]
