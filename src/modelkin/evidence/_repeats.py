@@ -14,7 +14,7 @@ SAME = 1e-4
 def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
     """Say of each unit whether no other unit of the same model has its direction.
 
-    Zeros that were added to fill up a block come back from codes as one and the same small vector. Two
+    Zeros that were added to fill up a block come back from some codes as one and the same small vector. Two
     strangers that were filled up in the same places agree there, all of them at once. Which units are left
     out depends on each model alone, so that the order of the others is as arbitrary as before.
 
