@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from modelkin._adapted import adapter_flags, bare_updates
 from modelkin._calibration import (
     agreement_flag,
@@ -52,6 +54,9 @@ from modelkin.verdict import GUESSED, Conclusion, Identity, Verdict, decide, loa
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
 
+_EQUAL_TABLE = (
+    "both tables are equal bit for bit and what they are for was guessed: nobody may have trained them"
+)
 _MOST_FITTINGS = 6
 _SAMPLED = 0.12
 """Part of the bytes of the deep stage for the samples of the stages before it."""
@@ -265,7 +270,7 @@ class _Run:
             (self.base, [task.base for task in tasks]),
         )
         for task, left, right in zip(tasks, mine, theirs, strict=True):
-            found = task.evaluate(left, right)
+            found = self._unless_fixed(task.evaluate(left, right), left, right)
             self.evidence.append(found)
             if found.ok and task.same_parts:  # tables that training never touches are equal between strangers
                 self.equality += count_equal(left, right, dtypes=self._dtypes(task))
@@ -357,6 +362,17 @@ class _Run:
             frame=self.deep.frame if self.deep else "identity",
             extra_limitations=(GUESSED,) if self._has_guesses() else (),
         )
+
+    def _unless_fixed(self, found: Evidence, left: Sequence[Array], right: Sequence[Array]) -> Evidence:
+        """Leave out equal tables whose role was guessed: they may be random numbers that nobody trained.
+
+        Trained rows that were copied show in other parts as well, or after any further training.
+        """
+        table = found.ok and found.component in ("embedding", "head") and self._has_guesses()
+        if not table or not all(map(np.array_equal, left, right)):
+            return found
+        method = next(method for method in all_methods() if method.card.name == found.method)
+        return method.skip(_EQUAL_TABLE, layers=found.layers, role=found.role)
 
     def _has_guesses(self) -> bool:
         return self.candidate.architecture.guessed or self.base.architecture.guessed

@@ -1,5 +1,6 @@
 """Renamed models: relatives are still found, and no stranger is accused, at any depth."""
 
+import numpy as np
 import pytest
 from tests.compare.renamed import anonymous, in_order_of_use, own_words, renamed, source
 from tests.compare.zoo_pairs import ZOO
@@ -85,3 +86,17 @@ def test_an_inspection_says_that_it_guessed():
     found = mk.inspect_model(mk.open_model(source(anonymous(MODELS["base"].load()), "w")))
     assert found.guessed
     assert any(note.startswith("guessed") for note in found.notes)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one", "both"])
+def test_an_equal_random_table_that_is_taken_for_an_embedding_accuses_nobody(both):
+    mine, theirs = (MODELS[name].load() for name in ("twin-1", "base"))
+    name = "model.embed_tokens.weight"
+    table = np.random.default_rng(0).normal(size=mine.tensors[name].shape).astype(np.float32)
+    mine, theirs = (model.with_tensors({name: table}) for model in (mine, theirs))
+    result = mk.compare(
+        candidate=source(anonymous(mine), "candidate"),
+        base=source(anonymous(theirs) if both else theirs, "base"),
+    )
+    assert not result.verdict.related
+    assert any("nobody may have trained" in (test.reason or "") for test in result.evidence)
