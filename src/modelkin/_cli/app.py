@@ -20,9 +20,10 @@ from modelkin._version import __version__
 
 HELP = """Was language model B derived from model A? An honest answer, from the weights.
 
-A MODEL is org/name or org/name@revision (Hugging Face Hub), a local folder or file,
-https://host/path/model.safetensors, or s3://bucket/prefix. Only the bytes that the question needs
-are read; they are kept in a local store, see `modelkin cache`.
+A MODEL is org/name or org/name@revision (Hugging Face Hub), org/name/file.gguf, a local folder or
+file, https://host/path/model.safetensors, s3://bucket/prefix, or ADAPTER::BASE, in safetensors,
+GGUF, PyTorch, ONNX and other formats. Only the bytes that the question needs are read; they are
+kept in a local store, see `modelkin cache`.
 
 Results go to stdout, everything else to stderr.
 

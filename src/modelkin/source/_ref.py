@@ -20,7 +20,10 @@ _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?
 _FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
 # Names of revisions that hold slashes themselves: pull requests and conversions by the Hub.
 _REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
-_FORMS = "Write org/name[@revision][/file], ./folder, a file, https://host/model.safetensors or s3://bucket/prefix."
+_FORMS = (
+    "Write org/name[@revision][/file], ./folder, a file, https://host/model.safetensors, s3://bucket/prefix, "
+    "or ADAPTER::BASE."
+)
 # Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can hold a colon.
 _ON_BASE = "::"
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
