@@ -97,7 +97,7 @@ def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
 
 def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind | None:
     other = base.index[info.name]
-    kind: CopyKind = "copy"
+    kind: CopyKind = "copy" if info.dtype == other.dtype else "precision-copy"
     for start in range(0, info.n_elements, WALK_ELEMENTS):
         block = TensorSlice.blocks(info.name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
         left, right = candidate.read([block])[0], base.read([block])[0]
