@@ -29,7 +29,9 @@ def parsed(line):
         if name not in command.commands:
             raise LookupError(" ".join(path))
         command = command.commands[name]
-    command.make_context(path[-1], words)
+    command.make_context(
+        path[-1], words, help_option_names=["-h", "--help"]
+    )  # as the app does; click keeps them
     return command
 
 
