@@ -48,13 +48,6 @@ def test_quantised_minilm_has_every_weight_of_minilm_nearly(original, key):
                 assert cosine > 0.98
 
 
-@pytest.mark.parametrize("key", ["minilm_onnx", "minilm_int8", "minilm_int8_other"])
-def test_minilm_in_onnx_is_found_to_be_minilm(key):
-    result = mk.compare(candidate=str(published(key)), base=str(published("minilm")))
-    assert result.verdict.related is True
-    assert result.verdict.conclusion.value == "shared"
-
-
 @pytest.mark.parametrize("key", ["minilm_onnx", "gte", "minilm_int8"])
 def test_comparing_turned_matrices_keeps_to_the_bytes_of_the_standard_depth(key):
     # With a budget no walk over all values is made, which files on this machine would allow.
@@ -77,11 +70,6 @@ def test_minilm_in_onnx_shows_as_much_as_a_copy_that_is_stored_by_rows():
         assert found <= 0.95 * expected
 
 
-def test_both_quantised_copies_are_found_to_be_one_model():
-    pair = [str(published(key)) for key in ("minilm_int8", "minilm_int8_other")]
-    assert mk.compare(candidate=pair[0], base=pair[1]).verdict.related is True
-
-
 def test_whisper_in_onnx_is_read_from_two_files_and_is_not_accused_of_its_english_sibling():
     folder = published("whisper_onnx")
     with mk.open_model(str(folder)) as model:
@@ -90,8 +78,3 @@ def test_whisper_in_onnx_is_read_from_two_files_and_is_not_accused_of_its_englis
         assert len(model.index.files) == 2
     result = mk.compare(candidate=str(folder), base=models.whisper_tiny_en())
     assert result.verdict.conclusion.value == "no-evidence"
-
-
-def test_whisper_in_onnx_is_found_to_be_whisper_in_ggml():
-    result = mk.compare(candidate=str(published("whisper_onnx")), base=models.whisper_tiny())
-    assert result.verdict.related is True

@@ -11,7 +11,6 @@ from tests.real.formats import published
 
 import modelkin as mk
 from modelkin.errors import NotFound, UnsupportedFormat
-from modelkin.verdict import Conclusion
 
 Array = NDArray[Any]
 
@@ -112,20 +111,3 @@ def compared(candidate: str, base: str) -> mk.Comparison:
         return mk.compare(candidate=str(published(candidate)), base=str(published(base)))
     except (UnsupportedFormat, NotFound) as error:
         pytest.skip(f"not read here: {error}")
-
-
-@pytest.mark.parametrize("english", ["whisper_en_ct2", "whisper_en_pt"])
-@pytest.mark.parametrize("multilingual", ["whisper_ggml", "whisper_onnx"])
-def test_the_two_whispers_are_no_relatives(multilingual, english):
-    assert compared(multilingual, english).verdict.conclusion is Conclusion.NO_EVIDENCE
-
-
-def test_one_whisper_in_two_containers_is_one():
-    result = compared("whisper_en_ct2", "whisper_en_pt")
-    assert result.verdict.related
-    assert result.relation.details["values_equal"] == result.relation.details["values_compared"]
-
-
-@pytest.mark.parametrize("other", ["smollm2", "tinyllama", "gemma3", "minilm"])
-def test_stories15m_is_no_relative_of_others(other):
-    assert not compared("stories15M", other).verdict.related

@@ -1,7 +1,6 @@
 """Published files of torch: a copy, three relatives, and the original Whisper."""
 
 import numpy as np
-import pytest
 from tests.real.formats import published
 
 import modelkin as mk
@@ -15,18 +14,6 @@ def compared(candidate: str, base: str) -> mk.Comparison:
 def test_the_torch_file_of_minilm_is_its_safetensors_bit_by_bit():
     result = compared("minilm_bin", "minilm")
     assert result.verdict.conclusion is Conclusion.IDENTICAL
-
-
-@pytest.mark.parametrize(
-    ("candidate", "base"), [("rx_ft", "rx_pre"), ("rx_ft10k", "rx_pre"), ("rx_ft", "rx_ft10k")]
-)
-def test_fine_tunes_in_the_older_layout_are_relatives(candidate, base):
-    assert compared(candidate, base).verdict.conclusion.related
-
-
-def test_files_of_other_shapes_are_strangers():
-    result = compared("rx_pre", "minilm_bin")
-    assert not result.verdict.conclusion.related
 
 
 def test_the_original_whisper_opens_as_whisper():
