@@ -20,7 +20,7 @@ from modelkin.tensors import TensorSlice
 from modelkin.testing import HubServer, safetensors_bytes
 
 ZOO = Path(__file__).parents[1] / "zoo"
-# One of each layout; the others differ in widths and packing, which test_quantised.py checks number by number.
+# One of each layout; the others differ in widths and packing, which test_quantised.py checks by number.
 CHECKED = (
     *("gptq-4", "gptq-itself", "gptq-act-order", "awq", "nf4", "bnb-8", "fp8-block", "int8", "int4-zeros"),
     *("nvfp4", "mxfp4", "mlx-4", "hqq-3-0"),
