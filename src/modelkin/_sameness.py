@@ -78,13 +78,13 @@ def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
     what the other one holds, in a sample of every tensor: quantisers that make up for their errors go
     further than half a step. What was changed by less than a step is not seen.
     """
-    kinds: set[CopyKind] = {"copy"}
-    for name in common_tensors(candidate, base) or ():
+    kinds: set[CopyKind] = set()
+    for name in common_tensors(candidate, base):
         kind = _kind_of_tensor(candidate, base, candidate.index[name])
         if kind is None:
             return None
         kinds.add(kind)
-    return max(kinds, key=_COARSER.index) if common_tensors(candidate, base) else None
+    return max(kinds, key=_COARSER.index, default=None)
 
 
 def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:

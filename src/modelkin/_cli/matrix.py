@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin._cli.options import fetch_options, output_options
+from modelkin._cli.options import fetch_options, output_options, seed_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,13 +78,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 @click.option(
     "--tokens", type=click.IntRange(2), default=256, show_default=True, help="Rows for token baselines."
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Chooses samples and draws.",
-)
+@seed_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False, writable=True, path_type=Path),

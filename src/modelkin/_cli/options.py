@@ -33,6 +33,13 @@ class Size(click.ParamType[int]):
 LANGUAGES = ("en", "ko")
 """As `modelkin.report.LANGUAGES`, which is not imported for help alone."""
 
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Chooses samples and draws.",
+)
 language_option = click.option(
     "--lang",
     type=click.Choice(LANGUAGES),

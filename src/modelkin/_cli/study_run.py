@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin._cli.options import fetch_options, language_option, output_options
+from modelkin._cli.options import fetch_options, language_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,13 +35,7 @@ NOTHING_DONE = 3
     metavar="ALIAS=REF",
     help="Put another model behind an alias of the study. Repeat for several.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Chooses samples and draws.",
-)
+@seed_option
 @click.option("--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Of the pictures.")
 @language_option
 @fetch_options

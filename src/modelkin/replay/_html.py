@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping
-from importlib import resources
 from itertools import chain
 
 from modelkin._version import __version__
+from modelkin.report._html._head import asset, digest_of
 from modelkin.report._html._markup import Html, element, own_text
 
 from ._document import Block, Heading, Paragraph, Picture, TableBlock, appendix, story, title_of
@@ -25,9 +24,8 @@ def replay_html(
 ) -> str:
     """Write the page; the PNG images of its pictures are put into it."""
     texts = load_texts(language)
-    style = resources.files("modelkin.report").joinpath("_html", "page.css").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+    style = asset("page.css")
+    policy = f"default-src 'none'; style-src '{digest_of(style)}'; img-src data:; base-uri 'none'"
     title = title_of(replay, texts)
     head = element(
         "head",

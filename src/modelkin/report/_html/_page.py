@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator
-from importlib import resources
 
 from modelkin._comparison import Comparison
 from modelkin.report._languages import ENGLISH, Language
@@ -14,6 +11,7 @@ from modelkin.report._languages import ENGLISH, Language
 from . import _records as records
 from ._answer import components_table, limits_list, verdict_card
 from ._curves import curves
+from ._head import asset, digest_of, page_head
 from ._heat_maps import heat_maps, map_data
 from ._layer_map import layer_map
 from ._markup import Html, element, escaped, joined, own_text, with_names
@@ -27,24 +25,14 @@ def report_html(result: Comparison, language: Language = ENGLISH) -> str:
     Everything is in the file: it loads nothing, and its policy forbids it to. The only script that may run
     is the one whose digest stands in the policy, so a name that smuggles in another runs nothing.
     """
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("page.js")
     names = (result.candidate.ref, result.base.ref)
     question = language.say("title.question", candidate=names[0], base=names[1])
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{digest_of(style)}'; script-src '{digest_of(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("meta", name="generator", content=f"modelkin {result.environment.modelkin}"),
-        element("title", question),
-        element("style", Html(style)),
-    )
+    head = page_head(title=question, style=style, policy=policy, version=result.environment.modelkin)
     sections = list(_sections(result, language))
     body = element(
         "body",
@@ -165,11 +153,3 @@ def _data(result: Comparison, language: Language) -> Html:
     text = json.dumps({"maps": map_data(result), "words": cells}, ensure_ascii=True, allow_nan=False)
     inert = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return element("script", Html(inert), type="application/json", id="data")
-
-
-def _asset(name: str) -> str:
-    return resources.files("modelkin.report").joinpath("_html", name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import posixpath
 from collections.abc import Iterable
 from importlib import resources
 
+from modelkin.report._html._head import asset, digest_of, page_head
 from modelkin.report._html._markup import Html, element, joined
 from modelkin.report._markdown import _list, _table, _text
 from modelkin.studies._bench import Bench
@@ -32,20 +32,13 @@ def report_page(bench: Bench, result: StudyResult) -> str:
     """Write the page: everything is in the file, pictures too, and its policy lets nothing else in."""
     blocks = list(Teller(bench, result).blocks())
     style = _style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("meta", name="generator", content=f"modelkin {result.versions['modelkin']}"),
-        element("title", bench.study.title[result.language]),
-        element("style", Html(style)),
+    sources = f"default-src 'none'; style-src '{digest_of(style)}'; img-src data:"
+    policy = f"{sources}; base-uri 'none'; form-action 'none'"
+    head = page_head(
+        title=bench.study.title[result.language],
+        style=style,
+        policy=policy,
+        version=result.versions["modelkin"],
     )
     main = element("main", *(_html(bench, block) for block in blocks))
     top = element("header", element("span", "modelkin", class_="brand"), class_="top")
@@ -54,9 +47,8 @@ def report_page(bench: Bench, result: StudyResult) -> str:
 
 
 def _style() -> str:
-    common = resources.files("modelkin.report").joinpath("_html", "page.css").read_text(encoding="utf-8")
     own = resources.files("modelkin.studies").joinpath("_report", "study.css").read_text(encoding="utf-8")
-    return common + own
+    return asset("page.css") + own
 
 
 # -- Markdown ------------------------------------------------------------------------------------------
