@@ -12,11 +12,11 @@ import numpy as np
 import modelkin as mk
 from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
-from modelkin._compare import _Run
-from modelkin._deep import DeepStage, learn_frame
-from modelkin._model import Model, open_model
-from modelkin.alignment import find_frame
-from modelkin.evidence import frame_rows, load_method
+from modelkin.comparison.alignment import find_frame
+from modelkin.comparison.deep import DeepStage, learn_frame
+from modelkin.comparison.methods import frame_rows, load_method
+from modelkin.comparison.run import _Run
+from modelkin.model import Model, open_model
 
 OPTIONS = mk.CompareOptions(depth="deep")
 FRAMES = {"map from tokens": "tokens", "map from units": "units"}

@@ -1,6 +1,6 @@
 """Models of 7B, 70B and 110B shape whose weights are computed when they are read, and disguised copies.
 
-The virtual files of `modelkin.testing` repeat every 4 MB, in every model at the same places. Where layers are
+The virtual files of `tests.support` repeat every 4 MB, in every model at the same places. Where layers are
 aligned that would be found as a likeness, so here every row of every tensor is drawn by itself.
 """
 
@@ -18,10 +18,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
+from tests.support import LlamaShape, llama_config, safetensors_head, to_bfloat16
 
 from benchmarks.peers_subject import SEVEN_B, SEVENTY_B, MixtureShape, tokenizer_json
 from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
-from modelkin.testing import LlamaShape, llama_config, safetensors_head, to_bfloat16
 
 Rows = npt.NDArray[np.float32]
 Extent = tuple[int, ...]

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from benchmarks.awm_cases import Case
 from benchmarks.awm_score import Skipped
-from modelkin.lab import Checkpoint
+from modelkin.casework.lab import Checkpoint
 
 OwnVerdict = Callable[[Case, Checkpoint, Checkpoint], bool | Skipped]
 """Whether candidate and base of a case have a common origin, by a rule that is fixed beforehand."""
@@ -27,7 +27,7 @@ def modelkin_verdict(depth: str, kept: Mapping[str, bool | Skipped] | None = Non
     Verdicts that were kept are not reached again.
     """
     import modelkin as mk
-    from modelkin._calibration import worth_calibrating
+    from modelkin.comparison.controls import worth_calibrating
 
     def verdict(case: Case, candidate: Checkpoint, base: Checkpoint) -> bool | Skipped:
         def compared(controls: Sequence[str]) -> mk.Comparison:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers_phi_u import log10_fisher, log10_p_of_match
-from modelkin.lab import Checkpoint, layer_of
+from modelkin.casework.lab import Checkpoint, layer_of
 
 optimize = import_module("scipy.optimize")
 

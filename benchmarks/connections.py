@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 
+from tests.support import HubProcess
+
 from benchmarks.floor import unbounded_time
 from benchmarks.machine import touch_memory
 from benchmarks.subject import FAR, NEAR, REPO, USUAL, Selection, attention, norms, repository
 from benchmarks.tables import Table, megabytes, seconds
 from modelkin import FetchOptions, TensorSlice, open_model
-from modelkin.testing import HubProcess
 
 MIB = 1 << 20
 COUNTS = (8, 16, 32, 64)

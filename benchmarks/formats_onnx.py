@@ -13,10 +13,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tests.support import Delays, HubOptions, HubServer
+
 import modelkin as mk
 from benchmarks.tables import Table
-from modelkin._config import FetchOptions
-from modelkin.testing import Delays, HubOptions, HubServer
+from modelkin.options import FetchOptions
 
 DELAYS = Delays(hub=0.1, cdn=0.05, connection=0.1, bandwidth=20e6)
 """Those of the benchmarks of reading; each connection brings 20 MB a second."""

@@ -17,16 +17,16 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from tests.support import HubProcess, VirtualFile, safetensors_bytes, safetensors_head
 
 from benchmarks.decode import best_cpu
 from benchmarks.peers_subject import SEVEN_B, llama
 from benchmarks.tables import Table, megabytes, times
 from modelkin import compare
-from modelkin._config import CompareOptions, FetchOptions
-from modelkin._model import open_model
+from modelkin.model import open_model
+from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource
 from modelkin.tensors import Array
-from modelkin.testing import HubProcess, VirtualFile, safetensors_bytes, safetensors_head
 
 NAME = "model.layers.0.mlp.up_proj.weight"
 PREFIX = NAME.removesuffix("weight")

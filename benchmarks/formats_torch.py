@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from huggingface_hub import hf_hub_download
 from tests.formats.torch_writer import Stored, integer, name, text, torch_file, whole
+from tests.support import Delays, HubOptions, HubServer
 
 import modelkin as mk
-from modelkin.formats._torch._machine import Machine
-from modelkin.testing import Delays, HubOptions, HubServer
+from modelkin.formats.torch._machine import Machine
 
 LATENCY = 0.04
 """Seconds before each answer, as in docs/benchmarks.md."""

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from tests.support import HubProcess
 
 from benchmarks.machine import touch_memory
 from benchmarks.subject import FAR, NEAR, REPO, SHAPE, USUAL, Network, repository
 from benchmarks.tables import Table, megabytes, seconds
 from modelkin import FetchOptions, TensorSlice, open_model
 from modelkin.source import ByteRange
-from modelkin.testing import HubProcess
 
 KIB = 1024
 PIECE = 4 * KIB

@@ -1,4 +1,4 @@
-"""All pairs of layers of many models: `modelkin.measures` beside a Python loop over pairs, in one run.
+"""All pairs of layers of many models: our measures beside a Python loop over pairs, in one run.
 
 The loop is how such comparisons are usually written: for every pair and every measure a function of two
 vectors that computes everything anew. It is written here from the formulas alone, in numpy and in double
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from benchmarks.machine import touch_memory
 from benchmarks.tables import Table, seconds, times
-from modelkin.measures import MEASURES, Pairs, Stack, measured
+from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
 
 Vector = npt.NDArray[np.float64]
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.support import HubProcess, RequestRecord, VirtualFile
+
 from benchmarks.peers_job import run_job
 from benchmarks.peers_subject import (
     SEVEN_B,
@@ -28,7 +30,6 @@ from benchmarks.peers_subject import (
 from benchmarks.subject import USUAL, Network
 from benchmarks.tables import Table, megabytes, replace_section, seconds, times
 from benchmarks.worker import environment
-from modelkin.testing import HubProcess, RequestRecord, VirtualFile
 
 BASE, CANDIDATE = "bench/base", "bench/candidate"
 CEILING = 20_000_000

@@ -9,8 +9,8 @@ from typing import Any
 import huggingface_hub.utils  # noqa: F401  imports are not counted, ours as little as the others'
 
 import modelkin as mk
-import modelkin._compare
-import modelkin._model
+import modelkin.comparison.run
+import modelkin.model
 from benchmarks.peers_job import answer_job
 
 

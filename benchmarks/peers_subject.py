@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelkin.testing import LlamaShape, VirtualFile, safetensors_head, virtual_llama
+from tests.support import LlamaShape, VirtualFile, safetensors_head, virtual_llama
 
 Files = Mapping[str, bytes | VirtualFile]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import HubProcess, LlamaShape
+
 from benchmarks.floor import HEAD_BYTES, Floor, least_time, unbounded_time
 from benchmarks.subject import (
     FAR,
@@ -26,7 +28,6 @@ from benchmarks.tables import Table, megabytes, seconds, times
 from benchmarks.ways import LABELS
 from benchmarks.worker import Reading, read_in_process
 from modelkin import FetchOptions
-from modelkin.testing import HubProcess, LlamaShape
 
 CONNECTIONS = FetchOptions().connections
 REPEATS = 5

@@ -12,7 +12,7 @@ from benchmarks.tables import Table, times
 HEAVY = ("huggingface_hub", "ml_dtypes", "numpy", "rich", "torch", "urllib3")
 """Modules that neither an import nor the help text may load."""
 
-_HELP = "import sys; sys.argv = ['modelkin', '--help']; from modelkin._cli.app import main; main()"
+_HELP = "import sys; sys.argv = ['modelkin', '--help']; from modelkin.cli.app import main; main()"
 _CLICK_HELP = """
 import click
 @click.group()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin.testing import Delays, HubOptions, LlamaShape, VirtualFile, virtual_llama
+from tests.support import Delays, HubOptions, LlamaShape, VirtualFile, virtual_llama
 
 REPO = "bench/llama"
 N_SHARDS = 4

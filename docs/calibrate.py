@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tests.compare.zoo_pairs import derived_pairs, independent_pairs, members  # noqa: E402
 
 from modelkin import CompareOptions, compare  # noqa: E402
-from modelkin.evidence import METHODS  # noqa: E402
+from modelkin.comparison.methods import METHODS  # noqa: E402
 
 PAGE = ROOT / "docs" / "verdicts.md"
 SEEDS = (0, 1)

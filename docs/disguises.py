@@ -39,8 +39,8 @@ from tests.compare.expectations import (  # noqa: E402
 from tests.compare.relations import Relation, Strangers, relations, strangers  # noqa: E402
 
 from modelkin import Comparison, __version__  # noqa: E402
-from modelkin._calibration import LEAST_AGREEMENT, agreement_score, measured  # noqa: E402
-from modelkin.verdict import load_rule  # noqa: E402
+from modelkin.comparison.controls import LEAST_AGREEMENT, agreement_score, measured  # noqa: E402
+from modelkin.comparison.verdict import load_rule  # noqa: E402
 
 PAGE = ROOT / "docs" / "disguises.md"
 FACTS = ROOT / "docs" / "disguises.json"
@@ -48,7 +48,7 @@ KEPT = ROOT / ".cache" / "disguises.jsonl"
 FEWEST_STRANGERS = 1_000
 SEED = 20
 _CODE = ("src/modelkin", "tests/compare")
-_NO_CODE = ("report", "_cli", "figures", "testing")
+_NO_CODE = ("document", "cli", "figures")
 """Parts of the package that cannot change a result."""
 OUTCOMES = ("exact", "ranked", "flagged", "missed")
 

@@ -19,13 +19,13 @@ from rich.console import Console
 
 import modelkin
 from modelkin import compare, errors, inspect_model, open_model
-from modelkin._cli.app import app
 from modelkin.architecture import SPACES, Positions, families, space_under
+from modelkin.casework.lab import ancestry_table, load_zoo
+from modelkin.cli.app import app
+from modelkin.comparison.methods import all_methods
 from modelkin.demo import demo_zoo
-from modelkin.evidence import all_methods
-from modelkin.lab import ancestry_table, load_zoo
-from modelkin.measures import MEASURES
-from modelkin.report import comparison_view, inspection_view
+from modelkin.describe.measures import MEASURES
+from modelkin.document import comparison_view, inspection_view
 from modelkin.tokenizer import known_pairs
 
 DOCS = Path(__file__).parent

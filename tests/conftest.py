@@ -74,8 +74,8 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the command here: from arguments to exit code, stdout and stderr."""
-    from modelkin._cli import failures
-    from modelkin._cli.app import app
+    from modelkin.cli import failures
+    from modelkin.cli.app import app
 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["modelkin", *arguments])

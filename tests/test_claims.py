@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from tests.support import llama_files
 
 import modelkin as mk
-from modelkin._claims import MAX_CARD_BYTES, Claims, read_claims
+from modelkin.comparison.claims import MAX_CARD_BYTES, Claims, read_claims
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files
 
 CARD = """---
 license: apache-2.0

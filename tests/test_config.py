@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelkin._config import FetchOptions, parse_size
+from modelkin.options import FetchOptions, parse_size
 
 
 @pytest.mark.parametrize(

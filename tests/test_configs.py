@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from tests.support import llama_files, safetensors_bytes
 
 import modelkin as mk
-from modelkin._config_fields import known_fields, named_fields
-from modelkin._configs import compare_fields
+from modelkin.describe.config_fields import known_fields, named_fields
+from modelkin.describe.configs import compare_fields
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files, safetensors_bytes
 
 SOLAR = {
     "model_type": "solar_open",
@@ -187,7 +187,7 @@ def test_a_model_without_config_is_noted():
 def test_the_json_follows_its_schema(tensors):
     import jsonschema
 
-    from modelkin.report import schema, to_json
+    from modelkin.document import schema, to_json
 
     found = mk.compare_configs(MemorySource(llama_files()), MemorySource(llama_files()), tensors=tensors)
     jsonschema.Draft202012Validator(schema("modelkin.configs/1")).validate(json.loads(to_json(found)))

@@ -11,9 +11,9 @@ import pytest
 
 import modelkin as mk
 from modelkin import errors
-from modelkin._cli.app import app
-from modelkin.evidence import METHODS, all_methods
-from modelkin.verdict import Conclusion
+from modelkin.cli.app import app
+from modelkin.comparison.methods import METHODS, all_methods
+from modelkin.comparison.verdict import Conclusion
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

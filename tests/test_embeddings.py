@@ -8,14 +8,14 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from tests.support import LlamaShape, llama_config, llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin._embeddings import FILTERS, compare_embeddings
-from modelkin._row_cosines import cosines, geometry, row_stats, row_view
+from modelkin.describe.embeddings import FILTERS, compare_embeddings
+from modelkin.describe.row_cosines import cosines, geometry, row_stats, row_view
+from modelkin.document import schema, to_json
 from modelkin.errors import UsageError
-from modelkin.report import schema, to_json
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_files, llama_tensors, safetensors_bytes
 
 ZOO = Path(__file__).parent / "zoo"
 PUBLISHED = Path(__file__).parent / "data" / "solar_glm_embedding_cosines.csv"

@@ -7,12 +7,12 @@ import jsonschema
 import pytest
 from rich.console import Console
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded, recorded_names
+from tests.support import RawTensor, safetensors_bytes
 
 import modelkin as mk
 from modelkin.architecture import families
-from modelkin.report import inspection_view, schema, to_json
+from modelkin.document import inspection_view, schema, to_json
 from modelkin.source import MemorySource
-from modelkin.testing import RawTensor, safetensors_bytes
 
 CASES = [*recorded_names(), *HANDWRITTEN]
 

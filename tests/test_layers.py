@@ -11,60 +11,34 @@ import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
-    {"errors", "_version", "_visible"},
-    {"_config", "_progress", "_strict_yaml"},
-    {"stats"},
-    {"measures"},
-    {"figures"},
+    {"errors", "_version", "untrusted"},
+    {"options", "progress", "stats", "demo"},
     {"source"},
     {"tensors", "tokenizer"},
     {"formats"},
     {"architecture"},
-    {"alignment"},
-    {"evidence"},
-    {"verdict"},
-    {"_model"},
-    {"_adapted"},
-    {"_matrix"},
-    {"_inspection", "_tokenizers", "_config_fields", "_row_cosines"},
-    {"_claims", "_key_scan", "_embeddings"},
-    {"_configs"},
-    {"_comparison", "_deep_reading"},
-    {"_records", "_sameness", "_deep", "_calibration"},
-    {"_kinship"},
-    {"report"},
-    {"_compare"},
-    {"studies"},
-    {"testing"},
-    {"demo"},
-    {"lab"},
-    {"replay"},
-    {"_cli"},
+    {"model"},
+    {"describe"},
+    {"comparison"},
+    {"figures"},
+    {"document"},
+    {"casework"},
+    {"cli"},
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
-    "source": {"errors", "_config", "_progress", "_version"},
-    "tensors": {"errors", "source", "_config"},
-    "tokenizer": {"errors", "_visible"},
-    "formats": {"errors", "_config", "source", "tensors"},
+    "source": {"errors", "options", "progress", "_version"},
+    "tensors": {"errors", "source", "options"},
+    "tokenizer": {"errors", "untrusted"},
+    "formats": {"errors", "options", "source", "tensors"},
     "architecture": {"errors"},
     "stats": set(),
-    "measures": {"errors", "stats"},
-    "alignment": {"errors", "architecture", "tensors", "tokenizer", "stats"},
-    "figures": {"errors", "_visible", "stats"},
-    "evidence": {"errors", "alignment", "architecture", "tensors", "stats"},
-    "verdict": {"errors", "evidence", "stats"},
-    "testing": {"errors"},
-    "lab": {
-        *("errors", "_config", "stats", "figures", "source", "tensors", "_model", "_matrix", "_compare"),
-        *("testing", "demo"),
-    },
-    "replay": {"errors", "_version", "stats", "measures", "figures", "tokenizer", "verdict", "report"},
+    "figures": {"errors", "untrusted", "stats", "comparison"},
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 
 
-UPWARDS = {("_comparison", "report"), ("_matrix", "report")}
+UPWARDS = {("comparison", "document"), ("describe", "document")}
 """Results can write themselves (`to_json`, `write`), as users expect; they import the writer when asked."""
 
 
@@ -113,8 +87,8 @@ def test_low_layers_see_only_what_they_are_about():
 
 def test_the_check_of_imports_can_fail(tmp_path):
     planted = tmp_path / "planted.py"
-    planted.write_text("from modelkin._cli import app\nfrom modelkin import report\n")
-    assert imported_layers(planted) == {"_cli", "report"}
+    planted.write_text("from modelkin.cli import app\nfrom modelkin import document\n")
+    assert imported_layers(planted) == {"cli", "document"}
 
 
 def test_siblings_are_imported_by_file():
@@ -153,7 +127,7 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("statement", ["import modelkin", "import modelkin._cli.app"])
+@pytest.mark.parametrize("statement", ["import modelkin", "import modelkin.cli.app"])
 def test_starting_loads_nothing_heavy(statement):
     code = f"import sys; {statement}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -163,7 +137,7 @@ def test_starting_loads_nothing_heavy(statement):
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; sys.argv = ['modelkin', '--help']\n"
-        "from modelkin._cli.app import app\n"
+        "from modelkin.cli.app import app\n"
         "app.main(standalone_mode=False)\n"
         f"print('LOADED', *[name for name in {HEAVY!r} if name in sys.modules])"
     )

@@ -8,17 +8,7 @@ import jsonschema
 import numpy as np
 import pytest
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded
-
-import modelkin as mk
-from modelkin._matrix import BASELINES, KnownRelation, parse_layer_list, parse_layers, parse_role
-from modelkin._matrix._views import View
-from modelkin.architecture import Segment
-from modelkin.errors import BadSelection, FormatError, UsageError
-from modelkin.measures import DEFAULT, MEASURES, Stack, table_from_csv
-from modelkin.report import matrix_markdown, schema
-from modelkin.source import MemorySource
-from modelkin.tensors import Blocks, TensorInfo
-from modelkin.testing import (
+from tests.support import (
     HubServer,
     LlamaShape,
     llama_config,
@@ -26,6 +16,16 @@ from modelkin.testing import (
     llama_tensors,
     safetensors_bytes,
 )
+
+import modelkin as mk
+from modelkin.architecture import Segment
+from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_layers, parse_role
+from modelkin.describe.matrix._views import View
+from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
+from modelkin.document import matrix_markdown, schema
+from modelkin.errors import BadSelection, FormatError, UsageError
+from modelkin.source import MemorySource
+from modelkin.tensors import Blocks, TensorInfo
 
 ZOO = Path(__file__).parent / "zoo"
 NONE = {"baselines": ()}

@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 import pytest
+from tests.support import LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
-from modelkin import _model
+from modelkin import model as _model
 from modelkin.errors import BadSelection, BudgetExceeded, ConfigError
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_files, llama_tensors
 
 SHAPE = LlamaShape(layers=3)
 FILES = llama_files(SHAPE, n_shards=2)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.support import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin._sameness import kind_of_copy, published_digests, same_bits, same_file, same_layout
+from modelkin.comparison.identity import kind_of_copy, published_digests, same_bits, same_file, same_layout
+from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
-from modelkin.testing import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
-from modelkin.verdict import Conclusion
 
 
 def opened(files):

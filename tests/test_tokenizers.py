@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tests.support import llama_files
 
 import modelkin as mk
-from modelkin._tokenizers import load_tokenizer, tokenizer_record
+from modelkin.describe.tokenizers import load_tokenizer, tokenizer_record
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files
 
 
 def tokenizer(n_tokens, *, start=0):

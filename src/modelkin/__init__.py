@@ -12,16 +12,16 @@ from modelkin._version import __version__
 
 if TYPE_CHECKING:
     from modelkin import errors
-    from modelkin._compare import compare
-    from modelkin._comparison import Comparison
-    from modelkin._config import CompareOptions, FetchOptions
-    from modelkin._configs import ConfigComparison, compare_configs
-    from modelkin._embeddings import EmbeddingComparison, compare_embeddings
-    from modelkin._inspection import Inspection, inspect_model, plan_components
-    from modelkin._matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
-    from modelkin._model import Model, open_model
-    from modelkin._tokenizers import compare_tokenizers
     from modelkin.architecture import Architecture
+    from modelkin.comparison.record import Comparison
+    from modelkin.comparison.run import compare
+    from modelkin.describe.configs import ConfigComparison, compare_configs
+    from modelkin.describe.embeddings import EmbeddingComparison, compare_embeddings
+    from modelkin.describe.inspection import Inspection, inspect_model, plan_components
+    from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
+    from modelkin.describe.tokenizers import compare_tokenizers
+    from modelkin.model import Model, open_model
+    from modelkin.options import CompareOptions, FetchOptions
     from modelkin.source import BytePlan, MemorySource, ModelRef
     from modelkin.tensors import TensorSlice, sample_blocks, sample_rows
     from modelkin.tokenizer import TokenizerComparison
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 _HOME = {
     "Architecture": "modelkin.architecture",
     "BytePlan": "modelkin.source",
-    "CompareOptions": "modelkin._config",
-    "Comparison": "modelkin._comparison",
-    "ConfigComparison": "modelkin._configs",
-    "EmbeddingComparison": "modelkin._embeddings",
-    "FetchOptions": "modelkin._config",
-    "Inspection": "modelkin._inspection",
-    "KnownRelation": "modelkin._matrix",
-    "MatrixOptions": "modelkin._matrix",
-    "MatrixResult": "modelkin._matrix",
+    "CompareOptions": "modelkin.options",
+    "Comparison": "modelkin.comparison.record",
+    "ConfigComparison": "modelkin.describe.configs",
+    "EmbeddingComparison": "modelkin.describe.embeddings",
+    "FetchOptions": "modelkin.options",
+    "Inspection": "modelkin.describe.inspection",
+    "KnownRelation": "modelkin.describe.matrix",
+    "MatrixOptions": "modelkin.describe.matrix",
+    "MatrixResult": "modelkin.describe.matrix",
     "MemorySource": "modelkin.source",
-    "Model": "modelkin._model",
+    "Model": "modelkin.model",
     "ModelRef": "modelkin.source",
     "TensorSlice": "modelkin.tensors",
     "TokenizerComparison": "modelkin.tokenizer",
-    "compare": "modelkin._compare",
-    "compare_configs": "modelkin._configs",
-    "compare_embeddings": "modelkin._embeddings",
-    "compare_tokenizers": "modelkin._tokenizers",
-    "inspect_model": "modelkin._inspection",
-    "matrix": "modelkin._matrix",
-    "open_model": "modelkin._model",
-    "plan_components": "modelkin._inspection",
+    "compare": "modelkin.comparison.run",
+    "compare_configs": "modelkin.describe.configs",
+    "compare_embeddings": "modelkin.describe.embeddings",
+    "compare_tokenizers": "modelkin.describe.tokenizers",
+    "inspect_model": "modelkin.describe.inspection",
+    "matrix": "modelkin.describe.matrix",
+    "open_model": "modelkin.model",
+    "plan_components": "modelkin.describe.inspection",
     "sample_blocks": "modelkin.tensors",
     "sample_rows": "modelkin.tensors",
 }

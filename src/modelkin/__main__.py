@@ -1,5 +1,5 @@
 """``python -m modelkin``."""
 
-from modelkin._cli.app import main
+from modelkin.cli.app import main
 
 main()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.alignment import _units, match_units
+from modelkin.comparison.alignment import _units, match_units
 
 
 @pytest.mark.parametrize("elements", [64, 1000, 10**6])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.alignment import layer_map, layer_path, likely_pairs
+from modelkin.comparison.alignment import layer_map, layer_path, likely_pairs
 
 GROWN = (0, 1, 2, 3, 2, 3, 4, 5)
 

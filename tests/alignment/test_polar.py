@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.alignment import Frame, _residual, find_frame, polar_factor
+from modelkin.comparison.alignment import Frame, _residual, find_frame, polar_factor
 
 
 def drawn(seed, *shape):

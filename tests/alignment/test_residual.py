@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.alignment import Frame, find_frame, polar_factor
+from modelkin.comparison.alignment import Frame, find_frame, polar_factor
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(600, 32)).astype(np.float32)

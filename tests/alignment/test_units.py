@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.alignment import agreement, match_units
+from modelkin.comparison.alignment import agreement, match_units
 
 ROWS = np.random.default_rng(8).normal(size=(40, 24)).astype(np.float32)
 

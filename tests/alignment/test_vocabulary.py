@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.alignment import Vocabulary, equal_rows, read_vocabulary, shared_tokens
+from modelkin.tokenizer import Vocabulary, equal_rows, read_vocabulary, shared_tokens
 
 
 def tokenizer(vocab, *, byte_level=False, **rest):

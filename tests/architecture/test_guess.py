@@ -11,7 +11,7 @@ from tests.compare.renamed import anonymous, in_order_of_use, own_words, renamed
 
 from modelkin.architecture import Role, detect
 from modelkin.architecture._blocks import natural_order
-from modelkin.lab import load_zoo
+from modelkin.casework.lab import load_zoo
 
 ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
 FAMILIES = {

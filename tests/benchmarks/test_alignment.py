@@ -15,15 +15,15 @@ from benchmarks.alignment_subject import (
     stored_bytes,
 )
 from benchmarks.peers_subject import MixtureShape
+from tests.support import LlamaShape
 
 import modelkin as mk
 from benchmarks import alignment
-from modelkin import _config
-from modelkin._compare import _Run, plan_comparison
-from modelkin._model import open_model
-from modelkin.evidence import frame_rows, load_method
+from modelkin import options as _config
+from modelkin.comparison.methods import frame_rows, load_method
+from modelkin.comparison.run import _Run, plan_comparison
+from modelkin.model import open_model
 from modelkin.source import ByteRange
-from modelkin.testing import LlamaShape
 
 DEEP = mk.CompareOptions(depth="deep")
 BF16 = 2
@@ -132,8 +132,8 @@ def test_rows_for_a_map_are_enough_for_a_rotation_where_they_can_be_had(large):
 def ceiling(monkeypatch):
     def lower(n_bytes):
         monkeypatch.setitem(_config.READING, "deep", (n_bytes, 10_000))
-        monkeypatch.setattr("modelkin._compare.MAX_TOKENIZER_BYTES", 0)
-        monkeypatch.setattr("modelkin._compare.VOCABULARY_BYTES", 0)
+        monkeypatch.setattr("modelkin.comparison.run.MAX_TOKENIZER_BYTES", 0)
+        monkeypatch.setattr("modelkin.comparison.run.VOCABULARY_BYTES", 0)
 
     return lower
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import Checkpoint, derive, load_zoo
 
 pytest.importorskip("scipy")
 

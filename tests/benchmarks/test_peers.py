@@ -5,10 +5,10 @@ import math
 
 import pytest
 from benchmarks.peers_subject import SEVEN_B, MixtureShape, llama, tokenizer_json
+from tests.support import HubServer, RequestRecord, VirtualFile
 
 import modelkin as mk
 from benchmarks import peers
-from modelkin.testing import HubServer, RequestRecord, VirtualFile
 
 CASES = {"7B": peers.strangers, "70B": peers.large, "110B mixture": peers.mixtures}
 

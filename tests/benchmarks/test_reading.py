@@ -3,9 +3,9 @@
 import pytest
 from benchmarks.floor import least_time, unbounded_time
 from benchmarks.subject import DIRECT, N_SHARDS, REPO, TINY, USUAL, attention, norms, repository
+from tests.support import HubProcess
 
 from benchmarks import reading
-from modelkin.testing import HubProcess
 
 SELECTIONS = [norms(TINY), attention(TINY)]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from modelkin.testing import LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 
 @pytest.fixture(scope="module")

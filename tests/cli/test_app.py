@@ -7,11 +7,11 @@ import sys
 import click
 import jsonschema
 import pytest
+from tests.support import HubServer, LlamaShape, llama_files, safetensors_bytes
 
-from modelkin._cli import failures
+from modelkin.cli import failures
+from modelkin.document import schema
 from modelkin.errors import ModelkinError
-from modelkin.report import schema
-from modelkin.testing import HubServer, LlamaShape, llama_files, safetensors_bytes
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_model_of_the_hub_is_read_and_then_stored():
     from huggingface_hub import constants
 
     with HubServer({"org/model": llama_files(n_shards=2)}) as hub:
-        code = "from modelkin._cli.app import main; main()"
+        code = "from modelkin.cli.app import main; main()"
         environment = {
             "HF_ENDPOINT": hub.url,
             "HF_ASSETS_CACHE": constants.HF_ASSETS_CACHE,
@@ -166,7 +166,7 @@ def test_whatever_escapes_ends_in_a_code(capsys, error, status, words, monkeypat
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
-    code = "from modelkin._cli.app import main; main()"
+    code = "from modelkin.cli.app import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "inspect", str(folder), "--json", "-q"],
         stdout=subprocess.PIPE,

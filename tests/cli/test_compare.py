@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
+from tests.support import HubServer, LlamaShape, llama_files
 
 import modelkin as mk
-from modelkin.report import schema
-from modelkin.testing import HubServer, LlamaShape, llama_files
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
+from modelkin.document import schema
 
 QUICK = ("--depth", "quick", "--no-progress")
 

@@ -5,11 +5,11 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from tests.support import llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
 import modelkin.demo
-from modelkin.demo import _story
-from modelkin.testing import llama_files, llama_tensors, safetensors_bytes
+from modelkin.casework import story as _story
 
 
 def gains(tensors, seed):

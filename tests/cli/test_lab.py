@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+from tests.support import llama_files
 
-from modelkin._cli import lab as command
-from modelkin.lab import NormsOptions, norms_from_json
-from modelkin.lab._norms_records import FAMILIES, INITS
-from modelkin.testing import llama_files
+from modelkin.casework.lab import NormsOptions, norms_from_json
+from modelkin.casework.lab._norms_records import FAMILIES, INITS
+from modelkin.cli import lab as command
 
 
 def test_help_lists_the_experiments(run):
@@ -32,7 +32,9 @@ def test_help_of_norms_states_the_defaults(run):
 
 def test_cosines_are_printed_and_written(run, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("modelkin.lab._cosines_figures.draw", lambda figure, out, name: drawn.append(name))
+    monkeypatch.setattr(
+        "modelkin.casework.lab._cosines_figures.draw", lambda figure, out, name: drawn.append(name)
+    )
     status, out, err = run("lab", "cosines", "--pairs", "20", "--out", str(tmp_path / "o"), "--json")
     document = json.loads(out)
     assert status == 0
@@ -126,8 +128,8 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
         report("a line")
         return result()
 
-    monkeypatch.setattr("modelkin.lab.norms_experiment", experiment)
-    monkeypatch.setattr("modelkin.lab._norms_files.draw", lambda figure, out, name: None)
+    monkeypatch.setattr("modelkin.casework.lab.norms_experiment", experiment)
+    monkeypatch.setattr("modelkin.casework.lab._norms_files.draw", lambda figure, out, name: None)
     arguments = ("--small", "--init", "random", "--init", "ones", "--init", "random", "--steps", "9")
     status, out, err = run("lab", "norms", *arguments, "--family", "llama", "--out", str(tmp_path / "o"))
     assert status == 0
@@ -143,7 +145,7 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
 def test_results_are_told_anew_without_training(run, tmp_path, monkeypatch):
     from tests.lab.test_norms import result
 
-    from modelkin.lab import norms_to_json
+    from modelkin.casework.lab import norms_to_json
 
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "norms.json").write_text(norms_to_json(result()))
@@ -159,7 +161,7 @@ def test_a_zoo_is_built_by_the_command(run, monkeypatch, tmp_path):
         built.append((out, only))
         report({"name": "base", "first_loss": 6.35})
 
-    monkeypatch.setattr("modelkin.lab.build_zoo", build_zoo)
+    monkeypatch.setattr("modelkin.casework.lab.build_zoo", build_zoo)
     status, out, _ = run("lab", "build", "--out", str(tmp_path), "--only", "base", "--only", "twin-1")
     assert (status, built) == (0, [(tmp_path, ("base", "twin-1"))])
     assert "base" in out

@@ -6,12 +6,12 @@ import re
 import jsonschema
 import pytest
 from huggingface_hub import constants
+from tests.support import HubServer, LlamaShape, llama_files
 
 import modelkin as mk
-from modelkin._matrix import BASELINES
-from modelkin.measures import MEASURES, PAIRINGS, table_from_csv
-from modelkin.report import schema
-from modelkin.testing import HubServer, LlamaShape, llama_files
+from modelkin.describe.matrix import BASELINES
+from modelkin.describe.measures import MEASURES, PAIRINGS, table_from_csv
+from modelkin.document import schema
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import json
 
 import jsonschema
 
-from modelkin.evidence import METHODS
-from modelkin.report import schema
+from modelkin.comparison.methods import METHODS
+from modelkin.document import schema
 
 
 def test_all_cards_are_printed(run):

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from tests.compare.zoo_pairs import ZOO
 
-from modelkin.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import Checkpoint, derive, load_zoo
 
 Hidden = Literal["residual-permutation", "residual-signs", "residual-rotation", "units", "heads", "experts"]
 Change = Callable[[Checkpoint, np.random.Generator], Checkpoint]

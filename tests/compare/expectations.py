@@ -10,8 +10,8 @@ from tests.compare.strangers import Strangers, lineages
 from tests.compare.zoo_pairs import ZOO
 
 import modelkin as mk
-from modelkin._calibration import can_be_control, worth_calibrating
 from modelkin.architecture import Architecture
+from modelkin.comparison.controls import can_be_control, worth_calibrating
 from modelkin.source import MemorySource
 
 DEEP = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))

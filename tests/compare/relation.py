@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from tests.compare.disguises import Hidden, zoo_model
 
-from modelkin.lab import Checkpoint
+from modelkin.casework.lab import Checkpoint
 
 Model = Callable[[], Checkpoint]
 Layers = tuple[tuple[int, int], ...]

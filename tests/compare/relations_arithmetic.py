@@ -12,7 +12,7 @@ from tests.compare.disguises import DISGUISES, Hidden, disguised, zoo_model
 from tests.compare.relation import FAMILIES, Family, Layers, Model, Relation
 from tests.compare.relation import row as row_of
 
-from modelkin.lab import Checkpoint, derive
+from modelkin.casework.lab import Checkpoint, derive
 
 
 @cache

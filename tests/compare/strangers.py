@@ -10,7 +10,7 @@ from typing import Literal
 from tests.compare.disguises import disguised, suitable, zoo_model
 from tests.compare.zoo_pairs import ZOO
 
-from modelkin.lab import Checkpoint, Zoo, ZooModel, load_zoo
+from modelkin.casework.lab import Checkpoint, Zoo, ZooModel, load_zoo
 
 Kind = Literal["distilled", "twins", "same-config", "same-family", "other-family"]
 

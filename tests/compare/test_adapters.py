@@ -6,9 +6,9 @@ from pathlib import Path
 
 import ml_dtypes
 import pytest
+from tests.support import safetensors_bytes
 
 import modelkin as mk
-from modelkin.testing import safetensors_bytes
 
 ROOT = Path(__file__).parent.parent
 ZOO = ROOT / "zoo"

@@ -5,10 +5,10 @@ import pytest
 from tests.compare.zoo_pairs import ZOO
 
 import modelkin as mk
-from modelkin._comparison import ControlResult
-from modelkin.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import Checkpoint, derive, load_zoo
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
-from modelkin.verdict import Conclusion
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from tests.compare.relations import disguised, lineages, relations, zoo_model
 from tests.compare.zoo_pairs import ZOO
 
 import modelkin as mk
-from modelkin._calibration import agreement_score
-from modelkin._compare import _Run
+from modelkin.comparison.controls import agreement_score
+from modelkin.comparison.run import _Run
+from modelkin.comparison.verdict import load_rule
 from modelkin.source import MemorySource
 from modelkin.stats import log10_conformal
-from modelkin.verdict import load_rule
 
 pytestmark = pytest.mark.timeout(600)
 WANTED = load_rule().agreement["control_pairs"]

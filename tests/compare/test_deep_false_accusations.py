@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.compare.disguises import disguised
 from tests.compare.zoo_pairs import ZOO
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin._compare import _Run
-from modelkin.lab import load_zoo
+from modelkin.casework.lab import load_zoo
+from modelkin.comparison.run import _Run
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 WIDTH = 64
 TOKENS = np.random.default_rng(5).normal(size=(400, WIDTH)).astype(np.float32)

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from modelkin.evidence import Effect, Evidence, count_equal
+from modelkin.comparison.methods import Effect, Evidence, count_equal
+from modelkin.comparison.verdict import Conclusion, decide, load_rule
 from modelkin.stats import AxisOptions, NotTestable, axis_test, cosine_decomposition, joint_features
-from modelkin.verdict import Conclusion, decide, load_rule
 
 
 def vectors(*, rho, pearson, n=4096, seed=0):

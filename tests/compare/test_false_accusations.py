@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 from tests.compare.zoo_pairs import ZOO
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin.alignment import read_vocabulary
-from modelkin.evidence._tied import is_tied
-from modelkin.lab import derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.comparison.methods._tied import is_tied
+from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
-from modelkin.verdict import Conclusion
+from modelkin.tokenizer import read_vocabulary
 
 RNG = np.random.default_rng(0)
 

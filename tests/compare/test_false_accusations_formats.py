@@ -7,11 +7,11 @@ import pytest
 from tests.formats.adapters_support import config_bytes
 from tests.formats.quantised_writers import SCHEMES
 from tests.formats.test_quantised_compare import ZOO, plain
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin.evidence._repeats import stands_alone
+from modelkin.comparison.methods._repeats import stands_alone
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 SHAPE = LlamaShape(layers=2, hidden=256, mlp=512, heads=8, kv_heads=4, vocab=64)
 PLACES = np.random.default_rng(99).permutation(SHAPE.mlp)

@@ -6,8 +6,8 @@ from tests.compare.renamed import anonymous, in_order_of_use, own_words, renamed
 from tests.compare.zoo_pairs import ZOO
 
 import modelkin as mk
-from modelkin.lab import load_zoo
-from modelkin.verdict import GUESSED, Conclusion
+from modelkin.casework.lab import load_zoo
+from modelkin.comparison.verdict import GUESSED, Conclusion
 
 MODELS = load_zoo(ZOO)
 CHANGES = {

@@ -4,7 +4,7 @@ import pytest
 from tests.compare.zoo_pairs import derived_pairs, members
 
 import modelkin as mk
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
 
 EXPECTED = {
     "fine-tune": ("shared", set()),

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import modelkin as mk
+from modelkin.casework.lab import embedded_zoo
 from modelkin.demo import demo_model, demo_zoo
-from modelkin.lab import embedded_zoo
 
 NAMES = sorted(embedded_zoo())
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 from tests.formats.adapters_support import config_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin.evidence import load_method
-from modelkin.evidence._adapter_units import began_alike
+from modelkin.comparison.methods import load_method
+from modelkin.comparison.methods._adapter_units import began_alike
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 SHAPE = LlamaShape(layers=2, hidden=24, mlp=200, heads=2, kv_heads=2, vocab=32)
 GATE, UP, DOWN = (f"model.layers.{{}}.mlp.{name}_proj" for name in ("gate", "up", "down"))

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin._compare import _Run
-from modelkin._deep import by_depth
-from modelkin._deep_reading import read_parts
-from modelkin.evidence import _head_matching, _matching, load_method
+from modelkin.comparison.deep import by_depth
+from modelkin.comparison.methods import _head_matching, _matching, load_method
+from modelkin.comparison.reading import read_parts
+from modelkin.comparison.run import _Run
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 SHAPE = LlamaShape(layers=2, hidden=64, mlp=96, heads=4, kv_heads=2, vocab=64)
 N_PAIRS = 60

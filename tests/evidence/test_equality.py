@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.evidence import EqualityCount, count_equal, ulp_distance
+from modelkin.comparison.methods import EqualityCount, count_equal, ulp_distance
 from modelkin.tensors import decode, encode
 
 RNG = np.random.default_rng(0)

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 SHAPE = LlamaShape(layers=3, hidden=64, mlp=64, heads=8, kv_heads=8, vocab=64)
 

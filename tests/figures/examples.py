@@ -6,13 +6,16 @@ The gallery in the documentation is drawn from these (``python -m tests.figures.
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from modelkin.figures import Animation, Figure
-from modelkin.figures import catalogue as c
+from modelkin.casework import catalogue as c
+from modelkin.comparison import methods
+from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
 
 DATA = Path(__file__).parent / "data"
 SOLAR, GLM, PHI = "Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"
@@ -69,59 +72,69 @@ def made_up(seed: int, layers: int = 32, dimensions: int = 256, scale: float = 1
     return level * (1 + rng.normal(0, 0.08, dimensions) + drift)
 
 
-@dataclass(frozen=True)
-class LayerMap:
-    component: str
-    method: str
-    candidate_layers: tuple[int, ...]
-    base_layers: tuple[int, ...]
-    scores: tuple[tuple[float | None, ...], ...]
-    path: tuple[tuple[int, int], ...]
-    threshold: float | None
+def Effect(value: float, low: float, high: float) -> methods.Effect:
+    return methods.Effect(value=value, low=low, high=high)
 
 
-@dataclass(frozen=True)
-class Effect:
-    value: float
-    low: float
-    high: float
+def Test(
+    method: str,
+    component: str,
+    layers: tuple[int, ...],
+    effect: methods.Effect | None,
+    z: float | None = None,
+    log10_p: float | None = None,
+    detection_limit: float | None = None,
+    reason: str | None = None,
+) -> methods.Evidence:
+    return methods.Evidence(
+        method=method,
+        version="1",
+        component=component,
+        axis="mlp",
+        layers=layers,
+        effect=effect,
+        z=z,
+        log10_p=log10_p,
+        detection_limit=detection_limit,
+        status="skipped" if reason else "ok",
+        reason=reason,
+    )
 
 
-@dataclass(frozen=True)
-class Test:
-    __test__ = False
-    method: str
-    component: str
-    layers: tuple[int, ...]
-    effect: Effect | None
-    z: float | None = None
-    log10_p: float | None = None
-    detection_limit: float | None = None
-    reason: str | None = None
+def Component(
+    conclusion: str,
+    log10_p: float | None,
+    effect: methods.Effect | None,
+    n_tests: int,
+    detection_limit: float | None = None,
+    reason: str | None = None,
+) -> ComponentVerdict:
+    return ComponentVerdict(
+        conclusion=Conclusion(conclusion),
+        log10_p=log10_p,
+        effect=effect,
+        n_tests=n_tests,
+        detection_limit=detection_limit,
+        reason=reason,
+    )
 
 
-@dataclass(frozen=True)
-class Word:
-    value: str
-
-
-@dataclass(frozen=True)
-class Component:
-    conclusion: Word
-    log10_p: float | None
-    effect: Effect | None
-    n_tests: int
-    detection_limit: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Control:
-    pair: tuple[str, str]
-    effect: Effect | None
-    log10_p: float | None
-    usable: bool
-    reason: str | None = None
+def Control(
+    pair: tuple[str, str],
+    effect: methods.Effect | None,
+    log10_p: float | None,
+    usable: bool,
+    reason: str | None = None,
+) -> ControlResult:
+    return ControlResult(
+        pair=pair,
+        revision=None,
+        conclusion=None,
+        effect=effect,
+        log10_p=log10_p,
+        usable=usable,
+        reason=reason,
+    )
 
 
 TESTS = (
@@ -138,10 +151,10 @@ CONTROLS = (
     Control(("kept/control-c", "org/base"), None, None, False, "its hidden size is 2048, not 4096"),
 )
 COMPONENTS = {
-    "embedding": Component(Word("shared"), -212.4, Effect(0.93, 0.91, 0.95), 1, 0.02),
-    "mlp": Component(Word("shared"), -180.0, Effect(0.71, 0.66, 0.75), 2, 0.03),
-    "attention": Component(Word("no-evidence"), -0.4, Effect(0.05, -0.12, 0.21), 1, 0.41),
-    "router": Component(Word("not-testable"), None, None, 0, reason="no router in the candidate"),
+    "embedding": Component("shared", -212.4, Effect(0.93, 0.91, 0.95), 1, 0.02),
+    "mlp": Component("shared", -180.0, Effect(0.71, 0.66, 0.75), 2, 0.03),
+    "attention": Component("no-evidence", -0.4, Effect(0.05, -0.12, 0.21), 1, 0.41),
+    "router": Component("not-testable", None, None, 0, reason="no router in the candidate"),
 }
 
 
@@ -154,7 +167,16 @@ def made_up_map(rows: int = 24, columns: int = 32) -> LayerMap:
         scores[i, j] += 22 + 6 * rng.normal()
     rows_, columns_ = tuple(range(rows)), tuple(range(columns))
     cells = tuple(tuple(float(value) for value in row) for row in scores)
-    return LayerMap("mlp", "mlp-units", rows_, columns_, cells, path, 5.1)
+    return LayerMap(
+        component="mlp",
+        method="mlp-units",
+        frame="identity",
+        candidate_layers=rows_,
+        base_layers=columns_,
+        scores=cells,
+        path=path,
+        threshold=5.1,
+    )
 
 
 def layer_curves_cosine() -> Figure:
@@ -168,7 +190,7 @@ def layer_curves_pearson() -> Figure:
     router = dict(zip(column("router.csv", "layer"), column("router.csv", "pearson"), strict=True))
     curves["router"] = np.array([router.get(layer, np.nan) for layer in LAYERS])
     title = f"Pearson r by layer: {SOLAR} and {GLM}"
-    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=c.pearson_chance(N))
+    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=pearson_chance(N))
 
 
 def matched_rows() -> Figure:
@@ -191,7 +213,7 @@ def distribution_by_type() -> Figure:
     return c.distribution_by_type(
         {kind: {"Solar | GLM": sample} for kind, sample in values.items()},
         measure="cosine minus expectation",
-        chance=dict.fromkeys(values, c.Chance(label="chance", value=0.0)),
+        chance=dict.fromkeys(values, Chance(label="chance", value=0.0)),
         reasons={"query projection": "8192 rows against 12288"},
     )
 
@@ -629,24 +651,26 @@ def synthetic_cosines(pairs: int = 200) -> Figure:
 
 
 def layer_map() -> Figure:
-    return c.layer_map(made_up_map(), names=("org/candidate", "org/base"))
+    return comparison.layer_map(made_up_map(), names=("org/candidate", "org/base"))
 
 
 def evidence_forest() -> Figure:
-    return c.evidence_forest(TESTS, names=("org/candidate", "org/base"), rule_log10_p=-9.0, floor=0.1)
+    return comparison.evidence_forest(
+        TESTS, names=("org/candidate", "org/base"), rule_log10_p=-9.0, floor=0.1
+    )
 
 
 def component_table() -> Figure:
-    return c.component_table(COMPONENTS, names=("org/candidate", "org/base"))
+    return comparison.component_table(COMPONENTS, names=("org/candidate", "org/base"))
 
 
 def control_strip() -> Figure:
-    return c.control_strip(("org/candidate", "org/base"), Effect(0.93, 0.91, 0.95), -212.4, CONTROLS)
+    return comparison.control_strip(("org/candidate", "org/base"), Effect(0.93, 0.91, 0.95), -212.4, CONTROLS)
 
 
 def z_histogram() -> Figure:
     rng = np.random.default_rng(6)
-    return c.z_histogram([*rng.normal(size=120), *rng.normal(9, 2, 30)])
+    return comparison.z_histogram([*rng.normal(size=120), *rng.normal(9, 2, 30)])
 
 
 def norm_cosines() -> Figure:

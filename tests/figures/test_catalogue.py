@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from modelkin.casework import catalogue as c
+from modelkin.casework.catalogue._intuition import sampled_dimensions
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Bars,
@@ -17,10 +19,10 @@ from modelkin.figures import (
     Surface3D,
     Text,
     Trajectory3D,
+    pearson_chance,
 )
-from modelkin.figures import catalogue as c
 from modelkin.figures._clipping import remarks
-from modelkin.figures.catalogue._intuition import sampled_dimensions
+from modelkin.figures.comparison import z_histogram
 
 from . import examples
 from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES
@@ -42,7 +44,7 @@ def test_the_range_of_chance_is_that_of_shuffles():
     rng = np.random.default_rng(0)
     a, b = rng.gamma(2.0, size=200), rng.gamma(2.0, size=200)
     r = [np.corrcoef(a, rng.permutation(b))[0, 1] for _ in range(4000)]
-    chance = c.pearson_chance(200)
+    chance = pearson_chance(200)
     assert isinstance(chance.high, float)
     assert np.std(r) == pytest.approx(1 / math.sqrt(199), rel=0.05)
     assert np.mean(np.abs(r) < chance.high) == pytest.approx(0.95, abs=0.02)
@@ -67,7 +69,7 @@ def test_the_published_cosines_follow_from_mean_spread_and_correlation(kind):
 
 def test_too_few_values_have_no_range_of_chance():
     with pytest.raises(UsageError, match="at least 3"):
-        c.pearson_chance(2)
+        pearson_chance(2)
 
 
 # --- curves ---
@@ -84,7 +86,7 @@ def test_an_expectation_of_nothing_is_refused():
 
 
 def test_gaps_stay_gaps():
-    figure = c.layer_curves([0, 1, 2], {"a": [0.1, None, 0.3]}, measure="r", chance=c.pearson_chance(100))
+    figure = c.layer_curves([0, 1, 2], {"a": [0.1, None, 0.3]}, measure="r", chance=pearson_chance(100))
     assert by_name(figure, Lines)["a"].y == (0.1, None, 0.3)
 
 
@@ -165,7 +167,7 @@ def test_by_default_ridges_leave_nothing_outside():
 
 
 def test_z_scores_are_drawn_against_the_normal_distribution():
-    figure = c.z_histogram([0.1, -0.5, 30.0])
+    figure = z_histogram([0.1, -0.5, 30.0])
     null = next(mark for mark in marks(figure, Histogram) if mark.role == "null")
     assert sum(null.counts) == pytest.approx(1)
     data = next(mark for mark in marks(figure, Histogram) if mark.role == "data")

@@ -3,13 +3,14 @@ import contextlib
 import pytest
 
 from modelkin import compare
+from modelkin.comparison.alignment import LayerMap
 from modelkin.demo import demo_zoo
 from modelkin.errors import UsageError
 from modelkin.figures import HeatMap, Intervals, ReferenceLine, Table, figure_from_json
-from modelkin.figures import catalogue as c
-from modelkin.figures.catalogue._comparison import p_words
+from modelkin.figures import comparison as c
+from modelkin.figures.comparison import p_words
 
-from .examples import CONTROLS, TESTS, Effect, LayerMap, Test, evidence_forest, made_up_map
+from .examples import CONTROLS, TESTS, Effect, Test, evidence_forest, made_up_map
 
 NAMES = ("org/candidate", "org/base")
 
@@ -34,7 +35,14 @@ def test_a_real_comparison_fits():
 
 def test_a_layer_map_marks_the_path_by_layer_numbers():
     found = LayerMap(
-        "mlp", "mlp-units", (4, 5), (7, 8, 9), ((1.0, 6.0, None), (0.0, -1.0, 9.0)), ((4, 8), (5, 9)), 5.0
+        component="mlp",
+        method="mlp-units",
+        frame="identity",
+        candidate_layers=(4, 5),
+        base_layers=(7, 8, 9),
+        scores=((1.0, 6.0, None), (0.0, -1.0, 9.0)),
+        path=((4, 8), (5, 9)),
+        threshold=5.0,
     )
     figure = c.layer_map(found, names=NAMES)
     heat = only(figure, HeatMap)

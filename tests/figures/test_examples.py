@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from modelkin.figures import catalogue, figure_from_json, rendered
+from modelkin.casework import catalogue
+from modelkin.figures import figure_from_json, rendered
 
 from .examples import EXAMPLES
 

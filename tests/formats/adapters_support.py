@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from modelkin.testing import LlamaShape, llama_files, safetensors_bytes
+from tests.support import LlamaShape, llama_files, safetensors_bytes
 
 SHAPE = LlamaShape()
 Floats = NDArray[np.float32]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from modelkin._config import FetchOptions
-from modelkin._model import Model
 from modelkin.errors import FormatError
 from modelkin.formats import Format, Request, Weights
+from modelkin.model import Model
+from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, ModelRef
 
 

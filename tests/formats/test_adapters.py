@@ -17,14 +17,7 @@ from tests.formats.adapters_support import (
     update,
     write,
 )
-
-import modelkin as mk
-from modelkin._config import FetchOptions
-from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
-from modelkin.formats._adapters import _storage
-from modelkin.source import MemorySource
-from modelkin.tensors import TensorSlice
-from modelkin.testing import (
+from tests.support import (
     BIG_LLAMA,
     HubOptions,
     HubRepo,
@@ -34,6 +27,13 @@ from modelkin.testing import (
     safetensors_bytes,
     virtual_llama,
 )
+
+import modelkin as mk
+from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
+from modelkin.formats.adapters import _storage
+from modelkin.options import FetchOptions
+from modelkin.source import MemorySource
+from modelkin.tensors import TensorSlice
 
 TOKEN = "hf_tokenoftheuser"
 

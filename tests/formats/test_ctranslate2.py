@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import ct2_file, ct2_int8, ct2_int16, ct2_llama, ct2_text
+from tests.support import HubServer
 
 import modelkin as mk
-from modelkin._config import FetchOptions
+from modelkin.casework.lab import load_zoo, read_safetensors
+from modelkin.comparison.verdict import Conclusion
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats._ctranslate2 import FORMAT
-from modelkin.lab import load_zoo, read_safetensors
+from modelkin.formats.ctranslate2 import FORMAT
+from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
-from modelkin.testing import HubServer
-from modelkin.verdict import Conclusion
 
 ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
 GOLDEN = Path(__file__).parents[1] / "data" / "formats"

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import GGML_SIZES, ggml_file, ggml_whisper, whisper_shapes
+from tests.support import HubServer
 
 import modelkin as mk
-from modelkin._config import FetchOptions
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.formats._ggml import FORMAT
 from modelkin.formats._whisper_names import whisper_name
+from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
-from modelkin.testing import HubServer
 
 SMALL, ARRAYS = ggml_whisper()
 WIDE = (300, 100, 256, 4, 3, 50, 256, 4, 3, 80)

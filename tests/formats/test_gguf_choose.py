@@ -7,7 +7,7 @@ import pytest
 
 import modelkin as mk
 from modelkin.errors import HeaderError, NotFound
-from modelkin.formats._gguf._choose import choose, precision
+from modelkin.formats.gguf._choose import choose, precision
 from modelkin.source import FileInfo, MemorySource
 
 from .gguf_bytes import GgufBytes, scalar, small, string, tensor
@@ -67,7 +67,7 @@ def test_many_other_files_are_counted():
 
 
 def test_safetensors_come_before_gguf():
-    from modelkin.testing import llama_files
+    from tests.support import llama_files
 
     assert mk.open_model(MemorySource({**llama_files(), "m.gguf": MODEL})).weights.format == "safetensors"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.formats._gguf import _header, _read, _tensors
-from modelkin.formats._gguf._header import parse_header
+from modelkin.formats.gguf import _header, _read, _tensors
+from modelkin.formats.gguf._header import parse_header
 from modelkin.source import MemorySource
 
 from .gguf_bytes import ARRAY, STRING, GgufBytes, array, bare_array, scalar, small, string, tensor

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from tests.support import HubServer
 
 import modelkin as mk
 from modelkin.source import MemorySource
-from modelkin.testing import HubServer
 
 from .gguf_models import ZOO, arrays_of, converted_zoo
 
@@ -125,7 +125,7 @@ def test_a_file_of_a_repository_can_be_named(hub, tmp_path, text):
 
 
 def test_only_the_rows_that_are_asked_for_are_fetched(hub, tmp_path, monkeypatch):
-    from modelkin.formats._gguf import _read
+    from modelkin.formats.gguf import _read
 
     monkeypatch.setattr(_read, "STEPS", (16 << 10, 64 << 10))
     with remote(hub, "org/gguf", tmp_path) as model:

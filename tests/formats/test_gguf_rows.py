@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelkin._config import FetchOptions
-from modelkin.formats._gguf import _storage
-from modelkin.formats._gguf._orders import Groups, RopeRows, Straight
-from modelkin.formats._gguf._storage import LatentUp, PickedNumbers, PickedRows, Stored, Turned, few_runs
-from modelkin.formats._gguf._types import TYPES
+from modelkin.formats.gguf import _storage
+from modelkin.formats.gguf._orders import Groups, RopeRows, Straight
+from modelkin.formats.gguf._storage import LatentUp, PickedNumbers, PickedRows, Stored, Turned, few_runs
+from modelkin.formats.gguf._types import TYPES
+from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, MemorySource
 from modelkin.tensors import TensorIndex, TensorInfo, TensorReader, TensorSlice
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import modelkin as mk
-from modelkin.formats._gguf import _tokenizer
+from modelkin.formats.gguf import _tokenizer
 from modelkin.source import MemorySource
 from modelkin.tokenizer import read_tokenizer, read_vocabulary
 

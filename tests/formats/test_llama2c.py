@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import llama2c_file, meta_rows, q80
+from tests.support import HubServer
 
 import modelkin as mk
-from modelkin._config import FetchOptions
+from modelkin.casework.lab import load_zoo
+from modelkin.comparison.verdict import Conclusion
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.formats._llama2c import FORMAT
-from modelkin.lab import load_zoo
+from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
-from modelkin.testing import HubServer
-from modelkin.verdict import Conclusion
 
 ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
 BASE = ZOO["base"].load()

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 from tests.formats.onnx_files import model_bytes, node, opened, tensor
 from tests.formats.test_onnx_values import CODES, dequantised, random_codes
 
-from modelkin.formats._onnx import _table
-from modelkin.formats._onnx._storage import arranged, some_lines
-from modelkin.formats._onnx._stored import Stored
-from modelkin.formats._onnx._table import Table
+from modelkin.formats.onnx import _table
+from modelkin.formats.onnx._storage import arranged, some_lines
+from modelkin.formats.onnx._stored import Stored
+from modelkin.formats.onnx._table import Table
 from modelkin.tensors import ColumnStorage, TensorSlice
 from modelkin.tensors._slices import plan_slice
 

@@ -16,7 +16,7 @@ from tests.formats.test_onnx_models import with_external_data
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, NotFound
-from modelkin.formats._onnx import _parse, _window, _wire
+from modelkin.formats.onnx import _parse, _window, _wire
 
 ONES = np.ones((4, 4), np.float32)
 

@@ -17,9 +17,9 @@ from tests.formats.onnx_files import (
     tensor,
     tensors_of,
 )
+from tests.support import HubServer
 
 import modelkin as mk
-from modelkin.testing import HubServer
 
 ZOO = Path(__file__).parents[1] / "zoo"
 STYLES = ("plain", "int8", "qdq", "fused", "anonymous")
@@ -229,7 +229,7 @@ def large():
 
 
 def test_a_remote_file_is_hopped_over_in_few_round_trips(large, monkeypatch):
-    from modelkin.formats._onnx import _window
+    from modelkin.formats.onnx import _window
 
     trips = []
     read = _window.Window._read

@@ -1,11 +1,11 @@
 """Which file is taken for a model's weights, and what is said when there is none."""
 
 import pytest
+from tests.support import llama_files
 
 import modelkin as mk
 from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files
 
 
 def test_safetensors_are_read_with_their_format_named():

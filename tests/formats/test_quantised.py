@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.architecture.handwritten_cases import gpt_oss_packed
 from tests.formats.quantised_writers import SCHEMES, Matrix, Scheme, mxfp4
+from tests.support import safetensors_bytes
 
 import modelkin as mk
-from modelkin._model import Model
 from modelkin.architecture import Role
+from modelkin.model import Model
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
-from modelkin.testing import safetensors_bytes
 
 NAME = "model.layers.0.mlp.up_proj.weight"
 PREFIX = NAME.removesuffix("weight")

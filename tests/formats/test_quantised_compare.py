@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.formats.quantised_writers import SCHEMES
+from tests.support import HubServer, safetensors_bytes
 
 import modelkin as mk
-from modelkin._config import CompareOptions, FetchOptions
-from modelkin._model import open_model
-from modelkin.evidence import code_step
+from modelkin.comparison.methods import code_step
+from modelkin.model import open_model
+from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
-from modelkin.testing import HubServer, safetensors_bytes
 
 ZOO = Path(__file__).parents[1] / "zoo"
 # One of each layout; the others differ in widths and packing, which test_quantised.py checks by number.

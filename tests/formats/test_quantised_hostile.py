@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.quantised_writers import SCHEMES, fp8, gptq, mxfp4
 from tests.formats.test_quantised import NAME, PREFIX, matrix, opened
+from tests.support import RawTensor, safetensors_bytes
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError
 from modelkin.source import MemorySource
-from modelkin.testing import RawTensor, safetensors_bytes
 
 Tensors = dict[str, npt.NDArray[Any]]
 

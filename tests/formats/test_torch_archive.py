@@ -28,7 +28,7 @@ from tests.formats.torch_writer import (
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.formats._torch import _archive
+from modelkin.formats.torch import _archive
 from modelkin.source import MemorySource
 
 TOP, STORAGES = one_tensor()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.formats.torch_writer import call, group, integer, mapping, name, opened, text, whole
 
-import modelkin.formats._torch as package
+import modelkin.formats.torch as package
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats._torch._machine import Machine
+from modelkin.formats.torch._machine import Machine
 
 LOADS = pickle.loads
 

@@ -9,7 +9,7 @@ import pytest
 import modelkin as mk
 from modelkin.errors import IndexFileError, NotFound, UnsupportedFormat
 from modelkin.formats import read_weights
-from modelkin.formats._torch import FORMAT
+from modelkin.formats.torch import FORMAT
 from modelkin.source import Fetcher, FileInfo, MemorySource
 from modelkin.tensors import TensorSlice
 

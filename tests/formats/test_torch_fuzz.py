@@ -10,8 +10,8 @@ from tests.formats.torch_writer import archive, members_of, one_tensor, read, wh
 
 import modelkin as mk
 from modelkin.errors import FormatError
-from modelkin.formats._torch._machine import Machine
-from modelkin.formats._torch._stack import PickleEnds
+from modelkin.formats.torch._machine import Machine
+from modelkin.formats.torch._stack import PickleEnds
 from modelkin.source import MemorySource
 
 FOLDER = Path(__file__).parents[1] / "data" / "formats"

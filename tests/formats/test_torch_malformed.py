@@ -22,7 +22,7 @@ from tests.formats.torch_writer import (
 )
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats._torch import _stack
+from modelkin.formats.torch import _stack
 
 SH = text("touch executed")
 OS_SYSTEM = name("os", "system")
@@ -220,18 +220,18 @@ def test_instructions_and_memo_are_counted(monkeypatch):
     monkeypatch.setattr(_stack, "MAX_MEMO", 3)
     with pytest.raises(HeaderError, match="remembers more than 3 values"):
         opened(b"N\x94\x94\x94\x94")
-    monkeypatch.setattr("modelkin.formats._torch._machine.MAX_OPCODES", 100)
+    monkeypatch.setattr("modelkin.formats.torch._machine.MAX_OPCODES", 100)
     with pytest.raises(HeaderError, match="has more than 100 instructions"):
         opened(b"N0" * 200 + b"N")
 
 
 def test_mentioned_names_are_counted(monkeypatch):
-    monkeypatch.setattr("modelkin.formats._torch._machine.MAX_UNKNOWN", 3)
+    monkeypatch.setattr("modelkin.formats.torch._machine.MAX_UNKNOWN", 3)
     with pytest.raises(HeaderError, match="mentions more than 3 names"):
         opened(group(*(name("m", str(n)) for n in range(5))))
 
 
 def test_a_pickle_that_is_too_long_is_not_read(monkeypatch):
-    monkeypatch.setattr("modelkin.formats._torch._contents.MAX_PICKLE_BYTES", 1000)
+    monkeypatch.setattr("modelkin.formats.torch._contents.MAX_PICKLE_BYTES", 1000)
     with pytest.raises(HeaderError, match=r"has .* bytes, more than 1000"):
         opened(text("x" * 1000))

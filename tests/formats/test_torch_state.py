@@ -18,11 +18,11 @@ from tests.formats.torch_writer import (
     whole,
     zipped,
 )
+from tests.support import llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.source import MemorySource
-from modelkin.testing import llama_config, llama_tensors
 
 T = tensor(storage("0", 2), (2,))
 DATA = {"0": bytes(8)}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from modelkin.formats._torch import _strided
-from modelkin.formats._torch._strided import Strided, strided
+from modelkin.formats.torch import _strided
+from modelkin.formats.torch._strided import Strided, strided
 from modelkin.source import ByteRange
 from modelkin.tensors import ColumnStorage, LinePlan, line_elements, numbers_of, runs_of
 

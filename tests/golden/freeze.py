@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def zoo() -> Iterator[tuple[str, Callable[[], Any]]]:
 
     pairs = independent_pairs() + [(m.name, m.parent) for m in members().values() if m.parent is not None]
     for candidate, base in pairs:
-        yield f"{candidate}~{base}", (lambda c=candidate, b=base: _compared(members()[c].path, members()[b].path))
+        yield (
+            f"{candidate}~{base}",
+            partial(_compared, members()[candidate].path, members()[base].path),
+        )
 
 
 def _compared(candidate: str, base: str, depth: Any = "standard") -> Any:
@@ -80,24 +84,30 @@ def disguises() -> Iterator[tuple[str, Callable[[], Any]]]:
     from tests.compare.relations import relations, strangers
 
     for row in relations():
-        yield row.name, (lambda row=row: plain_comparison(compared(row).to_json()))
+        yield row.name, partial(_written, compared, row)
     rng = random.Random(20)
     for pair in rng.sample(strangers(), STRANGERS):
         worn = rng.choice(((), *((name,) for name in pair.disguises())))
         yield (
             f"{pair.name} {' '.join(worn)}",
-            (lambda pair=pair, worn=worn: plain_comparison(compared_strangers(pair, *worn, seed=20).to_json())),
+            partial(_written, compared_strangers, pair, *worn, seed=20),
         )
+
+
+def _written(compared: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return plain_comparison(compared(*arguments, **options).to_json())
 
 
 def formats() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Inspect every fixture and compare each with its neighbour."""
-    files = sorted(p for p in DATA.iterdir() if p.is_dir() or p.suffix in (".bin", ".onnx", ".safetensors", ".pt"))
+    files = sorted(
+        p for p in DATA.iterdir() if p.is_dir() or p.suffix in (".bin", ".onnx", ".safetensors", ".pt")
+    )
     files += sorted(p for folder in files if folder.is_dir() for p in folder.iterdir())
     for one, two in zip(files, files[1:] + files[:1], strict=True):
         name = str(one.relative_to(DATA))
-        yield f"inspect {name}", (lambda one=one: _printed("inspect", str(one), "--json"))
-        yield f"compare {name}", (lambda one=one, two=two: _or_error(one, two))
+        yield f"inspect {name}", partial(_printed, "inspect", str(one), "--json")
+        yield f"compare {name}", partial(_or_error, one, two)
 
 
 def _or_error(one: Path, two: Path) -> Any:
@@ -123,7 +133,11 @@ def _printed(*arguments: str, env: Mapping[str, str] | None = None) -> Any:
     out = done.stdout
     if "--json" in arguments and out.startswith("{"):
         out = plain(json.loads(out))
-    return {"exit": done.returncode, "out": plain_text(out) if isinstance(out, str) else out, "err": plain_text(done.stderr)}
+    return {
+        "exit": done.returncode,
+        "out": plain_text(out) if isinstance(out, str) else out,
+        "err": plain_text(done.stderr),
+    }
 
 
 def _folder(*arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -131,7 +145,10 @@ def _folder(*arguments: str, env: Mapping[str, str] | None = None) -> dict[str, 
     with tempfile.TemporaryDirectory(prefix="modelkin-frozen-") as folder:
         out = Path(folder, "out")
         said = _printed(*arguments, "--out", str(out), env=env)
-        return {"said": said, "files": {str(p.relative_to(out)): _content(p) for p in sorted(out.rglob("*")) if p.is_file()}}
+        return {
+            "said": said,
+            "files": {str(p.relative_to(out)): _content(p) for p in sorted(out.rglob("*")) if p.is_file()},
+        }
 
 
 def _content(path: Path) -> Any:
@@ -152,12 +169,18 @@ def commands() -> Iterator[tuple[str, Callable[[], Any]]]:
     moe, moe_tuned = (str(zoo / name) for name in ("moe-base", "moe-tuned"))
     yield "help", lambda: {" ".join(c): _printed(*c, "--help") for c in _all_commands()}
     for lang in ("en", "ko"):
-        yield f"compare {lang}", lambda lang=lang: _folder("compare", tuned, base, "--lang", lang)
-        yield f"deep {lang}", lambda lang=lang: _folder("compare", twin, base, "--depth", "deep", "--lang", lang)
-        yield f"moe {lang}", lambda lang=lang: _folder("compare", moe_tuned, moe, "--control", base, "--lang", lang)
-        yield f"demo {lang}", lambda lang=lang: _folder("demo", "--lang", lang)
-        yield f"replay {lang}", lambda lang=lang: _folder("study", "replay", "solar-glm", "--lang", lang)
-        yield f"matrix {lang}", lambda lang=lang: _folder("matrix", base, tuned, twin, "--lang", lang)
+        yield f"compare {lang}", partial(_folder, "compare", tuned, base, "--lang", lang)
+        yield (
+            f"deep {lang}",
+            partial(_folder, "compare", twin, base, "--depth", "deep", "--lang", lang),
+        )
+        yield (
+            f"moe {lang}",
+            partial(_folder, "compare", moe_tuned, moe, "--control", base, "--lang", lang),
+        )
+        yield f"demo {lang}", partial(_folder, "demo", "--lang", lang)
+        yield f"replay {lang}", partial(_folder, "study", "replay", "solar-glm", "--lang", lang)
+        yield f"matrix {lang}", partial(_folder, "matrix", base, tuned, twin, "--lang", lang)
     for name, arguments in {
         "replay text": ("study", "replay", "solar-glm", "-v"),
         "compare text": ("compare", tuned, base, "--control", twin),
@@ -180,16 +203,13 @@ def commands() -> Iterator[tuple[str, Callable[[], Any]]]:
         "no such method": ("methods", "nothing"),
         "fail on": ("compare", tuned, base, "--fail-on", "shared"),
     }.items():
-        yield name, lambda arguments=arguments: _printed(*arguments)
+        yield name, partial(_printed, *arguments)
 
 
 def _all_commands() -> list[tuple[str, ...]]:
     import click
 
-    try:
-        from modelkin.cli.app import app
-    except ImportError:
-        from modelkin._cli.app import app  # type: ignore[no-redef]
+    from modelkin.cli.app import app
 
     def below(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield path
@@ -201,26 +221,31 @@ def _all_commands() -> list[tuple[str, ...]]:
 
 def studies() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Run the six studies by their plain command, on a Hub with tiny models under the real names."""
-    for name in ("additional-experiments", "baseline-critique", "centred-review", "original-claim", "sanity-check", "three-models"):
-        yield name, lambda name=name: _study(name)
+    for name in (
+        "additional-experiments",
+        "baseline-critique",
+        "centred-review",
+        "original-claim",
+        "sanity-check",
+        "three-models",
+    ):
+        yield name, partial(_study, name)
 
 
 def _study(name: str) -> Any:
     from tests.studies.conftest import _FEWER, repositories
+    from tests.support import HubServer
 
-    try:
-        from tests.support import HubServer
-    except ImportError:
-        from modelkin.testing import HubServer  # type: ignore[no-redef]
-    try:
-        from modelkin.casework.studies import study_text
-    except ImportError:
-        from modelkin.studies import study_text  # type: ignore[no-redef]
+    from modelkin.casework.studies import study_text
 
     text = study_text(name)
     for pattern, fewer in _FEWER:
         text = pattern.sub(fewer, text)
-    swaps = ("--model", "glm=test/glm-bf16", "--model", "intellect=test/intellect-bf16") if name == "centred-review" else ()
+    swaps = (
+        ("--model", "glm=test/glm-bf16", "--model", "intellect=test/intellect-bf16")
+        if name == "centred-review"
+        else ()
+    )
     with HubServer(repositories()) as hub, tempfile.TemporaryDirectory(prefix="modelkin-frozen-") as folder:
         path = Path(folder, f"{name}.yaml")
         path.write_text(text)
@@ -249,7 +274,9 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every so manieth case of zoo and disguises")
+    parser.add_argument(
+        "--every", type=int, default=1, help="only every so manieth case of zoo and disguises"
+    )
     wanted = parser.parse_args()
     jobs = []
     for part in wanted.part or PARTS:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modelkin.lab import Checkpoint
+from modelkin.casework.lab import Checkpoint
 
 TOKENS = np.random.default_rng(1).integers(0, 512, size=(3, 40))
 

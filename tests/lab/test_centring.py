@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from tests.support import llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
+from modelkin.casework.catalogue import centring_after, centring_before
+from modelkin.casework.lab import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import Arrow3D, Text
-from modelkin.figures.catalogue import centring_after, centring_before
-from modelkin.lab import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
-from modelkin.testing import llama_files, llama_tensors, safetensors_bytes
 
 
 def angle(a, b):

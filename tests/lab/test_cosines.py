@@ -10,9 +10,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from modelkin.errors import UsageError
-from modelkin.figures import Lines
-from modelkin.lab import (
+from modelkin.casework.lab import (
     CosineStudyOptions,
     cosine_figures,
     cosine_study,
@@ -21,6 +19,8 @@ from modelkin.lab import (
     published_cosines,
     write_cosines,
 )
+from modelkin.errors import UsageError
+from modelkin.figures import Lines
 from modelkin.stats import cosine_decomposition
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.lab.functions import TOKENS, assert_same_function, logits
 
-from modelkin.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import Checkpoint, derive, load_zoo
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -79,7 +79,7 @@ def test_rows_of_zeros_preserve_the_logits_of_old_tokens(name, tmp_path):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_other_numbers_of_tokens_give_the_same_logits_under_them(name, tmp_path):
-    from modelkin.lab._tokenizers import vocabulary
+    from modelkin.casework.lab._tokenizers import vocabulary
 
     model, changed = (
         checkpoint(name),
@@ -190,9 +190,9 @@ def test_models_with_fewer_heads_load(name, per_group, tmp_path):
 
 def test_the_kept_models_predict(tmp_path):
     """The rounded file still knows what was learnt: its loss is near that of the end of training."""
-    from modelkin.lab._build import Builder
-    from modelkin.lab._recipes import load_recipes
-    from modelkin.lab._tokenizers import encode
+    from modelkin.casework.lab._build import Builder
+    from modelkin.casework.lab._recipes import load_recipes
+    from modelkin.casework.lab._tokenizers import encode
 
     builder = Builder(load_recipes(), tmp_path)
     tokens = encode(builder.tokenizer("a"), builder.text("alpha"))[: 40 * 48]

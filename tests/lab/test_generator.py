@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelkin.lab import Builder, Checkpoint, build_zoo, load_recipes, load_zoo, part_of
-from modelkin.lab._build import saved
-from modelkin.lab._tokenizers import encode, shared_rows, vocabulary
-from modelkin.lab._train import new_model
+from modelkin.casework.lab import Builder, Checkpoint, build_zoo, load_recipes, load_zoo, part_of
+from modelkin.casework.lab._build import saved
+from modelkin.casework.lab._tokenizers import encode, shared_rows, vocabulary
+from modelkin.casework.lab._train import new_model
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

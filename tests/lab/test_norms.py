@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.errors import FormatError, MissingExtra, UsageError
-from modelkin.figures import Scatter
-from modelkin.lab import (
+from modelkin.casework.lab import (
     ModelRun,
     NormCosine,
     NormsOptions,
@@ -32,10 +30,12 @@ from modelkin.lab import (
     norms_to_json,
     write_norms,
 )
-from modelkin.lab._norms_measure import measure_pair, norm_test, unit_rows, unit_test
-from modelkin.lab._norms_records import INITS, SCHEMA
-from modelkin.lab._norms_train import CORPORA, initial_gains, letters, unigram_loss
-from modelkin.lab._norms_words import p_text
+from modelkin.casework.lab._norms_measure import measure_pair, norm_test, unit_rows, unit_test
+from modelkin.casework.lab._norms_records import INITS, SCHEMA
+from modelkin.casework.lab._norms_train import CORPORA, initial_gains, letters, unigram_loss
+from modelkin.casework.lab._norms_words import p_text
+from modelkin.errors import FormatError, MissingExtra, UsageError
+from modelkin.figures import Scatter
 
 ZOO = embedded_zoo()
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelkin.lab import NormsOptions, groups_of, norms_document, norms_experiment, norms_figures
+from modelkin.casework.lab import NormsOptions, groups_of, norms_document, norms_experiment, norms_figures
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

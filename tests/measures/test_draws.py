@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modelkin.measures import (
+from modelkin.describe.measures import (
     MEASURES,
     Pairs,
     Stack,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.support import to_bfloat16
 
-from modelkin.errors import UsageError
-from modelkin.measures import (
+from modelkin.describe.measures import (
     BESIDE_COSINE,
     MEASURES,
     Fault,
@@ -22,7 +22,7 @@ from modelkin.measures import (
     measured,
     row_ranks,
 )
-from modelkin.testing import to_bfloat16
+from modelkin.errors import UsageError
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 ROWS = hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(2, 12)), elements=NUMBERS)

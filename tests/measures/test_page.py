@@ -3,13 +3,13 @@
 import doctest
 from pathlib import Path
 
-import modelkin._matrix._run as run
-import modelkin._matrix._selection as selection
-import modelkin.measures._layer_pairs as layer_pairs
-import modelkin.measures._stack as stack
-import modelkin.measures._table as table
-from modelkin._matrix import BASELINES
-from modelkin.measures import MEASURES, PAIRINGS
+import modelkin.describe.matrix._run as run
+import modelkin.describe.matrix._selection as selection
+import modelkin.describe.measures._layer_pairs as layer_pairs
+import modelkin.describe.measures._stack as stack
+import modelkin.describe.measures._table as table
+from modelkin.describe.matrix import BASELINES
+from modelkin.describe.measures import MEASURES, PAIRINGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 

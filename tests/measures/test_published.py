@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.measures import (
+from modelkin.describe.measures import (
     MEASURES,
     LayerMatrix,
     Pairs,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.errors import FormatError
-from modelkin.measures import (
+from modelkin.describe.measures import (
     COLUMNS,
     MEASURES,
     LayerMatrix,
@@ -25,6 +24,7 @@ from modelkin.measures import (
     table_from_csv,
     table_to_csv,
 )
+from modelkin.errors import FormatError
 
 ROW = Row(
     measure="pearson",

@@ -10,7 +10,7 @@ from tests.real import models
 from tests.real.published import MINILM, folder_of
 
 import modelkin as mk
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
 
 ALL = (
     models.minilm_onnx,

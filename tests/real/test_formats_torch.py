@@ -4,7 +4,7 @@ import numpy as np
 from tests.real.formats import published
 
 import modelkin as mk
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
 
 
 def compared(candidate: str, base: str) -> mk.Comparison:

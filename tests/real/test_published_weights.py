@@ -9,7 +9,7 @@ from tests.real.published import ENSEMBLE, FINE_TUNE, MINILM, folder_of, weights
 
 import modelkin as mk
 from modelkin.architecture import looks_fixed
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
 
 N_MEMBERS = 4
 MEMBER_PAIRS = list(combinations(range(N_MEMBERS), 2))

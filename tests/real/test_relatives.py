@@ -7,7 +7,7 @@ from tests.real import models
 from tests.real.published import MINILM, folder_of
 
 import modelkin as mk
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
 
 N_TOKENS = 30_522
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from modelkin._cli.app import app
-from modelkin.figures import catalogue
+from modelkin.casework import catalogue
+from modelkin.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "seeds.md").read_text()
 ROWS = re.findall(r"^\| (\d+) \| (.+?) \| `(modelkin .+?)` \| (.*)\|$", PAGE, re.MULTILINE)
@@ -83,7 +83,7 @@ def test_a_command_that_only_reads_works_as_it_is_written(run, models, monkeypat
 
 
 def test_studies_and_disputes_of_the_table_ship():
-    from modelkin.studies import shipped_studies
+    from modelkin.casework.studies import shipped_studies
 
     named = [command.split()[2:4] for command in COMMANDS if command.startswith("modelkin study")]
     assert named
@@ -92,9 +92,9 @@ def test_studies_and_disputes_of_the_table_ship():
 
 
 def test_measures_roles_and_baselines_of_the_table_exist():
-    from modelkin._matrix import BASELINES
-    from modelkin._matrix._selection import parse_role
-    from modelkin.measures import find_measure
+    from modelkin.describe.matrix import BASELINES
+    from modelkin.describe.matrix._selection import parse_role
+    from modelkin.describe.measures import find_measure
 
     for command in COMMANDS:
         for name in re.findall(r"--metric (\S+)", command):
@@ -127,7 +127,7 @@ def test_every_figure_has_its_function():
 
 
 def test_the_page_of_the_replay_counts_its_checks_rightly():
-    from modelkin.replay import replay_solar_glm
+    from modelkin.casework.replay import replay_solar_glm
 
     page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
     counted = {kind: int(n) for kind, n in re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from modelkin.replay import replay_solar_glm
-from modelkin.replay._cases import ASKED, conclusion, judged
-from modelkin.replay._facts import WIDTH, load_facts
-from modelkin.replay._matrices import full_z, router_z
-from modelkin.replay._record import Check
-from modelkin.replay._steps import one_number, step_size
-from modelkin.replay._together import JointMean
-from modelkin.verdict import Conclusion
+from modelkin.casework.replay import replay_solar_glm
+from modelkin.casework.replay._cases import ASKED, conclusion, judged
+from modelkin.casework.replay._facts import WIDTH, load_facts
+from modelkin.casework.replay._matrices import full_z, router_z
+from modelkin.casework.replay._record import Check
+from modelkin.casework.replay._steps import one_number, step_size
+from modelkin.casework.replay._together import JointMean
+from modelkin.comparison.verdict import Conclusion
 
 FACTS = load_facts()
 

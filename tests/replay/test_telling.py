@@ -11,10 +11,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from modelkin._cli.app import app
-from modelkin.errors import UsageError
-from modelkin.figures import HeatMap
-from modelkin.replay import (
+from modelkin.casework.replay import (
     LANGUAGES,
     replay_figures,
     replay_html,
@@ -22,9 +19,12 @@ from modelkin.replay import (
     replay_solar_glm,
     replay_view,
 )
-from modelkin.replay._figures import CHAPTERS
-from modelkin.replay._texts import load_texts
-from modelkin.replay._write import write_replay
+from modelkin.casework.replay._figures import CHAPTERS
+from modelkin.casework.replay._texts import load_texts
+from modelkin.casework.replay._write import write_replay
+from modelkin.cli.app import app
+from modelkin.errors import UsageError
+from modelkin.figures import HeatMap
 
 
 @pytest.fixture(scope="module")

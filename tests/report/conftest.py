@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.support import LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
 from modelkin.source import MemorySource
-from modelkin.testing import LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 NARROW = LlamaShape(hidden=16, mlp=32)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from modelkin._comparison import Comparison, ControlResult, Direction, FrameRecord
-from modelkin.alignment import LayerMap
+from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.record import Comparison, ControlResult, Direction, FrameRecord
 
 EVIL = (
     "</script><script>window.ran = 1</script>"

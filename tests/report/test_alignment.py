@@ -11,12 +11,12 @@ from tests.compare.disguises import disguised, zoo_model
 from tests.report.test_comparison_view import drawn, flat
 
 import modelkin as mk
-from modelkin._comparison import ControlResult
-from modelkin.lab import derive
-from modelkin.report import load_language, report_html, report_markdown, schema
-from modelkin.report._alignment import layer_rows, ranked_among, ranked_text
+from modelkin.casework.lab import derive
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.verdict import Conclusion
+from modelkin.document import load_language, report_html, report_markdown, schema
+from modelkin.document._alignment import layer_rows, ranked_among, ranked_text
 from modelkin.source import MemorySource
-from modelkin.verdict import Conclusion
 
 pytestmark = pytest.mark.timeout(240)
 ENGLISH, KOREAN = load_language("en"), load_language("ko")

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.report import comparison_view
-from modelkin.report._beside import config_lines, config_rows, tokenizer_lines
+from modelkin.document import comparison_view
+from modelkin.document._beside import config_lines, config_rows, tokenizer_lines
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files
 
 
 def drawn(result):

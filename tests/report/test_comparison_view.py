@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from modelkin.report import comparison_view, report_markdown
-from modelkin.report._words import HEADLINE
-from modelkin.verdict import ComponentVerdict, Conclusion
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.document import comparison_view, report_markdown
+from modelkin.document._words import HEADLINE
 
 
 def drawn(result, *, width=120, verbose=False, encoding="utf-8", **console):

@@ -10,9 +10,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 import modelkin as mk
+from modelkin.document import report_html, report_markdown, tensors_csv, to_json, write_folder
+from modelkin.document._words import HEADLINE
 from modelkin.errors import UsageError
-from modelkin.report import report_html, report_markdown, tensors_csv, to_json, write_folder
-from modelkin.report._words import HEADLINE
 
 
 def rows_below(markdown, title):

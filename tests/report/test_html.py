@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 import pytest
 from tests.report.records import EVIL, hostile, with_maps
 
-from modelkin.report import load_language, report_html, report_markdown
-from modelkin.report._html._markup import Html, element, own_text, powers, with_names
-from modelkin.report._html._series import layer_states
-from modelkin.report._numbers import bound_text, effect_text, limit_text, p_text
-from modelkin.report._words import facing_layers, undone
-from modelkin.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion
+from modelkin.document import load_language, report_html, report_markdown
+from modelkin.document._numbers import bound_text, effect_text, limit_text, p_text
+from modelkin.document._words import facing_layers, undone
+from modelkin.document.html._markup import Html, element, own_text, powers, with_names
+from modelkin.document.html._series import layer_states
 
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
 VOID = {"meta", "br", "col"}

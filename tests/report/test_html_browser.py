@@ -8,7 +8,7 @@ import pytest
 from tests.report.browser import PATH, Page, browser
 from tests.report.records import EVIL, hostile, with_maps
 
-from modelkin.report import load_language, report_html
+from modelkin.document import load_language, report_html
 
 pytestmark = pytest.mark.skipif(PATH is None, reason="no chromium is installed")
 VISIBLE = (
@@ -229,6 +229,6 @@ def test_the_page_prints(shown, compared):
 
 
 def test_the_shipped_assets_have_unix_lines():
-    folder = Path(__file__).parents[2] / "src/modelkin/report/_html"
+    folder = Path(__file__).parents[2] / "src/modelkin/document/html"
     for name in ("page.css", "page.js"):
         assert b"\r" not in (folder / name).read_bytes()

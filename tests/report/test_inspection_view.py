@@ -1,11 +1,11 @@
 """What a person reads."""
 
 from rich.console import Console
+from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.report import inspection_view
+from modelkin.document import inspection_view
 from modelkin.source import MemorySource
-from modelkin.testing import llama_files
 
 
 def drawn(model, **how):
@@ -25,8 +25,7 @@ def test_roles_are_summed_up_in_the_order_in_which_data_flows():
 
 def test_notes_and_unknown_tensors_are_never_left_out():
     import numpy as np
-
-    from modelkin.testing import llama_tensors, safetensors_bytes
+    from tests.support import llama_tensors, safetensors_bytes
 
     tensors = {**llama_tensors(), **{f"odd.{number}": np.zeros(2, np.float32) for number in range(20)}}
     files = {**llama_files(), "model.safetensors": safetensors_bytes(tensors)}

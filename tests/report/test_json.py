@@ -8,11 +8,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.report import plain, schema, to_json
+from modelkin.document import plain, schema, to_json
 from modelkin.source import MemorySource, StoreInfo
-from modelkin.testing import llama_files
 
 
 class Colour(Enum):
@@ -61,7 +61,7 @@ def test_a_store_follows_its_schema():
 
 NAMES = [
     f"modelkin.{path.name.removesuffix('.json').replace('-1', '/1')}"
-    for path in resources.files("modelkin.report").joinpath("schema").iterdir()
+    for path in resources.files("modelkin.document").joinpath("schema").iterdir()
 ]
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import modelkin
-from modelkin._cli.options import LANGUAGES as OFFERED
+from modelkin.cli.options import LANGUAGES as OFFERED
+from modelkin.comparison.methods import Effect, all_methods
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
+from modelkin.comparison.verdict._words import limitations, summary
+from modelkin.document import LANGUAGES, load_language, report_markdown
+from modelkin.document._words import not_examined
+from modelkin.document.languages import limitation_text, sentence_text, summary_text
 from modelkin.errors import UsageError
-from modelkin.evidence import Effect, all_methods
-from modelkin.report import LANGUAGES, load_language, report_markdown
-from modelkin.report._languages import limitation_text, sentence_text, summary_text
-from modelkin.report._words import not_examined
-from modelkin.verdict import ComponentVerdict, Conclusion, load_rule
-from modelkin.verdict._words import limitations, summary
 
 ROOT = Path(modelkin.__file__).parent
 ENGLISH, KOREAN = load_language("en"), load_language("ko")

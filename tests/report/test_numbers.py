@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.evidence import Effect
-from modelkin.report import bound_text, count_text, effect_text, p_text, size_text
-from modelkin.report._numbers import limit_text, runs_text
+from modelkin.comparison.methods import Effect
+from modelkin.document import bound_text, count_text, effect_text, p_text, size_text
+from modelkin.document._numbers import limit_text, runs_text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 
 import modelkin as mk
+from modelkin.document import comparison_from_json, schema, to_json
 from modelkin.errors import FormatError
-from modelkin.report import comparison_from_json, schema, to_json
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from modelkin.evidence import all_methods
-from modelkin.report import methods_view, plans_view
+from modelkin.comparison.methods import all_methods
+from modelkin.document import methods_view, plans_view
 from modelkin.source import BytePlan, ByteRange
 
 

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from modelkin._config import FetchOptions
+from modelkin.options import FetchOptions
 
 WEIGHTS = random.Random(0).randbytes(300_000)
 FILES: dict[str, bytes] = {

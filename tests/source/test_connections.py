@@ -12,13 +12,13 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support import BadServer, Fault, certificate_pem
 
-from modelkin._config import FetchOptions
 from modelkin.errors import NetworkError
+from modelkin.options import FetchOptions
 from modelkin.source import ByteBudget, ByteRange
 from modelkin.source._connections import Connections, proxy_for
 from modelkin.source._http import RangeClient
-from modelkin.testing import BadServer, Fault, certificate_pem
 
 from .support import everything_said, quick
 

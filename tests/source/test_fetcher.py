@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelkin._config import FetchOptions
 from modelkin.errors import BudgetExceeded, NotFound, SourceError, WrongBytes
+from modelkin.options import FetchOptions
 from modelkin.source import (
     ByteBudget,
     ByteRange,

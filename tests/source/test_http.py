@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import urllib3.exceptions
 from huggingface_hub import constants
+from tests.support import BadServer, Fault, certificate_pem
+from tests.support._answer import Answer, send_answer, text_answer
+from tests.support._loopback import Loopback
 
 from modelkin.errors import (
     AccessDenied,
@@ -30,9 +33,6 @@ from modelkin.source import ByteBudget, ByteRange, Fetcher, ModelRef, RangeStore
 from modelkin.source._http import RangeClient, reason, translated
 from modelkin.source._remote import RemoteFile, plain_etag
 from modelkin.source._web import HttpSource
-from modelkin.testing import BadServer, Fault, certificate_pem
-from modelkin.testing._answer import Answer, send_answer, text_answer
-from modelkin.testing._loopback import Loopback
 
 from .support import FILES, TOKEN, everything_said, quick
 

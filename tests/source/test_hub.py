@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from huggingface_hub import close_session, constants, hf_hub_download
+from tests.support import Failure, HubOptions, HubRepo, HubServer, Servable, llama_files
+from tests.support._answer import Answer, text_answer
+from tests.support._loopback import Connection, Loopback, Request
 
 from modelkin.errors import (
     AccessDenied,
@@ -24,9 +27,6 @@ from modelkin.errors import (
 from modelkin.source import ByteRange, Fetcher, RangeStore, _hub
 from modelkin.source._hub import HubSource
 from modelkin.tensors._weights import read_index
-from modelkin.testing import Failure, HubOptions, HubRepo, HubServer, Servable, llama_files
-from modelkin.testing._answer import Answer, text_answer
-from modelkin.testing._loopback import Connection, Loopback, Request
 
 from .support import FILES, TOKEN, WEIGHTS, bytes_below, everything_said, quick
 
@@ -413,7 +413,7 @@ def with_file(**changes: object) -> bytes:
 
 
 def open_answering(answer: Callable[[str], Answer]) -> tuple[Loopback, HubSource]:
-    from modelkin.testing._answer import send_answer
+    from tests.support._answer import send_answer
 
     server = Loopback(
         lambda connection, request: send_answer(

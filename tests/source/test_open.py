@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from modelkin._config import FetchOptions
+from modelkin.options import FetchOptions
 from modelkin.source import ByteBudget, MemorySource, ModelRef, open_source, open_store
 from modelkin.source._fsspec import FsspecSource
 from modelkin.source._hub import HubSource
@@ -54,7 +54,7 @@ def test_the_store_can_be_elsewhere_or_nowhere(tmp_path):
 
 def test_a_local_model_needs_no_http_library():
     script = (
-        "import sys; from modelkin._config import FetchOptions;"
+        "import sys; from modelkin.options import FetchOptions;"
         "from modelkin.source import ModelRef, open_source;"
         "open_source(ModelRef.parse('.'), FetchOptions()).files();"
         "print([name for name in ('urllib3', 'fsspec', 'huggingface_hub') if name in sys.modules])"

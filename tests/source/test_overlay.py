@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.source.support import quick
+from tests.support import HubServer
 
 from modelkin.errors import BudgetExceeded
 from modelkin.source import ByteBudget, ByteRange, Fetcher, Ledger, MemorySource, OverlaySource
 from modelkin.source._hub import HubSource
-from modelkin.testing import HubServer
 
 FRONT = {"adapter.bin": b"front", "README.md": b"mine", "tokenizer.json": b"{}"}
 BEHIND = {"model.bin": b"behind", "README.md": b"theirs", "merge.yml": b"theirs", "adapter/odd": b"hidden"}

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support import BadServer, Fault, HubOptions, HubServer, certificate_pem
 
 from modelkin.errors import BudgetExceeded, ModelkinError, NotFound, SourceError, WrongBytes
 from modelkin.source import ByteBudget, ByteRange, Fetcher, MemorySource, ModelRef, Source, open_source
-from modelkin.testing import BadServer, Fault, HubOptions, HubServer, certificate_pem
 
 from .support import FILES, TOKEN, WEIGHTS, quick
 

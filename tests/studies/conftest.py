@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.studies.tiny import Floats, Tiny, correlated, files, gains, tensors
+from tests.support import HubServer
 
-from modelkin._config import FetchOptions
-from modelkin.studies import StudyResult, parse_study, run_study, study_text
-from modelkin.testing import HubServer
+from modelkin.casework.studies import StudyResult, parse_study, run_study, study_text
+from modelkin.options import FetchOptions
 
 LAYERS = 41
 CORRELATION = 0.25

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from modelkin.casework.studies import load_study, parse_study
+from modelkin.casework.studies._spec import replace_models
+from modelkin.casework.studies.report._blocks import texts
 from modelkin.errors import NotFound, StudyError, UsageError
-from modelkin.studies import load_study, parse_study
-from modelkin.studies._report._blocks import texts
-from modelkin.studies._spec import replace_models
 
 GOOD = """
 format: 1

@@ -9,8 +9,8 @@ import pytest
 from tests.studies.test_files import GOOD
 from tests.studies.tiny import Tiny, files
 
-from modelkin.studies import parse_study, run_study
-from modelkin.studies.kinds._claim import sigmas
+from modelkin.casework.studies import parse_study, run_study
+from modelkin.casework.studies.kinds._claim import sigmas
 
 EVIL = "<script>alert(1)</script>"
 

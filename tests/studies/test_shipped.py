@@ -12,13 +12,13 @@ import pytest
 from tests.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.studies.tiny import Tiny, gains
 
-from modelkin._config import FetchOptions
+from modelkin.casework.studies import load_study, shipped_studies
+from modelkin.casework.studies._bench import Bench
+from modelkin.casework.studies._folder import Folder
+from modelkin.casework.studies.plots import PLOTS
+from modelkin.casework.studies.report._blocks import texts
 from modelkin.figures import Figure, rendered
-from modelkin.studies import load_study, shipped_studies
-from modelkin.studies._bench import Bench
-from modelkin.studies._folder import Folder
-from modelkin.studies._report._blocks import texts
-from modelkin.studies.plots import PLOTS
+from modelkin.options import FetchOptions
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,8 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-
-from modelkin.testing import safetensors_bytes, to_bfloat16
+from tests.support import safetensors_bytes, to_bfloat16
 
 Floats = npt.NDArray[np.float64]
 HIDDEN = 32

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin._config import FetchOptions
+from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, MemorySource
 from modelkin.tensors import (
     Array,

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tests.support import llama_files, llama_tensors, safetensors_bytes
 
-from modelkin._config import FetchOptions
 from modelkin.errors import HeaderError, IndexFileError, NotFound
+from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, Source
 from modelkin.tensors import _weights, read_index
-from modelkin.testing import llama_files, llama_tensors, safetensors_bytes
 
 HEAD = 128 * 1024
 

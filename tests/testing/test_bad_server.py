@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 import urllib3
+from tests.support import BadServer, Fault, client_tls
+from tests.support._fault_acts import ACTS
 from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
-
-from modelkin.testing import BadServer, Fault, client_tls
-from modelkin.testing._fault_acts import ACTS
 
 DATA = bytes(range(256)) * 4
 RANGE = {"Range": "bytes=100-199"}

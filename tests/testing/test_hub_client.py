@@ -15,8 +15,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from safetensors.numpy import load_file
-
-from modelkin.testing import Failure, HubOptions, HubRepo, HubServer, Servable, llama_files, llama_tensors
+from tests.support import Failure, HubOptions, HubRepo, HubServer, Servable, llama_files, llama_tensors
 
 FILES = {**llama_files(n_shards=2), "sub/notes.txt": b"text"}
 SHARD = "model-00001-of-00002.safetensors"

@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
-
-from modelkin.testing import (
+from tests.support import (
     Delays,
     Failure,
     HubOptions,

@@ -9,8 +9,7 @@ import pytest
 import safetensors
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
-
-from modelkin.testing import (
+from tests.support import (
     BIG_LLAMA,
     LlamaShape,
     RawTensor,

@@ -3,8 +3,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-
-from modelkin.testing import VirtualFile, to_bfloat16
+from tests.support import VirtualFile, to_bfloat16
 
 
 def test_any_range_equals_the_same_part_of_the_whole():

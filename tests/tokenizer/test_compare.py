@@ -329,7 +329,7 @@ def test_strangers_and_relatives_of_the_table_are_apart_in_order_only():
 
 
 def test_a_comparison_is_plain_json():
-    from modelkin.report import to_json
+    from modelkin.document import to_json
 
     document = json.loads(to_json(compare_two(made(BYTES), made(BYTES))))
     assert document["schema"] == "modelkin.tokenizers/1"

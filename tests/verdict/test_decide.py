@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from modelkin.evidence import Effect, Evidence
-from modelkin.verdict import Conclusion, Identity, decide, load_rule
+from modelkin.comparison.methods import Effect, Evidence
+from modelkin.comparison.verdict import Conclusion, Identity, decide, load_rule
 
 RULE = load_rule()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.lab import Checkpoint, derive, layer_of, load_zoo, part_of
-from modelkin.lab._corpus import CorpusSpec, corpus_text
+from modelkin.casework.lab import Checkpoint, derive, layer_of, load_zoo, part_of
+from modelkin.casework.lab._corpus import CorpusSpec, corpus_text
 
 ZOO = load_zoo(Path(__file__).parent)
 FAMILIES = ["base", "tied-1", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.lab import derive, load_zoo, part_of
+from modelkin.casework.lab import derive, load_zoo, part_of
 
 ZOO = load_zoo(Path(__file__).parent)
 EMBEDDING = "model.embed_tokens.weight"

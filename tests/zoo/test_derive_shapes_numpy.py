@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelkin.lab import derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
 
 ZOO = load_zoo(Path(__file__).parent)
 FAMILIES = ["base", "tied-1", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import modelkin
-from modelkin.errors import MissingExtra, SpecError
-from modelkin.lab import (
+from modelkin.casework.lab import (
     Checkpoint,
     ancestry_table,
     embedded_zoo,
@@ -21,9 +20,10 @@ from modelkin.lab import (
     parse_recipes,
     part_of,
 )
-from modelkin.lab._build import started
-from modelkin.lab._extra import lab_module
-from modelkin.lab.derive._layout import axes_of
+from modelkin.casework.lab._build import started
+from modelkin.casework.lab._extra import lab_module
+from modelkin.casework.lab.derive._layout import axes_of
+from modelkin.errors import MissingExtra, SpecError
 
 KEPT = Path(__file__).parent
 EMBEDDED = Path(modelkin.__file__).parent / "demo" / "zoo"
@@ -136,7 +136,7 @@ def test_modelkin_reads_and_knows_the_model(name):
 
 def test_reading_needs_no_torch():
     code = (
-        "import sys\nfrom pathlib import Path\nfrom modelkin.lab import load_zoo\n"
+        "import sys\nfrom pathlib import Path\nfrom modelkin.casework.lab import load_zoo\n"
         f"load_zoo(Path({str(KEPT)!r}))['base'].load()\n"
         "print(*[name for name in ('torch', 'transformers', 'tokenizers') if name in sys.modules])"
     )

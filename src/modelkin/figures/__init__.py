@@ -2,6 +2,7 @@
 
 from ._draw import Animation, Format, animate, draw, rendered, renderings
 from ._figure import Axis, Figure, Panel
+from ._inputs import Chance, pearson_chance
 from ._json import figure_from_json, figure_to_json
 from ._marks import (
     Arrow3D,
@@ -29,6 +30,7 @@ __all__ = [
     "Axis",
     "BarSeries",
     "Bars",
+    "Chance",
     "Figure",
     "Format",
     "HeatMap",
@@ -51,6 +53,7 @@ __all__ = [
     "draw",
     "figure_from_json",
     "figure_to_json",
+    "pearson_chance",
     "rendered",
     "renderings",
     "sequential_scale",

@@ -12,7 +12,7 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
 
-from modelkin._visible import escaped
+from modelkin.untrusted import escaped
 
 from ._scale import Scale
 from ._style import Style

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from modelkin._visible import visible
+from modelkin.untrusted import visible
 
 
 def readable(text: str) -> str:

@@ -1,6 +1,9 @@
 """Which files hold the weights, and in which format: every format gives tensors under one set of names."""
 
-from ._adapters import (
+from ._interface import Format, Request, Weights
+from ._known import KNOWN, KnownFormat
+from ._open import chosen_file, describes_itself, may_describe_itself, read_weights
+from .adapters import (
     AdapterRecord,
     Fit,
     OpenedAdapter,
@@ -9,9 +12,6 @@ from ._adapters import (
     open_adapter,
     sort_out,
 )
-from ._interface import Format, Request, Weights
-from ._known import KNOWN, KnownFormat
-from ._open import chosen_file, describes_itself, may_describe_itself, read_weights
 
 __all__ = [
     "KNOWN",

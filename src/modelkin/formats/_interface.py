@@ -10,7 +10,7 @@ from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
 
 if TYPE_CHECKING:
-    from ._adapters import AdapterRecord
+    from .adapters import AdapterRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from modelkin.source import FileInfo
 from modelkin.tensors import find_entry, read_index
 
 from ._interface import Request, Weights
-from ._quantised import put_together
+from .quantised import put_together
 
 
 @final

@@ -22,8 +22,8 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import make_headers
 
-from modelkin._config import FetchOptions
 from modelkin.errors import NetworkError
+from modelkin.options import FetchOptions
 
 HEADER_PATIENCE = 2
 """All headers together may take this many times as long as a single byte may."""

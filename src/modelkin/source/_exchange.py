@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin._config import MIB
 from modelkin.errors import RangesIgnored, WrongBytes
+from modelkin.options import MIB
 
 from ._names import shown
 from ._ranges import ByteRange

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from modelkin._config import MIB, FetchOptions
-from modelkin._progress import Progress, Silent
 from modelkin.errors import NotFound, WrongBytes
+from modelkin.options import MIB, FetchOptions
+from modelkin.progress import Progress, Silent
 
 from ._interface import FileInfo, Source
 from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin

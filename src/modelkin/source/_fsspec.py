@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, final
 
-from modelkin._config import FetchOptions
 from modelkin.errors import (
     AccessDenied,
     BadReference,
@@ -18,6 +17,7 @@ from modelkin.errors import (
     UsageError,
     WrongBytes,
 )
+from modelkin.options import FetchOptions
 
 from ._budget import ByteBudget
 from ._http import reason

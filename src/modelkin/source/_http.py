@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError, IncompleteRead
 
-from modelkin._config import KIB, MIB, FetchOptions
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
+from modelkin.options import KIB, MIB, FetchOptions
 
 from ._budget import ByteBudget
 from ._connections import Connections, Deadline, cut, stream_of

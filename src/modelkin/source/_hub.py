@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import final
 from urllib.parse import quote
 
-from modelkin._config import MIB, FetchOptions
 from modelkin._version import __version__
 from modelkin.errors import (
     AccessDenied,
@@ -22,6 +21,7 @@ from modelkin.errors import (
     SourceError,
     WrongBytes,
 )
+from modelkin.options import MIB, FetchOptions
 
 from ._budget import ByteBudget
 from ._http import RangeClient, Reply, is_redirect

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modelkin._config import FetchOptions
 from modelkin.errors import Offline
+from modelkin.options import FetchOptions
 
 
 def is_offline(options: FetchOptions) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modelkin._config import FetchOptions
+from modelkin.options import FetchOptions
 
 from ._budget import ByteBudget
 from ._interface import Source

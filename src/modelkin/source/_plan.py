@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin._config import KIB, MIB
+from modelkin.options import KIB, MIB
 
 from ._ranges import ByteRange, merged, split, total_length
 

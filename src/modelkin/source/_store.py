@@ -27,8 +27,8 @@ from pathlib import Path
 
 import filelock
 
-from modelkin._config import MIB
 from modelkin.errors import SourceError
+from modelkin.options import MIB
 
 from ._ranges import ByteRange
 

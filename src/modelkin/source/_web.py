@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from modelkin._config import FetchOptions
 from modelkin._version import __version__
 from modelkin.errors import BadReference, NotFound, WrongBytes
+from modelkin.options import FetchOptions
 
 from ._budget import ByteBudget
 from ._http import RangeClient, Reply

@@ -19,6 +19,7 @@ from ._storage import (
     runs_of,
 )
 from ._weights import find_entry, read_index
+from ._write import RawTensor, Tensor, safetensors_bytes, safetensors_head, sharded, write_safetensors
 
 __all__ = [
     "CHUNK_BYTES",
@@ -34,12 +35,14 @@ __all__ = [
     "Fetcher",
     "LinePlan",
     "LineRuns",
+    "RawTensor",
     "Rows",
     "SafetensorsHeader",
     "ScatteredRows",
     "ShardIndex",
     "SlicePlan",
     "Storage",
+    "Tensor",
     "TensorChunk",
     "TensorIndex",
     "TensorInfo",
@@ -61,6 +64,10 @@ __all__ = [
     "raw_bits",
     "read_index",
     "runs_of",
+    "safetensors_bytes",
+    "safetensors_head",
     "sample_blocks",
     "sample_rows",
+    "sharded",
+    "write_safetensors",
 ]

@@ -8,6 +8,7 @@ from modelkin.tokenizer._merges import merges_digest
 from modelkin.tokenizer._overlap import Overlap, overlap
 from modelkin.tokenizer._read import MAX_BYTES, read_tokenizer, tokenizer_files
 from modelkin.tokenizer._reading import Relation
+from modelkin.tokenizer._rows import TokenPairs, equal_rows, shared_tokens
 from modelkin.tokenizer._settings import MAX_SETTINGS_BYTES, Setting, read_settings
 from modelkin.tokenizer._shown import shown
 from modelkin.tokenizer._summary import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
@@ -25,18 +26,21 @@ __all__ = [
     "Relation",
     "Setting",
     "Spread",
+    "TokenPairs",
     "Tokenizer",
     "TokenizerComparison",
     "TokenizerFacts",
     "TokenizerSummary",
     "Vocabulary",
     "compare_two",
+    "equal_rows",
     "known_pairs",
     "merges_digest",
     "overlap",
     "read_settings",
     "read_tokenizer",
     "read_vocabulary",
+    "shared_tokens",
     "shown",
     "summarise_tokenizer",
     "token_class",

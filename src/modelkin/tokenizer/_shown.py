@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modelkin._visible import visible
+from modelkin.untrusted import visible
 
 _LONGEST = 40
 

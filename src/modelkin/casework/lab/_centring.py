@@ -1,0 +1,182 @@
+"""Two vectors with and without their means: the numbers behind the centring animation, and its files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.casework.catalogue import centring_after, centring_animation, centring_before
+from modelkin.errors import FormatError, NotFound, UsageError
+from modelkin.figures import animate, draw
+from modelkin.stats import cosine_decomposition
+
+__all__ = ["EXAMPLE", "Centring", "VectorPair", "centring", "read_vectors", "write_centring"]
+
+SCHEMA: Final = "modelkin.centring/1"
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VectorPair:
+    """Two vectors of one length, at least 3, with names."""
+
+    a: Vector
+    b: Vector
+    names: tuple[str, str] = ("A", "B")
+
+    def __post_init__(self) -> None:
+        if self.a.ndim != 1 or self.a.shape != self.b.shape or self.a.size < 3:
+            shapes = f"{self.a.shape} and {self.b.shape}"
+            raise UsageError(
+                "centring", f"expected two vectors of one length, at least 3, got shapes {shapes}"
+            )
+        for name, vector in zip(self.names, (self.a, self.b), strict=True):
+            if not np.isfinite(vector).all():
+                raise UsageError("centring", f"{name} has values that are not finite")
+            if not vector.any():
+                raise UsageError("centring", f"{name} is zero: it has no direction")
+
+
+EXAMPLE: Final = VectorPair(a=np.array([0.95, 0.70, 0.72]), b=np.array([0.70, 1.05, 0.72]))
+"""All positive, so the angle is small; without the means they point away from each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Centring:
+    """What centring does to the angle of two vectors."""
+
+    schema: str
+    names: tuple[str, str]
+    n: int
+    cosine: float
+    angle: float
+    """In degrees."""
+    rho_a: float
+    rho_b: float
+    expected: float
+    """The product of both rho: exactly the mean of the cosine over all orders of one vector."""
+    expected_angle: float
+    pearson: float | None
+    """The cosine of the centred vectors; None if one of them has no variation."""
+    centred_angle: float | None
+    chance: float
+    """Standard deviation of the correlation over all orders of one vector."""
+    reason: str | None
+    """Why there is no correlation."""
+    conclusion: tuple[str, ...]
+
+
+def centring(pair: VectorPair) -> Centring:
+    """Compute cosine and angle before and after both means are taken off."""
+    parts = cosine_decomposition(candidate=pair.a, base=pair.b)
+    chance = 1 / math.sqrt(pair.a.size - 1)
+    return Centring(
+        schema=SCHEMA,
+        names=pair.names,
+        n=pair.a.size,
+        cosine=parts.cosine,
+        angle=_degrees(parts.cosine),
+        rho_a=parts.rho_candidate,
+        rho_b=parts.rho_base,
+        expected=parts.mean_direction_part,
+        expected_angle=_degrees(parts.mean_direction_part),
+        pearson=parts.pearson,
+        centred_angle=None if parts.pearson is None else _degrees(parts.pearson),
+        chance=chance,
+        reason=parts.reason,
+        conclusion=(
+            f"As they are, the vectors are {_degrees(parts.cosine):.1f} degrees apart (cosine "
+            f"{parts.cosine:.4f}); shuffled ones would be {_degrees(parts.mean_direction_part):.1f} degrees "
+            f"apart (cosine {parts.mean_direction_part:.4f}).",
+            f"There is no angle without the means: {parts.reason}."
+            if parts.pearson is None
+            else f"Without their means they are {_degrees(parts.pearson):.1f} degrees apart (r = "
+            f"{parts.pearson:+.4f}; shuffling gives 90 degrees, r = 0 with a standard deviation of "
+            f"{chance:.4f}).",
+        ),
+    )
+
+
+def read_vectors(path: Path) -> VectorPair:
+    """Read two vectors from ``.npy`` (2 x n or n x 2), ``.json`` (two lists), or text (two columns or rows).
+
+    Nothing is unpickled. In text, commas or white space part the values, and a first line may hold names.
+    """
+    readers: dict[str, Callable[[Path], tuple[npt.NDArray[np.float64], tuple[str, str]]]] = {
+        ".npy": _read_npy,
+        ".json": _read_json,
+    }
+    try:
+        table, names = readers.get(path.suffix.lower(), _read_text)(path)
+    except FileNotFoundError:
+        raise NotFound(str(path), "no such file") from None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FormatError(str(path), f"expected two vectors of numbers: {error}") from error
+    if table.ndim != 2 or 2 not in table.shape:
+        raise FormatError(str(path), f"expected two vectors, got an array of shape {table.shape}")
+    a, b = table if table.shape[0] == 2 else table.T
+    return VectorPair(a=a, b=b, names=names)
+
+
+def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring:
+    """Write the two stills, the animation and the numbers into a folder; return the numbers.
+
+    Parameters
+    ----------
+    frames
+        Of the animation: about two thirds take off the means, the others turn the view. At least 4.
+    """
+    if frames < 4:
+        raise UsageError("frames", f"expected at least 4, got {frames}")
+    numbers = centring(pair)
+    draw(centring_before(pair.a, pair.b, names=pair.names), out, "centring_before")
+    draw(centring_after(pair.a, pair.b, names=pair.names), out, "centring_after")
+    turn = max(1, frames // 3)
+    moving = centring_animation(pair.a, pair.b, names=pair.names, steps=frames - turn, turn=turn)
+    animate(moving, out, "centring_animation")
+    text = json.dumps(asdict(numbers), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    (out / "centring.json").write_text(text, encoding="utf-8")
+    return numbers
+
+
+def _degrees(cosine: float) -> float:
+    return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
+
+
+def _read_npy(path: Path) -> tuple[npt.NDArray[np.float64], tuple[str, str]]:
+    return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64), ("A", "B")
+
+
+def _read_json(path: Path) -> tuple[npt.NDArray[np.float64], tuple[str, str]]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    names = ("A", "B")
+    if isinstance(document, dict):
+        first, second = document
+        names, document = (str(first), str(second)), [document[first], document[second]]
+    return np.asarray(document, dtype=np.float64), names
+
+
+def _read_text(path: Path) -> tuple[npt.NDArray[np.float64], tuple[str, str]]:
+    lines = [line.replace(",", " ").split() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in lines if line]
+    names = ("A", "B")
+    if lines and len(lines[0]) == 2 and not any(_is_number(word) for word in lines[0]):
+        names, lines = (lines[0][0], lines[0][1]), lines[1:]
+    if len({len(line) for line in lines}) != 1:
+        raise ValueError("the lines have different numbers of values")
+    return np.array([[float(word) for word in line] for line in lines]), names
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,22 @@
+"""The packages of the extra ``lab``, imported when they are needed and not before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from modelkin.errors import MissingExtra
+
+__all__ = ["lab_module"]
+
+
+def lab_module(name: str) -> Any:  # noqa: ANN401
+    """Return a module of the extra ``lab``; raise `MissingExtra` where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as exc:
+        raise MissingExtra(
+            "modelkin lab",
+            f"training needs the package {name!r}",
+            hint="pip install 'modelkin[lab]'",
+        ) from exc

@@ -1,0 +1,207 @@
+"""The cases of the dispute, each judged from what was published about it."""
+
+from __future__ import annotations
+
+import math
+
+from modelkin.comparison.verdict import Conclusion, load_rule
+from modelkin.stats import NotTestable, needed_z
+from modelkin.tokenizer import known_pairs
+
+from ._facts import WIDTH, Facts
+from ._matrices import router_z, same_bytes
+from ._record import Case, Chapter
+from ._together import joint_mean, named
+
+Values = dict[str, float | int | str]
+
+
+def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) -> Case:
+    """Judge one case by modelkin's rule, as far as published numbers allow.
+
+    What is published are correlations and their averages, over tensors that depend on each other in unknown
+    ways. Shuffle the dimensions of the residual stream, the same in all tensors: whatever the dependence,
+    the deviation of such an average is at most ``1 / sqrt(n - 1)`` for n dimensions. So ``|r| sqrt(n - 1)``
+    is the least z that it can have, and only that is held against the z that the rule needs, which is
+    computed for the number of values among which the largest was looked for. An effect that
+    passes is shared; one that does not is no evidence. Without an effect nothing can be tested.
+
+    Parameters
+    ----------
+    effect
+        Correlation. None if nothing was published that is zero by chance and says something about weights.
+    looks
+        Among how many values the effect is the largest.
+    """
+    rule = load_rule()
+    needed = needed_z(n_units=WIDTH, log10_alpha=rule.log10_p - math.log10(looks))
+    assert not isinstance(needed, NotTestable)  # 4096 dimensions have orders enough
+    if effect is None:
+        return Case(
+            key=key,
+            conclusion=Conclusion.NOT_TESTABLE,
+            effect=effect,
+            sure_z=None,
+            needed_z=None,
+            values=values,
+        )
+    z = abs(effect) * math.sqrt(WIDTH - 1)
+    found = z >= needed and abs(effect) > rule.effect_floor
+    return Case(
+        key=key,
+        conclusion=Conclusion.SHARED if found else Conclusion.NO_EVIDENCE,
+        effect=effect,
+        sure_z=z,
+        needed_z=needed,
+        values=values,
+    )
+
+
+def detectable() -> float:
+    """Return the smallest published average correlation that would be a finding here."""
+    needed = needed_z(n_units=WIDTH, log10_alpha=load_rule().log10_p)
+    assert not isinstance(needed, NotTestable)
+    return needed / math.sqrt(WIDTH - 1)
+
+
+def all_cases(facts: Facts) -> tuple[Case, ...]:
+    """Judge V1 to V14."""
+    return (*_norm_cases(facts), *_tensor_cases(facts), *_control_cases(facts), *_other_cases(facts))
+
+
+def _norm_cases(facts: Facts) -> tuple[Case, ...]:
+    cases = []
+    known = named(facts, "diagonal_pearson")
+    for key, role in (("V1", "input"), ("V2", "post")):
+        norms = facts.norms[role]
+        most = float(norms.pearson[abs(norms.pearson).argmax()])
+        values: Values = {
+            "cosine": float(norms.cosine.mean()),
+            "expected": float(norms.expected.mean()),
+            "pearson": float(norms.pearson.mean()),
+            "most": most,
+            "control": known["GLM-Phi"],
+        }
+        cases.append(judged(key, most, values, looks=len(norms.layers)))
+    return tuple(cases)
+
+
+def _tensor_cases(facts: Facts) -> tuple[Case, ...]:
+    sampled = {name: facts.window(name, "cosine") for name in ("k", "v")}
+    z = max(float(abs(facts.window(name, "z")).max()) for name in sampled)
+    largest = max(float(abs(values).max()) for values in sampled.values())
+    router = facts.router
+    rows = facts.embedding_rows["cosine"]
+    return (
+        judged(
+            "V3",
+            largest,
+            {"naive_z": z, "cosine": largest, "tensors": sum(len(values) for values in sampled.values())},
+            looks=sum(len(values) for values in sampled.values()),
+        ),
+        judged(
+            "V4",
+            float(router["pearson"].max()),
+            {
+                "pearson": float(router["pearson"].mean()),
+                "naive_z": float(router_z(facts).max()),
+                "matched": float(router["matched"].mean()),
+            },
+            looks=len(router["pearson"]),
+        ),
+        judged(
+            "V5",
+            float(rows.mean()),
+            {"mean": float(rows.mean()), "std": float(rows.std()), "chance": 1.0 / math.sqrt(WIDTH)},
+        ),
+    )
+
+
+def _control_cases(facts: Facts) -> tuple[Case, ...]:
+    facing = facts.abs_pearson["GLM-INTELLECT"].diagonal()
+    changed = facts.single["changed"]["per_cent"]
+    cosines = named(facts, "layer_10_cosine")
+    within = facts.three_models
+    norms = facts.norms["input"]
+    return (
+        judged(
+            "V6",
+            float(facing.mean()),
+            {"pearson": float(facing.mean()), "first": changed[0], "last": changed[-1]},
+        ),
+        judged("V7", None, {"yi": cosines["Yi-6B-Yi-9B"], "mistral": cosines["Mixtral-Mistral"]}),
+        judged(
+            "V8",
+            within["pearson", "10-20", "input", "solar"],
+            {
+                "solar": within["pearson", "10-20", "input", "solar"],
+                "glm": within["pearson", "10-20", "input", "glm"],
+                "cosine": within["cosine", "10-20", "input", "solar"],
+            },
+        ),
+        judged(
+            "V9",
+            float(norms.pearson[0]),
+            {
+                "cosine": float(norms.cosine[0]),
+                "expected": float(norms.expected[0]),
+                "pearson": float(norms.pearson[0]),
+            },
+        ),
+    )
+
+
+def _other_cases(facts: Facts) -> tuple[Case, ...]:
+    random = facts.single["random_baseline"]
+    void = facts.single["void_controls"][0]
+    equal, compared = same_bytes(facts)
+    tokens = facts.single["tokenizers"]
+    jaccard = tokens["shared"] / (tokens["solar_tokens"] + tokens["glm_tokens"] - tokens["shared"])
+    separate = [pair.jaccard for pair in known_pairs() if pair.relation == "separate"]
+    joint = joint_mean(facts, "input")
+    return (
+        judged("V10", random["pearson"], {"cosine": random["cosine"], "pearson": random["pearson"]}),
+        judged("V11", None, {"model": void["model"], "width": void["width"], "wanted": WIDTH}),
+        judged("V12", None, {"equal": equal, "compared": compared}),
+        judged(
+            "V13",
+            None,
+            {
+                "jaccard": jaccard,
+                "separate": max(separate),
+                "merges": tokens["first_1000_merges_in_place"],
+                "run": tokens["byte_run"],
+            },
+        ),
+        judged(
+            "V14",
+            joint.mean,
+            {"naive_z": joint.naive_z, "joint_z": joint.joint_z, "sure_z": joint.sure_z, "mean": joint.mean},
+        ),
+    )
+
+
+def verdict(facts: Facts, cases: tuple[Case, ...]) -> Chapter:
+    """Sum up what was asked: Solar and GLM."""
+    asked = [case for case in cases if case.key in ASKED]
+    return Chapter(
+        key="verdict",
+        values={
+            "tested": sum(case.conclusion is not Conclusion.NOT_TESTABLE for case in asked),
+            "found": sum(case.conclusion.related is True for case in asked),
+            "detectable": detectable(),
+            "width": WIDTH,
+        },
+    )
+
+
+ASKED = ("V1", "V2", "V3", "V4", "V5", "V9", "V14")
+"""Cases about weights of Solar and GLM; the others are controls, or beside the weights."""
+
+
+def conclusion(cases: tuple[Case, ...]) -> Conclusion:
+    """Return the answer to the question, from the cases about it."""
+    found = [case.conclusion for case in cases if case.key in ASKED]
+    if any(item.related for item in found):
+        return Conclusion.SHARED_PARTIAL
+    return Conclusion.NO_EVIDENCE if Conclusion.NO_EVIDENCE in found else Conclusion.NOT_TESTABLE

@@ -1,0 +1,95 @@
+"""What an experiment works with: the models that could be had, the folder, the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelkin.model import Model
+from modelkin.options import FetchOptions
+
+from ._folder import Folder
+from ._spec import Study
+
+
+class Skipped(Exception):
+    """Something is not done, for a reason that belongs into the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that was left out."""
+
+    what: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """The state of a run."""
+
+    study: Study
+    folder: Folder
+    models: Mapping[str, Model]
+    """By alias, those that could be had."""
+    missing: Mapping[str, str]
+    """Alias -> why it could not be had."""
+    seed: int
+    fetch: FetchOptions
+    replaced: frozenset[str] = frozenset()
+    """Aliases behind which another model was put for this run."""
+    left: list[Left] = field(default_factory=list)
+    id: str = ""
+    """Of the experiment that runs now."""
+
+    def name(self, alias: str) -> str:
+        """Return what people call a model."""
+        return self.study.models[alias].name
+
+    def leave(self, what: str, reason: str) -> None:
+        """Record that a part was left out."""
+        self.left.append(Left(what=f"{self.id}: {what}" if what else self.id, reason=reason))
+
+    def available(self, aliases: Sequence[str], *, least: int) -> dict[str, Model]:
+        """Return models that could be had; what is missing is recorded once, by the run."""
+        found = {alias: self.models[alias] for alias in aliases if alias in self.models}
+        if len(found) < least:
+            gone = "; ".join(
+                f"{alias} is missing: {self.missing[alias]}" for alias in aliases if alias in self.missing
+            )
+            raise Skipped(gone or f"it needs {least} models")
+        return found
+
+    # -- data of experiments ---------------------------------------------------------------------------
+
+    def data(self, kind: str, *, of: str = "") -> str:
+        """Return the path of data of an experiment: of the current one, or of an earlier one."""
+        return f"data/{of or self.id}{kind}"
+
+    def earlier(self, experiment: str, kind: str = ".json") -> str:
+        """Return the path of data of an earlier experiment, which must be there."""
+        path = self.data(kind, of=experiment)
+        if not self.folder.has(path):
+            raise Skipped(f"there are no data of {experiment}")
+        return path
+
+    def document(
+        self, facts: Mapping[str, Any], *, tables: Sequence[object] = (), said: Sequence[object] = ()
+    ) -> None:
+        """Write the document of the experiment: facts for programs, tables and sentences for people."""
+        self.folder.json(
+            self.data(".json"), {**facts, "report": {"tables": list(tables), "said": list(said)}}
+        )
+
+
+def shown_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], **values: object
+) -> dict[str, object]:
+    """Describe a table of a report: keys of texts for title and columns, plain cells."""
+    return {"title": title, "values": values, "columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def said(key: str, **values: object) -> dict[str, object]:
+    """Describe a sentence of a report: the key of its text, and what is filled in."""
+    return {"text": key, "values": values}

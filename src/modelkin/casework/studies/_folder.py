@@ -1,0 +1,169 @@
+"""The folder of a run: what is written, and what is read back. Figures and reports see nothing else."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.describe.measures import Table, table_from_csv, table_to_csv
+from modelkin.document import to_json
+from modelkin.errors import FormatError, UsageError
+
+FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
+"""A path inside the folder: no part begins with a dot."""
+Cell = str | int | float | bool | None
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A file that was written, and by what."""
+
+    path: str
+    by: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Folder:
+    """Files of a run. Each is complete or not there: it is written beside its place and then moved."""
+
+    root: Path
+    written: dict[str, Written] = field(default_factory=dict)
+    by: str = "study"
+    """Who is writing now."""
+    _tables: dict[str, Table] = field(default_factory=dict, repr=False)
+    """Tables that were read: several figures are drawn from one, and it takes long to read."""
+
+    def prepare(self) -> None:
+        """Make the folder.
+
+        Raises
+        ------
+        UsageError
+            It cannot be made or written.
+        """
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(str(self.root), "expected a folder for the results, got a file")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(str(self.root), f"cannot be made: {error.strerror or error}") from error
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def bytes(self, path: str, data: bytes) -> Path:
+        """Write a file."""
+        if not FILE.fullmatch(path):
+            raise UsageError(path[:80], "expected a plain path inside the folder")
+        place = self.root / path
+        temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+            temporary.replace(place)
+        except OSError as error:
+            raise UsageError(str(place), f"cannot be written: {error.strerror or error}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._tables.pop(path, None)
+        self.note(path)
+        return place
+
+    def note(self, path: str) -> None:
+        """Record a file that is there now."""
+        data = (self.root / path).read_bytes()
+        self.written[path] = Written(
+            path=path, by=self.by, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
+        )
+
+    def text(self, path: str, text: str) -> None:
+        """Write a text; half a surrogate pair, from the name of a tensor, becomes an escape."""
+        self.bytes(path, text.encode("utf-8", "backslashreplace"))
+
+    def json(self, path: str, document: object) -> None:
+        """Write JSON; NaN and masked mean not measured and become null."""
+        self.text(path, to_json(plain(document)) + "\n")
+
+    def csv(self, path: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Write CSV: numbers in full, what is missing as an empty cell."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([plain(cell) for cell in row] for row in rows)
+        self.text(path, text.getvalue())
+
+    def table(self, path: str, table: Table) -> None:
+        """Write a table of measures."""
+        self.text(path, table_to_csv(table))
+
+    def arrays(self, path: str, arrays: Mapping[str, Array]) -> None:
+        """Write arrays without loss."""
+        stream = io.BytesIO()
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
+        self.bytes(path, stream.getvalue())
+
+    # -- reading back ----------------------------------------------------------------------------------
+
+    def has(self, path: str) -> bool:
+        """Say whether a file is there."""
+        return (self.root / path).is_file()
+
+    def read_json(self, path: str) -> Any:  # noqa: ANN401  whatever was written
+        """Read JSON that was written."""
+        return json.loads((self.root / path).read_text(encoding="utf-8"))
+
+    def read_csv(self, path: str) -> list[dict[str, str]]:
+        """Read CSV that was written, one mapping for each row."""
+        with (self.root / path).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def read_table(self, path: str) -> Table:
+        """Read a table of measures that was written."""
+        if path not in self._tables:
+            self._tables[path] = table_from_csv((self.root / path).read_text(encoding="utf-8"))
+        return self._tables[path]
+
+    def read_arrays(self, path: str) -> dict[str, Array]:
+        """Read arrays that were written."""
+        try:
+            with np.load(self.root / path, allow_pickle=False) as found:
+                return {name: found[name] for name in found.files}
+        except ValueError as error:
+            raise FormatError(path, f"expected arrays ({error})") from error
+
+
+def plain(value: object) -> object:
+    """Turn arrays and numbers of numpy into plain values; what was not measured becomes None."""
+    match value:
+        case np.ma.MaskedArray():
+            return plain(np.ma.filled(np.ma.asarray(value, dtype=np.float64), np.nan).tolist())
+        case np.ndarray():
+            return plain(value.tolist())
+        case np.generic():
+            return plain(value.item())
+        case float():
+            return value if np.isfinite(value) else None
+        case Mapping():
+            return {key: plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return value
+
+
+def number(text: str) -> float | None:
+    """Read a cell of CSV; an empty one was not measured."""
+    return float(text) if text else None

@@ -1,0 +1,238 @@
+"""The orchestrator of studies: open, compare, run experiments, draw from what was written, report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from modelkin._version import __version__
+from modelkin.document import LANGUAGES
+from modelkin.errors import ModelkinError, UsageError
+from modelkin.figures import Animation, Format, animate, draw
+from modelkin.model import Model, open_model
+from modelkin.options import FetchOptions
+from modelkin.progress import Progress
+
+from ._answer import run_comparison
+from ._bench import Bench, Skipped
+from ._folder import Folder
+from ._result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
+from ._spec import Drawing, Study, replace_models
+from .kinds import KINDS
+from .plots import PLOTS
+from .report import report_page, report_text, results_text
+
+_LIBRARIES = ("numpy", "matplotlib")
+DPI = 150
+
+
+def run_study(
+    study: Study,
+    out: str | os.PathLike[str],
+    *,
+    models: Mapping[str, str] | None = None,
+    seed: int = 0,
+    language: str = "en",
+    fetch: FetchOptions | None = None,
+    dpi: int = DPI,
+    formats: Sequence[Format] = ("png", "svg"),
+    progress: Progress | None = None,
+) -> StudyResult:
+    """Run a study and write everything into a folder.
+
+    Parameters
+    ----------
+    study
+        From `load_study`.
+    out
+        Folder for data, figures and reports.
+    models
+        Alias -> another model reference, for some of the aliases.
+    seed
+        Chooses samples and draws.
+    language
+        Of the reports.
+    fetch
+        How to fetch.
+    dpi, formats
+        Of the pictures. Reports show the PNG.
+    progress
+        Told about long reads.
+
+    Returns
+    -------
+    StudyResult
+        The manifest, which is also written as ``manifest.json``.
+    """
+    if language not in LANGUAGES:
+        raise UsageError(language, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
+    chosen = replace_models(study, models or {})
+    folder = Folder(Path(out))
+    folder.prepare()
+    folder.text("study.yaml", study.text)
+    with ExitStack() as stack:
+        options = stack.enter_context(_reading_once(fetch or FetchOptions()))
+        opened, missing = _open(chosen, options, progress, stack)
+        bench = Bench(
+            study=chosen,
+            folder=folder,
+            models=opened,
+            missing=missing,
+            seed=seed,
+            fetch=options,
+            replaced=frozenset(models or {}),
+        )
+        comparison, answer = _compare(bench, language, dpi, formats)
+        experiments = tuple(_experiments(bench, progress))
+        records = tuple(_record(bench, alias) for alias in opened)
+    figures = tuple(_figures(bench, dpi, formats, progress))
+    result = StudyResult(
+        schema=SCHEMA,
+        study=study.name,
+        seed=seed,
+        language=language,
+        versions={
+            "modelkin": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        models=records,
+        missing=tuple(
+            MissingModel(alias=alias, name=bench.name(alias), ref=chosen.models[alias].ref, reason=reason)
+            for alias, reason in missing.items()
+        ),
+        answer=answer,
+        comparison=comparison,
+        experiments=experiments,
+        figures=figures,
+        left_out=tuple(dict.fromkeys(bench.left)),
+        files=(),
+    )
+    folder.by = "report"
+    folder.text("REPORT.md", report_text(bench, result))
+    if chosen.results is not None:
+        folder.text(chosen.results, results_text(bench, result))
+    folder.text("report.html", report_page(bench, result))
+    result = replace(result, files=tuple(sorted(folder.written.values(), key=lambda item: item.path)))
+    folder.json("manifest.json", result)
+    return result
+
+
+@contextmanager
+def _reading_once(fetch: FetchOptions) -> Iterator[FetchOptions]:
+    """Keep fetched ranges for the length of the run at least: experiments share them."""
+    if fetch.use_store:
+        yield fetch
+        return
+    with TemporaryDirectory(prefix="modelkin-study-") as place:
+        yield replace(fetch, use_store=True, store_dir=Path(place))
+
+
+def _open(
+    study: Study, fetch: FetchOptions, progress: Progress | None, stack: ExitStack
+) -> tuple[dict[str, Model], dict[str, str]]:
+    """Open all models side by side and read their headers; who cannot be had is missing, with the reason."""
+
+    def opened(ref: str) -> Model | str:
+        try:
+            model = open_model(ref, fetch, progress=progress)
+        except ModelkinError as error:
+            return str(error)
+        try:
+            model.architecture  # noqa: B018  reads config and headers
+        except ModelkinError as error:
+            model.close()
+            return str(error)
+        return model
+
+    with ThreadPoolExecutor(max(1, len(study.models))) as pool:
+        found = dict(
+            zip(study.models, pool.map(opened, [model.ref for model in study.models.values()]), strict=True)
+        )
+    models = {alias: model for alias, model in found.items() if isinstance(model, Model)}
+    for model in models.values():
+        stack.callback(model.close)
+    return models, {alias: reason for alias, reason in found.items() if isinstance(reason, str)}
+
+
+def _compare(
+    bench: Bench, language: str, dpi: int, formats: Sequence[Format]
+) -> tuple[Step | None, Mapping[str, object] | None]:
+    if bench.study.compare is None:
+        return None, None
+    bench.id = bench.folder.by = "comparison"
+    try:
+        answer = run_comparison(bench, language=language, dpi=dpi, formats=formats)
+    except (Skipped, ModelkinError) as error:
+        return _skipped("comparison", "compare", str(error)), None
+    return Step(id="comparison", kind="compare", status="done", reason=None), answer
+
+
+def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
+    for item in bench.study.experiments:
+        bench.id = bench.folder.by = item.id
+        if progress is not None:
+            progress.note(f"experiment {item.id}")
+        try:
+            KINDS[item.kind].run(bench, item.options)
+        except (Skipped, ModelkinError) as error:
+            yield _skipped(item.id, item.kind, str(error))
+            continue
+        yield Step(id=item.id, kind=item.kind, status="done", reason=None)
+
+
+def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progress | None) -> Iterator[Step]:
+    for item in bench.study.figures:
+        bench.id = bench.folder.by = item.file
+        try:
+            alt = _drawn(bench, item, dpi, formats)
+        except (Skipped, ModelkinError) as error:
+            yield _skipped(item.file, item.figure, str(error))
+            continue
+        if progress is not None:
+            progress.note(f"figure {item.file}")
+        yield Step(id=item.file, kind=item.figure, status="done", reason=None, alt=alt)
+
+
+def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> str:
+    made = PLOTS[item.figure].make(bench, item.options)
+    place, name = (bench.folder.root / item.file).parent, Path(item.file).name
+    if isinstance(made, Animation):
+        paths: tuple[Path, ...] = (animate(made, place, name, dpi=min(dpi, 80)),)
+        alt = made.alt
+    else:
+        paths, alt = draw(made, place, name, dpi=dpi, formats=formats), made.alt
+    for path in paths:
+        bench.folder.note(str(path.relative_to(bench.folder.root).as_posix()))
+    return alt
+
+
+def _skipped(identity: str, kind: str, reason: str) -> Step:
+    return Step(id=identity, kind=kind, status="skipped", reason=reason)
+
+
+def _record(bench: Bench, alias: str) -> ModelRecord:
+    model = bench.models[alias]
+    location, architecture, totals = model.location, model.architecture, model.totals()
+    return ModelRecord(
+        alias=alias,
+        name=bench.name(alias),
+        ref=location.ref,
+        replaced=alias in bench.replaced,
+        origin=location.origin,
+        revision=location.revision,
+        family=architecture.family,
+        layers=len(architecture.layers),
+        mtp_layers=len(architecture.mtp_layers),
+        hidden_size=architecture.sizes.get("residual"),
+        requests=totals.requests,
+        bytes_fetched=totals.bytes_fetched,
+        bytes_needed=totals.bytes_needed,
+    )

@@ -1,0 +1,55 @@
+"""The command ``modelkin``: one group, and the last line of defence against tracebacks."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from modelkin._version import __version__
+from modelkin.cli.cache import cache
+from modelkin.cli.compare import compare
+from modelkin.cli.demo import demo
+from modelkin.cli.failures import run
+from modelkin.cli.inspect import inspect
+from modelkin.cli.lab import lab
+from modelkin.cli.matrix import matrix
+from modelkin.cli.methods import methods
+from modelkin.cli.study import study
+from modelkin.cli.tokenizers import tokenizers
+
+HELP = """Was language model B derived from model A? An honest answer, from the weights.
+
+A MODEL is org/name or org/name@revision (Hugging Face Hub), org/name/file.gguf, a local folder or
+file, https://host/path/model.safetensors, s3://bucket/prefix, or ADAPTER::BASE, in safetensors,
+GGUF, PyTorch, ONNX and other formats. Only the bytes that the question needs are read; they are
+kept in a local store, see `modelkin cache`.
+
+Results go to stdout, everything else to stderr.
+
+\b
+Exit codes
+  0   finished, whatever was found   3   an input could not be had
+  1   finished, --fail-on was met    4   an input is malformed or hostile
+  2   wrong usage                    70  a bug in modelkin
+  130 interrupted
+"""
+
+
+@click.group(
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Begin with: modelkin demo",
+)
+@click.version_option(__version__, prog_name="modelkin")
+def app() -> None:
+    """Hold the subcommands."""
+
+
+for command in (compare, matrix, study, inspect, tokenizers, demo, methods, lab, cache):
+    app.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(app))

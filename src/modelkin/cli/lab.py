@@ -1,0 +1,250 @@
+"""``modelkin lab``: experiments with known answers, and the zoo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.lab_zoo import build, embed
+from modelkin.cli.options import fetch_options, output_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from modelkin.casework.lab import CosineStudy, NormsOptions, VectorPair
+    from modelkin.cli.output import Output
+    from modelkin.options import FetchOptions
+
+INITS = ("ones", "near-one", "random")
+"""As `modelkin.casework.lab` has them, which is not imported for help alone."""
+FAMILIES = ("gpt2", "llama")
+
+_out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    metavar="DIR",
+    help="Write numbers and figures.",
+)
+
+
+@click.group()
+def lab() -> None:
+    """Experiments whose answer is known: what cosines, gains and tests do on them.
+
+    `norms` and `build` train tiny models and need the extra lab (torch); the others do not.
+    """
+
+
+@lab.command()
+@click.option(
+    "--init", "inits", type=click.Choice(INITS), multiple=True, help="How gains begin. Default: all."
+)
+@click.option("--seeds", type=click.IntRange(2, 50), help="Models from scratch in each arm. [default: 4]")
+@click.option("--steps", type=click.IntRange(4), help="Steps of training. [default: 400]")
+@click.option("--family", type=click.Choice(FAMILIES), default="gpt2", show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**20 - 1), default=0, show_default=True, help="Of all seeds.")
+@click.option("--small", is_flag=True, help="Seconds instead of minutes: shows that it works, and no more.")
+@click.option(
+    "--results",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Train nothing: draw and conclude anew from a norms.json.",
+)
+@_out_option
+@output_options
+def norms(
+    *,
+    inits: tuple[str, ...],
+    seeds: int | None,
+    steps: int | None,
+    family: str,
+    seed: int,
+    small: bool,
+    results: Path | None,
+    out: Path | None,
+    output: Output,
+) -> None:
+    """Train tiny models whose norm gains begin in different ways, and compare all pairs.
+
+    Each arm has unrelated models on the same and on different data, models that share only their start, and
+    fine-tuned ones. Cosines stand beside what means alone give, and beside exact tests. Minutes on one core.
+
+    \b
+    How gains begin
+      ones       all at one, as in real models
+      near-one   drawn from N(1, 0.1)
+      random     drawn from N(0, 1), as in the experiment that began this
+
+    \b
+    Examples
+      modelkin lab norms --out norms
+      modelkin lab norms --small
+      modelkin lab norms --init ones --seeds 6 --steps 1000 --family llama --out norms
+      modelkin lab norms --results norms/norms.json --out norms
+    """  # noqa: D301  click wants the character itself
+    from rich.markdown import Markdown
+
+    from modelkin.casework.lab import conclude, norms_document, norms_experiment, norms_from_json, write_norms
+
+    if results is not None:
+        result = conclude(norms_from_json(results.read_text(encoding="utf-8")))
+    else:
+        options = _norms_options(inits, seeds, steps, family=family, seed=seed, small=small)
+        result = norms_experiment(options, report=output.remark)
+    try:
+        if out is not None:
+            write_norms(result, out)
+    finally:  # a full disk is no reason to lose the numbers
+        output.result(result, lambda: Markdown(norms_document(result)))
+    if out is not None:
+        output.remark(f"the numbers are in {out}: begin with {out / 'NORMS.md'}")
+
+
+def _norms_options(
+    inits: tuple[str, ...], seeds: int | None, steps: int | None, *, family: str, seed: int, small: bool
+) -> NormsOptions:
+    from modelkin.casework.lab import NormsOptions
+
+    options = NormsOptions().small() if small else NormsOptions()
+    given = {"seeds": seeds, "steps": steps, "inits": tuple(dict.fromkeys(inits)) or None}
+    changes = {name: value for name, value in given.items() if value is not None}
+    return replace(options, family=family, seed=seed, **changes)  # type: ignore[arg-type]  # checked by the record
+
+
+@lab.command()
+@click.option(
+    "--pairs",
+    type=click.IntRange(2),
+    default=10_000,
+    show_default=True,
+    help="Pairs of vectors for each kind.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=42, show_default=True, help="Of the draws."
+)
+@_out_option
+@output_options
+def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
+    """Draw independent normal vectors, and set their cosines beside the closed form.
+
+    Means and sigmas alone decide the cosine of unrelated vectors. Published norm gains stand beside it.
+    """
+    from modelkin.casework.lab import CosineStudyOptions, cosine_study, write_cosines
+
+    study = cosine_study(CosineStudyOptions(pairs=pairs, seed=seed))
+    try:
+        if out is not None:
+            write_cosines(study, out)
+    finally:
+        output.result(study, lambda: _cosines_view(study))
+    if out is not None:
+        output.remark(f"numbers and figures are in {out}")
+
+
+def _cosines_view(study: CosineStudy) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    heads = ("values", "means", "sigmas", "cosine", "exact", "limit", "spread", "exact", "positive", "exact")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for cell in study.cells:
+        table.add_row(
+            str(cell.dimension),
+            f"{cell.mean_1:g}, {cell.mean_2:g}",
+            f"{cell.sigma_1:g}, {cell.sigma_2:g}",
+            *(
+                f"{value:.4f}"
+                for value in (cell.cosine, cell.exact, cell.limit, cell.spread, cell.exact_spread)
+            ),
+            f"{cell.positive_1:.3f}, {cell.positive_2:.3f}",
+            f"{cell.exact_positive_1:.3f}, {cell.exact_positive_2:.3f}",
+        )
+    return Group(table, *(f"\n{sentence}" for sentence in study.conclusion))
+
+
+@lab.command()
+@click.option(
+    "--vectors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Two vectors: .npy, .json, or text with two columns or rows. Default: a small example.",
+)
+@click.option(
+    "--model", "models", multiple=True, metavar="MODEL", help="Take them from a model, or from two."
+)
+@click.option(
+    "--role", default="input-norm", show_default=True, metavar="NAME", help="Which tensor of a model."
+)
+@click.option(
+    "--layer", "layers", metavar="N[,M]", help="Two layers of one model; one or two for two models."
+)
+@click.option(
+    "--frames", type=click.IntRange(4, 400), default=65, show_default=True, help="Of the animation."
+)
+@_out_option
+@fetch_options
+@output_options
+def centring(
+    *,
+    vectors: Path | None,
+    models: tuple[str, ...],
+    role: str,
+    layers: str | None,
+    frames: int,
+    out: Path | None,
+    fetch: FetchOptions,
+    output: Output,
+) -> None:
+    """Show what becomes of the angle of two vectors when their means are taken off.
+
+    With --out: two stills, an animation and the numbers. Long vectors are shown without loss: two vectors and
+    the direction of equal values span three dimensions.
+
+    \b
+    Examples
+      modelkin lab centring --out centring
+      modelkin lab centring --vectors two.csv --out centring
+      modelkin lab centring --model org/a --model org/b --role input-norm --layer 10 --out centring
+      modelkin lab centring --model org/a --layer 0,10
+    """  # noqa: D301  click wants the character itself
+    from rich.text import Text
+
+    from modelkin.casework.lab import EXAMPLE, read_vectors, write_centring
+    from modelkin.casework.lab import centring as centred
+
+    if vectors is not None and models:
+        raise click.UsageError("give --vectors or --model, not both")
+    if models:
+        pair = _model_pair(models, role, layers, fetch, output)
+    else:
+        pair = EXAMPLE if vectors is None else read_vectors(vectors)
+    numbers = centred(pair) if out is None else write_centring(pair, out, frames=frames)
+    output.result(numbers, lambda: Text("\n".join(numbers.conclusion)))
+    if out is not None:
+        output.remark(f"stills and animation are in {out}")
+
+
+def _model_pair(
+    models: tuple[str, ...], role: str, layers: str | None, fetch: FetchOptions, output: Output
+) -> VectorPair:
+    from contextlib import ExitStack
+
+    from modelkin import open_model
+    from modelkin.casework.lab import model_vectors
+
+    if layers is None:
+        raise click.UsageError("--model needs --layer")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_model(ref, fetch, progress=output)) for ref in models]
+        for model in opened:
+            output.remark(f"reading {model.describe()}")
+        return model_vectors(tuple(opened), role=role, layers=layers)
+
+
+lab.add_command(build)
+lab.add_command(embed)

@@ -1,0 +1,237 @@
+"""``modelkin matrix``."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.options import fetch_options, output_options, seed_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelkin.cli.output import Output
+    from modelkin.describe.matrix import KnownRelation
+    from modelkin.model import Model
+    from modelkin.options import FetchOptions
+
+PAIRS = ("same", "all", "within", "relative", "mixed")
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="A measure, or all. Repeat for several."
+)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="NAME",
+    help="What to compare: input-norm, post-norm, q-proj, router, embedding, any role that `modelkin "
+    "inspect` shows; NAME.bias, expert-up#3, input-minus-post. Default: input-norm and post-norm.",
+)
+@click.option(
+    "--layers",
+    multiple=True,
+    metavar="[MODEL=]LIST",
+    help="Layers such as 0-10,20,30-35, of all models or of one. Default: all decoder layers.",
+)
+@click.option(
+    "--pairs",
+    type=click.Choice(PAIRS),
+    multiple=True,
+    help="Which layers face each other: of the same number (default), all of two models, all within each "
+    "model, of the same relative depth, or mixed: first listed with first listed.",
+)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="NAME",
+    help="What to hold the numbers against, see below; all, or none. Default: expectation and shuffle.",
+)
+@click.option("--group", "groups", multiple=True, metavar="NAME=MODEL,...", help="A group of models.")
+@click.option(
+    "--known",
+    multiple=True,
+    metavar="RELATION=MODEL,MODEL",
+    help="A relation you know: independent=A,B or derived=A,B. Nothing is taken as independent by itself.",
+)
+@click.option(
+    "--truncation", is_flag=True, help="Where sizes differ, cut the larger tensor to the smaller one."
+)
+@click.option("--mtp", is_flag=True, help="Measure next-token-prediction layers too, apart from the others.")
+@click.option(
+    "--sample",
+    type=click.IntRange(16),
+    default=65_536,
+    show_default=True,
+    help="Most values read of a tensor; larger ones are sampled in seeded blocks.",
+)
+@click.option("--draws", type=click.IntRange(1), default=100, show_default=True, help="For drawn baselines.")
+@click.option(
+    "--tokens", type=click.IntRange(2), default=256, show_default=True, help="Rows for token baselines."
+)
+@seed_option
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    metavar="DIR",
+    help="Write matrix.json, matrix.csv and MATRIX.md.",
+)
+@fetch_options
+@output_options
+def matrix(
+    models: tuple[str, ...],
+    *,
+    metrics: tuple[str, ...],
+    roles: tuple[str, ...],
+    layers: tuple[str, ...],
+    pairs: tuple[str, ...],
+    baselines: tuple[str, ...],
+    groups: tuple[str, ...],
+    known: tuple[str, ...],
+    truncation: bool,
+    mtp: bool,
+    sample: int,
+    draws: int,
+    tokens: int,
+    seed: int,
+    out: Path | None,
+    fetch: FetchOptions,
+    output: Output,
+) -> None:
+    """Measure tensors of several models, layer by layer, beside what chance makes of each number.
+
+    This describes; it decides nothing. Every number stands beside its mean over all reorderings of one
+    tensor's values, and a cosine never comes without rho x rho, the part of it that the means make, and r,
+    what is left. For an answer with an error rate use `modelkin compare`.
+
+    A MODEL may be given a name: glm=zai-org/GLM-4.5-Air.
+
+    \b
+    Measures
+      cosine, mean-direction (rho x rho), pearson (r, the centred cosine), excess-cosine, spearman,
+      cosine-about-1, l2, relative-l2 (over the first model's length), relative-l2-symmetric,
+      mean-absolute-difference, p99-difference, cv-difference, changed-share, mean-ulps, max-ulps,
+      byte-identity
+
+    \b
+    Baselines
+      expectation      exact mean over all reorderings, averaged over layers
+      shuffle          reordered places, drawn, the same in all layers of a model
+      random           normal numbers with the data's means and deviations
+      mismatched       layers that are equally far apart, by distance
+      layer-0          layer 0 with the others, beside every two others: shown as the outlier it is
+      within           every two layers of one model
+      independent, derived             pairs declared by --known
+      groups                           inside and between the groups of --group
+      random-tokens, permuted-tokens   rows of other tokens, for embedding and output head
+
+    \b
+    Examples
+      modelkin matrix org/a org/b
+      modelkin matrix a=org/a b=org/b c=./c --role k-proj --layers 10,20,30 --metric all
+      modelkin matrix org/a org/b --pairs all --pairs within --baseline all --out report
+      modelkin matrix a=org/a b=org/b --pairs mixed --layers a=10 --layers b=20
+      modelkin matrix small=org/a big=org/b --role q-proj --truncation
+    """  # noqa: D301  click wants the character itself
+    from modelkin.describe.matrix import MatrixOptions
+    from modelkin.describe.matrix import matrix as measure
+    from modelkin.describe.measures import DEFAULT, PAIRINGS
+    from modelkin.document import matrix_document, matrix_view
+
+    usual = MatrixOptions()
+    named = _named_models(models)
+    own, common = _layers(layers)
+    options = MatrixOptions(
+        measures=metrics or DEFAULT,
+        roles=roles or usual.roles,
+        layers=common,
+        layers_of=own,
+        pairs=tuple(word for word in PAIRINGS if word in pairs) or usual.pairs,
+        baselines=_baselines(baselines, asked=(bool(groups), known)),
+        groups={name: tuple(members.split(",")) for name, members in _pairs("--group", groups)},
+        known=_known(known),
+        truncation=truncation,
+        mtp=mtp,
+        sample=sample,
+        draws=draws,
+        tokens=tokens,
+        seed=seed,
+        fetch=fetch,
+    )
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(_open(ref, fetch, output)) for name, ref in named.items()}
+        result = measure(opened, options, progress=output)
+    try:
+        if out is not None:
+            result.write(str(out))
+    finally:  # a full disk is no reason to lose the numbers
+        output.result(matrix_document(result), lambda: matrix_view(result, verbose=output.verbose))
+    if out is not None:
+        output.remark(f"the numbers are in {out}: begin with {out / 'MATRIX.md'}")
+
+
+def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the baselines; groups and known relations that are given are asked for by that."""
+    from modelkin.describe.matrix import BASELINES, MatrixOptions
+
+    if "all" in names:
+        return tuple(BASELINES)
+    chosen = tuple(name for name in names if name != "none") if names else MatrixOptions().baselines
+    grouped, known = asked
+    implied = (*(["groups"] if grouped else []), *(text.partition("=")[0] for text in known))
+    return tuple(dict.fromkeys((*chosen, *(name for name in implied if name in BASELINES))))
+
+
+def _named_models(models: tuple[str, ...]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for text in models:
+        match = _NAME.fullmatch(text)
+        name, ref = (match[1], match[2]) if match and not Path(text).exists() else (text, text)
+        if name in named:
+            raise click.BadParameter(f"{name!r} was given twice; give both a name: NAME=MODEL")
+        named[name] = ref
+    return named
+
+
+def _layers(texts: tuple[str, ...]) -> tuple[dict[str, str], str | None]:
+    """Part the layers of single models from those of all."""
+    own = dict(text.rsplit("=", 1) for text in texts if "=" in text)
+    common = ",".join(text for text in texts if "=" not in text)
+    return own, common or None
+
+
+def _known(texts: tuple[str, ...]) -> tuple[KnownRelation, ...]:
+    from modelkin.describe.matrix import KnownRelation
+
+    found = []
+    for relation, members in _pairs("--known", texts):
+        both = members.split(",")
+        if len(both) != 2:
+            raise click.BadParameter(f"expected two models, got {members!r}", param_hint="--known")
+        found.append(KnownRelation(relation=relation, model_a=both[0], model_b=both[1]))
+    return tuple(found)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> Iterable[tuple[str, str]]:
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        if not (name and equals and rest):
+            raise click.BadParameter(f"expected NAME=MODEL,MODEL, got {text!r}", param_hint=option)
+        yield name, rest
+
+
+def _open(ref: str, fetch: FetchOptions, output: Output) -> Model:
+    from modelkin import open_model
+
+    model = open_model(ref, fetch, progress=output)
+    output.remark(f"reading {model.describe()}")
+    return model

@@ -1,0 +1,110 @@
+"""Who writes where: results to stdout, progress and remarks to stderr."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+
+@dataclass(slots=True, kw_only=True)
+class Output:
+    """The two streams of one command; also its `Progress`."""
+
+    as_json: bool = False
+    quiet: bool = False
+    draw_progress: bool = True
+    verbose: bool = False
+    _bars: Bars | None = field(default=None, repr=False)
+    _task: TaskID | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    # -- results ---------------------------------------------------------------------------------------
+
+    def result(self, document: object, render: Callable[[], RenderableType]) -> None:
+        """Print a result: as JSON, or as `render` draws it for a person."""
+        if self._bars is not None:
+            self._bars.stop()
+        if self.as_json:
+            from modelkin.document import to_json
+
+            # JSON is UTF-8, whatever the terminal speaks.
+            click.echo(to_json(document).encode("utf-8"))
+        else:
+            stdout_console().print(render())
+
+    def remark(self, text: str) -> None:
+        """Say something beside the result."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    # -- progress --------------------------------------------------------------------------------------
+
+    def start(self, task: str, total: int | None) -> None:
+        """Begin a bar. Drawn only on a terminal."""
+        if self.verbose:
+            self.remark(f"{task}: {total:,} bytes" if total is not None else task)
+        if not self.draw_progress or not sys.stderr.isatty():
+            return
+        with self._lock:
+            if self._bars is None:
+                self._bars = _bars()
+                self._bars.start()
+            if self._task is not None:
+                self._bars.remove_task(self._task)
+            self._task = self._bars.add_task(task, total=total)
+
+    def advance(self, amount: int) -> None:
+        """Move the bar."""
+        with self._lock:
+            if self._bars is not None and self._task is not None:
+                self._bars.advance(self._task, amount)
+
+    def note(self, message: str) -> None:
+        """Pass on a remark from inside."""
+        self.remark(message)
+
+
+def stdout_console() -> Console:
+    """Return a console that keeps names in one piece when nobody is at the other end of the pipe."""
+    from rich.console import Console
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name in letters that this terminal does not have is no reason to lose the result.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

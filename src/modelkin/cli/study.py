@@ -1,0 +1,30 @@
+"""``modelkin study``: a whole investigation from one file."""
+
+from __future__ import annotations
+
+import click
+
+from modelkin.cli.study_list import list_studies
+from modelkin.cli.study_replay import replay
+from modelkin.cli.study_run import run
+from modelkin.cli.study_show import show
+
+
+@click.group()
+def study() -> None:
+    """Run a whole investigation from a YAML file: models, controls, experiments, figures, report.
+
+    Six of them come with modelkin: the public analyses of January 2026, each with all its experiments,
+    and every number beside what chance makes of it.
+
+    \b
+    Examples
+      modelkin study list
+      modelkin study replay solar-glm
+      modelkin study run sanity-check --out sanity
+      modelkin study run original-claim --out claim --model solar=./a --model glm=./b --lang ko
+    """  # noqa: D301  click wants the character itself
+
+
+for _command in (list_studies, show, run, replay):
+    study.add_command(_command)

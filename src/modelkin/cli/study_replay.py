@@ -1,0 +1,44 @@
+"""``modelkin study replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.options import language_option, output_options
+
+if TYPE_CHECKING:
+    from modelkin.cli.output import Output
+
+DISPUTES = ("solar-glm",)
+
+
+@click.command()
+@click.argument("dispute", type=click.Choice(DISPUTES))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    metavar="DIR",
+    help="Write replay.json, REPLAY.md, replay.html and figures.",
+)
+@language_option
+@output_options
+def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None:
+    """Tell a dispute from the published measurements alone. No network.
+
+    solar-glm: was Solar-Open-100B derived from GLM-4.5-Air? What each side computed, why a cosine of 0.99
+    means nothing, the 182 sigma computed and refuted, controls, fourteen cases, and the verdict. Every
+    number is computed from small tables that come with the package. -v adds contradictions and checks.
+    """
+    from modelkin.casework.replay import replay_solar_glm, replay_view, write_replay
+
+    told = replay_solar_glm()
+    try:
+        if out is not None:
+            write_replay(told, out, lang)
+    finally:  # a full disk is no reason to lose the story
+        output.result(told, lambda: replay_view(told, lang, verbose=output.verbose))
+    if out is not None:
+        output.remark(f"the story is in {out}: begin with {out / 'replay.html'}")

@@ -1,0 +1,117 @@
+"""``modelkin study run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.options import fetch_options, language_option, output_options, seed_option
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from modelkin.casework.studies import StudyResult
+    from modelkin.cli.output import Output
+    from modelkin.options import FetchOptions
+
+NOTHING_DONE = 3
+
+
+@click.command()
+@click.argument("study", metavar="NAME_OR_FILE")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder for data, figures and reports.",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="ALIAS=REF",
+    help="Put another model behind an alias of the study. Repeat for several.",
+)
+@seed_option
+@click.option("--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Of the pictures.")
+@language_option
+@fetch_options
+@output_options
+def run(
+    study: str,
+    *,
+    out: Path,
+    models: tuple[str, ...],
+    seed: int,
+    dpi: int,
+    lang: str,
+    fetch: FetchOptions,
+    output: Output,
+) -> None:
+    """Run a study: read each model once, write data, draw figures from the data, write reports.
+
+    A model that cannot be had is listed as missing with its reason, and the rest goes on. A control that
+    cannot be used is never a zero. The answer with an error rate stands first in the report; everything
+    else describes.
+
+    \b
+    Files in DIR
+      report.html, REPORT.md   the report
+      comparison/              the main pair, compared with an error rate
+      data/                    all numbers, as CSV, JSON and NPZ
+      manifest.json            models with commits, files with digests, versions, what was skipped
+    """  # noqa: D301  click wants the character itself
+    from modelkin.casework.studies import load_study, run_study
+
+    result = run_study(
+        load_study(study),
+        out,
+        models=_replaced(models),
+        seed=seed,
+        language=lang,
+        fetch=fetch,
+        dpi=dpi,
+        progress=output,
+    )
+    output.result(result, lambda: _view(result))
+    output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
+    if not result.done:
+        click.get_current_context().exit(NOTHING_DONE)
+
+
+def _replaced(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        alias, equals, ref = text.partition("=")
+        if not (alias and equals and ref):
+            raise click.BadParameter(f"expected ALIAS=REF, got {text!r}", param_hint="--model")
+        if alias in found:
+            raise click.BadParameter(f"{alias!r} was given twice", param_hint="--model")
+        found[alias] = ref
+    return found
+
+
+def _view(result: StudyResult) -> RenderableType:
+    """Show what was done, and what was not and why."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from modelkin.untrusted import visible
+
+    lines = []
+    if result.answer is not None:
+        lines.append(Text(visible(str(result.answer["summary"])), style="bold"))
+    for item in result.missing:
+        lines.append(Text(visible(f"missing: {item.alias} ({item.ref}): {item.reason}")))
+    steps = (*((result.comparison,) if result.comparison else ()), *result.experiments, *result.figures)
+    for step in steps:
+        if step.status == "skipped":
+            lines.append(Text(visible(f"skipped: {step.id}: {step.reason}")))
+    done = sum(step.status == "done" for step in steps)
+    lines.append(
+        Text(f"{done} of {len(steps)} steps done, {len(result.files)} files, {len(result.models)} models")
+    )
+    return Group(*lines)

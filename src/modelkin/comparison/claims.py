@@ -1,0 +1,127 @@
+"""What a model's card and files say about its origin: claims, shown as such, never evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelkin.model import Model
+from modelkin.untrusted import YamlRefused, strict_yaml
+
+MAX_CARD_BYTES = 256 * 1024
+"""Of the card only the beginning is read; its front matter is mostly a few hundred bytes."""
+_CARD = "README.md"
+_MERGE = "mergekit_config.yml"
+_FRONT_MATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_MOST = 40
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What is declared. Nobody has checked it."""
+
+    base_models: tuple[str, ...] = ()
+    """``base_model`` of the card."""
+    relation: str | None = None
+    """``base_model_relation``: finetune, merge, quantized, adapter."""
+    license: str | None = None
+    datasets: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    name_or_path: str | None = None
+    """``_name_or_path`` of the config: what the weights were loaded from when they were last saved."""
+    merge_method: str | None = None
+    merged_models: tuple[str, ...] = ()
+    """Models that a ``mergekit_config.yml`` names."""
+    notes: tuple[str, ...] = ()
+    """What could not be read, with the reason."""
+
+    def sentences(self) -> tuple[str, ...]:
+        """Tell the claims, each with who makes it."""
+        said = []
+        if self.base_models:
+            how = f" ({self.relation})" if self.relation else ""
+            said.append(f"the card says: base model {', '.join(self.base_models)}{how}")
+        if self.license:
+            said.append(f"the card says: licence {self.license}")
+        if self.datasets:
+            said.append(f"the card says: trained on {', '.join(self.datasets)}")
+        if self.name_or_path:
+            said.append(f"the config says: saved from {self.name_or_path}")
+        if self.merged_models:
+            how = f" by {self.merge_method}" if self.merge_method else ""
+            said.append(f"the merge file says: made{how} from {', '.join(self.merged_models)}")
+        return (*said, *self.notes)
+
+
+def read_claims(model: Model) -> Claims:
+    """Read what a model declares; what is malformed or hostile becomes a note, nothing is raised."""
+    notes: list[str] = []
+    card = _front_matter(model.start_of(_CARD, limit=MAX_CARD_BYTES), notes)
+    data = model.start_of(_MERGE, limit=MAX_CARD_BYTES)
+    merge = _mapping(_MERGE, data, notes) if data else {}
+    config = model.config or {}
+    return Claims(
+        base_models=_texts(card.get("base_model")),
+        relation=_text(card.get("base_model_relation")),
+        license=_text(card.get("license")) or _text(card.get("license_name")),
+        datasets=_texts(card.get("datasets")),
+        tags=_texts(card.get("tags")),
+        name_or_path=_text(config.get("_name_or_path")),
+        merge_method=_text(merge.get("merge_method")),
+        merged_models=_merged(merge),
+        notes=tuple(notes),
+    )
+
+
+def _front_matter(data: bytes, notes: list[str]) -> Mapping[str, object]:
+    if not data.lstrip(b"\xef\xbb\xbf").startswith(b"---"):
+        return {}
+    found = _FRONT_MATTER.match(data)
+    if found is None:
+        notes.append(f"{_CARD}: not read, its front matter does not end in the first {len(data):,} bytes")
+        return {}
+    return _mapping(_CARD, found[1], notes)
+
+
+def _mapping(name: str, data: bytes, notes: list[str]) -> Mapping[str, object]:
+    """Parse YAML strictly: plain data only, no references, no key twice."""
+    try:
+        document = strict_yaml(data)
+    except YamlRefused as error:
+        notes.append(f"{name}: not read, {error}")
+        return {}
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        notes.append(f"{name}: not read, expected fields, got {type(document).__name__}")
+        return {}
+    return document
+
+
+def _merged(merge: Mapping[str, object]) -> tuple[str, ...]:
+    """Collect the models of a merge, wherever the file puts them."""
+    found = [_text(merge.get("base_model"))]
+    stack: list[object] = [merge.get("models"), merge.get("slices")]
+    while stack:
+        value = stack.pop(0)
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, dict):
+            found.append(_text(value.get("model")))
+            stack += [value.get("sources"), value.get("models")]
+    return tuple(dict.fromkeys(name for name in found if name))[:_MOST]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else [value]
+    return tuple(text for item in listed[:_MOST] if (text := _text(item)) is not None)
+
+
+def _text(value: object) -> str | None:
+    """Return short text; what cannot be seen is escaped."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    text = value.strip()[:_LONGEST]
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")[:_LONGEST]

@@ -1,0 +1,57 @@
+"""One file a method: what to read of two models, and what it says about a common origin."""
+
+from modelkin.comparison.methods._catalogue import METHODS, all_methods, load_method
+from modelkin.comparison.methods._equality import (
+    EqualityCount,
+    code_step,
+    count_equal,
+    equal_after_rounding,
+    share_within,
+    ulp_distance,
+)
+from modelkin.comparison.methods._frame_rows import FrameRows, frame_rows, untouched_layers
+from modelkin.comparison.methods._gains import acting_gain
+from modelkin.comparison.methods._interface import (
+    Factors,
+    Findings,
+    Method,
+    MethodCard,
+    Pair,
+    Part,
+    Plan,
+    Side,
+    Stage,
+    Survey,
+    Task,
+)
+from modelkin.comparison.methods._result import Effect, Evidence, Status
+
+__all__ = [
+    "METHODS",
+    "Effect",
+    "EqualityCount",
+    "Evidence",
+    "Factors",
+    "Findings",
+    "FrameRows",
+    "Method",
+    "MethodCard",
+    "Pair",
+    "Part",
+    "Plan",
+    "Side",
+    "Stage",
+    "Status",
+    "Survey",
+    "Task",
+    "acting_gain",
+    "all_methods",
+    "code_step",
+    "count_equal",
+    "equal_after_rounding",
+    "frame_rows",
+    "load_method",
+    "share_within",
+    "ulp_distance",
+    "untouched_layers",
+]

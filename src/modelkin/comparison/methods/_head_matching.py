@@ -1,0 +1,160 @@
+"""Heads that were reordered, mixed or thinned out: each is looked for among all heads of the other layer.
+
+What a head passes on is the product of its output and value matrices. It does not change when the value
+dimensions inside the head are mixed, and it belongs to the head whatever its number. Heads are matched on one
+half of the residual dimensions, and the order of the other half is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import numpy as np
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import match_units
+from modelkin.stats import longest_increasing
+from modelkin.tensors import Array
+
+from ._axis import unit_evidence
+from ._blocks import UnitChoice, unit_block
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._matching import FOUND_COSINE, FOUND_SHARE, REORDERED
+from ._norm_profile import residual_problem
+from ._result import Evidence
+from ._sketch import Source, rows_part, source_of
+
+MOST_DIMENSIONS = 192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heads:
+    value: Source
+    output: Source
+    width: int
+    """Of the values of a head."""
+    n_heads: int
+    n_groups: int
+
+
+@final
+class HeadMatching(Method):
+    """Ask whether heads found on one half of the dimensions are the same on the other half."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="head-matching",
+        version="1",
+        claim="attention heads of one model are found again in the other, in another order, mixed or in part",
+        component="attention",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; heads are "
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
+        needs="equal hidden size, with the residual stream left as it is",
+        defeated_by="a permutation or rotation of the residual stream; retrained attention",
+        reference="docs/methods/head-matching.md",
+        stage="deep",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan values and outputs of each pair of layers."""
+        problem = residual_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self.skip(problem),))
+        surveys: list[Survey] = []
+        skipped: list[Evidence] = []
+        for layer, facing in pair.layer_pairs:
+            mine, theirs = _heads(pair.candidate, layer), _heads(pair.base, facing)
+            if mine is None or theirs is None:
+                skipped.append(self.skip("values and outputs are not laid out by heads", layers=(layer,)))
+            else:
+                surveys.append(self._survey(pair, (layer, facing), mine, theirs))
+        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+
+    def _survey(self, pair: Pair, layers: tuple[int, int], mine: _Heads, theirs: _Heads) -> Survey:
+        width = pair.base.architecture.sizes["residual"]
+        n = min(MOST_DIMENSIONS, width)
+        rng = np.random.default_rng([pair.seed, 31])
+        first, order = int(rng.integers(0, width - n + 1)), rng.permutation(n)
+        seen, kept = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            products = _products(candidate, mine, first, n), _products(base, theirs, first, n)
+            return Findings(evidence=(self._judged(pair, layers, products, seen, kept),))
+
+        return Survey(
+            candidate=_parts(pair.candidate, mine, first, n),
+            base=_parts(pair.base, theirs, first, n),
+            evaluate=evaluate,
+        )
+
+    def _judged(
+        self, pair: Pair, layers: tuple[int, int], products: tuple[Array, Array], seen: Array, kept: Array
+    ) -> Evidence:
+        """Match heads by their products among seen dimensions; judge them by those that reach kept ones."""
+        inner = [heads[:, seen][:, :, seen].reshape(len(heads), -1) for heads in products]
+        match = match_units(inner[0], inner[1], seed=pair.seed)
+        if not match.usable.any():
+            return self.skip("all heads are zero", layers=(layers[0],))
+        places = match.places[match.usable]
+        paired = products[0][match.usable], products[1][places]
+        outer = [heads[:, kept][:, :, kept] for heads in paired]
+        found = float(np.mean([_cosine(a, b) > FOUND_COSINE for a, b in zip(*outer, strict=True)]))
+        if found < FOUND_SHARE:
+            reason = f"{found:.0%} of the heads were found again: too few to say that the layer is the same"
+            return self.skip(reason, layers=(layers[0],))
+        # Described by seen dimensions only: renumbering the kept ones moves rows and nothing else.
+        rows = [heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1) for heads in paired]
+        tested = unit_evidence(
+            self,
+            (rows[0], rows[1]),
+            seed=pair.seed,
+            layers=(layers[0],),
+            role=Role.ATTENTION_OUTPUT.value,
+            details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
+            chosen_from=pair.n_layer_pairs,
+        )
+        in_order = longest_increasing(places.tolist()) > len(places) / 2
+        flags = tested.flags if in_order else (*tested.flags, REORDERED)
+        return replace(tested, base_layers=(layers[1],), flags=flags)
+
+
+def _heads(side: Side, layer: int) -> _Heads | None:
+    value = source_of(side, Role.ATTENTION_VALUE, "v_dim", layer)
+    output = source_of(side, Role.ATTENTION_OUTPUT, "v_dim", layer)
+    width, residual = side.architecture.sizes.get("v_dim"), side.architecture.sizes.get("residual")
+    if value is None or output is None or not width:
+        return None
+    n_heads, n_groups = output.n_units // width, value.n_units // width
+    if not n_groups or n_heads % n_groups or value.n_features != residual or output.n_features != residual:
+        return None
+    return _Heads(value=value, output=output, width=width, n_heads=n_heads, n_groups=n_groups)
+
+
+def _parts(side: Side, heads: _Heads, first: int, n: int) -> tuple[Part, ...]:
+    """Plan all values, and the rows of the output that write into the chosen dimensions."""
+    block = unit_block(
+        heads.output.entry,
+        side.index[heads.output.entry.tensor],
+        space="residual",
+        choice=UnitChoice(first_unit=first, n_units=n, first_feature=0, n_features=heads.output.n_units),
+    )
+    return rows_part(side, heads.value), Part(
+        slices=(block.slice,), reduce=lambda arrays: np.ascontiguousarray(block.matrix(arrays[0]))
+    )
+
+
+def _products(arrays: Sequence[Array], heads: _Heads, first: int, n: int) -> Array:
+    """Return for each head what it passes on among the chosen dimensions (heads x written x read)."""
+    value = arrays[0][:, first : first + n].reshape(heads.n_groups, heads.width, n)
+    output = arrays[1].reshape(n, heads.n_heads, heads.width).transpose(1, 0, 2)
+    spread = np.repeat(value, heads.n_heads // heads.n_groups, axis=0)
+    return np.nan_to_num(np.asarray(output @ spread, dtype=np.float32), posinf=0.0, neginf=0.0)
+
+
+def _cosine(a: Array, b: Array) -> float:
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.vdot(a, b)) / norm if norm > 0 else 0.0

@@ -1,0 +1,164 @@
+"""What a method of evidence is: a card, a plan of what to read on both sides, and what to make of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+from modelkin.architecture import Architecture, Role
+from modelkin.comparison.alignment import Frame, LayerMap
+from modelkin.tensors import Array, TensorIndex, TensorSlice
+from modelkin.tokenizer import TokenPairs
+
+from ._result import Evidence
+
+Stage = Literal["quick", "standard", "deep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCard:
+    """What a reader must know of a method before believing it."""
+
+    name: str
+    version: str
+    claim: str
+    """One line: what a positive result says."""
+    component: str
+    axis: str
+    exact: bool
+    null: str
+    """The hypothesis under which the p-value is computed."""
+    needs: str
+    defeated_by: str
+    reference: str
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Names of two matrices whose product an adapter adds to a weight: (rank, inputs), (outputs, rank)."""
+
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One model, as far as methods see it: nothing here reads."""
+
+    name: str
+    index: TensorIndex = field(repr=False)
+    architecture: Architecture = field(repr=False)
+    updates: Mapping[tuple[Role, int], Factors] | None = field(default=None, repr=False)
+    """Of an adapter without its base: its matrices by the role and layer of the weight they belong to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two models and how they are compared."""
+
+    candidate: Side
+    base: Side
+    seed: int
+    tokens: TokenPairs | None = None
+    """Rows that stand for the same tokens; None while the tokenizers have not been read."""
+    no_tokens: str = "the tokenizers were not read"
+    """Why there are none."""
+    byte_allowance: int = 17_000_000
+    """Bytes a model that the methods of the standard stage may ask for together."""
+    n_layers: int = 4
+    """Layers that are looked at, spread over the depth."""
+    frame: Frame | None = None
+    """How the candidate's residual coordinates become the base's; None where they are taken as they are."""
+    layer_pairs: tuple[tuple[int, int], ...] = ()
+    """Layers that seem to face each other (candidate, base), for methods that read whole matrices."""
+
+    only_layers: frozenset[int] | None = None
+    """Layers that may be tested in this frame; others were used to learn it. None is all."""
+
+    @property
+    def n_layer_pairs(self) -> int:
+        """How many pairs of layers `layer_pairs` was chosen from.
+
+        The choice may rest on the very weights that are tested, and layers may be dropped for what is seen in
+        them. So a test of one of the pairs pays for all that could have been chosen.
+        """
+        return max(1, len(self.candidate.architecture.layers) * len(self.base.architecture.layers))
+
+    @property
+    def frame_kind(self) -> str:
+        """The name of the frame."""
+        return "identity" if self.frame is None else self.frame.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What to read on both sides, and what to make of it."""
+
+    candidate: tuple[TensorSlice, ...]
+    base: tuple[TensorSlice, ...]
+    evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence] = field(repr=False)
+    same_parts: bool = True
+    """Whether both sides are the same parts of two models, so that equal values can be counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One piece of one model that is read and made small at once, so that memory does not grow with depth."""
+
+    slices: tuple[TensorSlice, ...]
+    reduce: Callable[[Sequence[Array]], Array] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a survey brought to light."""
+
+    evidence: tuple[Evidence, ...] = ()
+    maps: tuple[LayerMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Many parts of both models, each read and reduced by itself, then judged together."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    evaluate: Callable[[Sequence[Array], Sequence[Array]], Findings] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The tasks of one method for one pair, and what it cannot do."""
+
+    tasks: tuple[Task, ...] = ()
+    surveys: tuple[Survey, ...] = ()
+    skipped: tuple[Evidence, ...] = ()
+
+
+class Method(ABC):
+    """One way to look for a common origin."""
+
+    card: ClassVar[MethodCard]
+
+    @abstractmethod
+    def plan(self, pair: Pair) -> Plan:
+        """Say what to read. Headers are all that is known here."""
+
+    def blank(self) -> Evidence:
+        """Return evidence that holds what the card says and nothing else yet."""
+        card = self.card
+        return Evidence(
+            method=card.name,
+            version=card.version,
+            component=card.component,
+            axis=card.axis,
+            exact=card.exact,
+            null=card.null,
+        )
+
+    def skip(self, reason: str, *, layers: tuple[int, ...] = (), role: str | None = None) -> Evidence:
+        """Return the value that stands for a test that was not made."""
+        return replace(self.blank(), role=role, layers=layers, status="skipped", reason=reason)

@@ -1,0 +1,442 @@
+"""Units that were reordered, thinned out or copied: each is looked for among all units of the other layer.
+
+Matching is a search, and searches find something in strangers too. Three tests pay for it in three ways:
+
+* `MlpMatching` matches units on one half of the residual dimensions and tests the order of the other half,
+  which the search has not seen. Exact where the residual stream itself was left as it is.
+* `MlpOrder` asks whether the matches come in rising order, as after pruning. Exact in any coordinates.
+* `UnitAgreement` asks whether what units read by one matrix and by another lead to the same matches.
+  Strangers agree a little, because models learn some of the same features: it is measured on controls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import UnitMatch, agreement, match_units
+from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
+from modelkin.tensors import Array
+
+from ._axis import unit_evidence
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._norm_profile import residual_problem
+from ._result import Effect, Evidence
+from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
+from ._tied import TIED, is_tied
+
+MOST_UNITS = 512
+"""Units of the candidate that are looked for in each layer."""
+FEWEST_UNITS = 16
+"""Units of which an agreement is measured; of fewer, a few accidents make a large share."""
+FOUND_COSINE = 0.5
+"""A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
+FOUND_SHARE = 0.2
+"""Share of units that must be found again before a layer is said to be the same. A layer that was trained
+anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
+REORDERED = "reordered"
+"""Flag of evidence that holds although units have other numbers."""
+_TOO_LARGE = "the layer is too large for the bytes of this depth"
+_SHARE = 0.25
+"""Part of the byte allowance for one role of one layer of the base."""
+_FEWEST_OF_BASE = 0.4
+"""Share of the base's units that must be read: no more of the candidate's can be found again, and this is
+twice as many as `FOUND_SHARE` asks for."""
+
+
+class _Matching(Method):
+    """Common part: which units of the candidate are looked for, and among which of the base."""
+
+    def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
+        for layer, facing in pair.layer_pairs:
+            mine, theirs = _all_readers(pair.candidate, layer), _all_readers(pair.base, facing)
+            if mine and theirs:
+                yield layer, facing, _some(mine, seed=pair.seed), theirs
+
+    def _too_large(self, pair: Pair, sources: Sequence[Source]) -> bool:
+        return sum(source.cost(source.n_units) for source in sources) > _SHARE * pair.byte_allowance
+
+    def _n_read(self, pair: Pair, sources: Sequence[Source]) -> int | None:
+        """Return how many units of each matrix of the base can be read; None if they are too few."""
+        whole = sum(source.cost(source.n_units) for source in sources)
+        share = min(1.0, _SHARE * pair.byte_allowance / max(1, whole))
+        if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
+            return None
+        return int(share * max(source.n_units for source in sources))
+
+    def _skipped(self, pair: Pair, reason: str, layer: int | None = None) -> Evidence:
+        layers = () if layer is None else (layer,)
+        return replace(self.skip(reason, layers=layers), frame=pair.frame_kind)
+
+
+class _HalfMatching(_Matching):
+    """Match rows on one half of the residual dimensions and test the order of the other half."""
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan some units of the candidate and all units of the base, for each pair of layers."""
+        problem = residual_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self._skipped(pair, problem),))
+        surveys: list[Survey] = []
+        skipped: list[Evidence] = []
+        for layer, facing, mine, theirs in self._layers(pair):
+            n_read = self._n_read(pair, theirs)
+            if n_read is None:
+                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
+            else:
+                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
+        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+
+    def _survey(
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        mine: Sequence[Source],
+        theirs: Sequence[Source],
+        n_read: int,
+    ) -> Survey:
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            return Findings(
+                evidence=(self._judged(pair, layers, mine[0], _joined(candidate), _joined(base)),)
+            )
+
+        return Survey(
+            candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
+            base=_parts(pair.base, theirs, most=n_read),
+            evaluate=evaluate,
+        )
+
+    def _judged(
+        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
+    ) -> Evidence:
+        order = np.random.default_rng([pair.seed, 29]).permutation(candidate.shape[1])
+        seen, kept = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+        match = match_units(candidate[:, seen], base[:, seen], seed=pair.seed)
+        component = "experts" if source.expert is not None else self.card.component
+        if not match.usable.any():
+            return replace(self._skipped(pair, "all units are zero", layers[0]), component=component)
+        places = match.places[match.usable]
+        mine, theirs = candidate[match.usable][:, kept], base[places][:, kept]
+        found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
+        if found < FOUND_SHARE:
+            reason = f"{found:.0%} of the units were found again: too few to say that the layer is the same"
+            return replace(self._skipped(pair, reason, layers[0]), component=component)
+        tested = unit_evidence(
+            self,
+            (mine.T, theirs.T),
+            seed=pair.seed,
+            layers=(layers[0],),
+            role=source.entry.role.value,
+            details={
+                "units": len(places),
+                "base_units": len(base),
+                "units_found": found,
+                "distinct_matches": len(set(places.tolist())),
+                "cells": pair.n_layer_pairs,
+            },
+            chosen_from=pair.n_layer_pairs,
+        )
+        flags = tested.flags if _in_order(places) else (*tested.flags, REORDERED)
+        return replace(tested, base_layers=(layers[1],), component=component, flags=flags)
+
+
+@final
+class MlpMatching(_HalfMatching):
+    """Ask whether units found on one half of the dimensions are the same on the other half."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mlp-matching",
+        version="1",
+        claim="MLP units of one model are found again in the other, in another order or in part",
+        component="mlp",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; units are "
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
+        needs="equal hidden size, with the residual stream left as it is",
+        defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
+        reference="docs/methods/mlp-matching.md",
+        stage="deep",
+    )
+
+
+@final
+class RouterMatching(_HalfMatching):
+    """Ask the same of the rows of a router: experts in another order take their rows along."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="router-matching",
+        version="1",
+        claim="rows of a router are found again in the other model, in another order or in part",
+        component="router",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; rows are "
+        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
+        "pairs of layers",
+        needs="equal hidden size, with the residual stream left as it is",
+        defeated_by="a permutation or rotation of the residual stream; retrained routers",
+        reference="docs/methods/router-matching.md",
+        stage="deep",
+    )
+
+    def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
+        for layer, facing in pair.layer_pairs:
+            mine = source_of(pair.candidate, Role.ROUTER, "experts", layer)
+            theirs = source_of(pair.base, Role.ROUTER, "experts", facing)
+            if mine is not None and theirs is not None:
+                yield layer, facing, (mine,), (theirs,)
+
+
+@final
+class MlpOrder(_Matching):
+    """Ask whether the best matches of units come in rising order, as after pruning."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mlp-order",
+        version="1",
+        claim="MLP units of one model are found in the other in the same order, with gaps",
+        component="mlp",
+        axis="mlp",
+        exact=True,
+        null="the numbering of a layer's MLP units in one model is independent of the other model",
+        needs="MLPs of different widths; equal hidden sizes, or an alignment of the residual streams learned "
+        "from other tensors",
+        defeated_by="permuted units; retrained MLPs",
+        reference="docs/methods/mlp-order.md",
+        stage="deep",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan some units of the candidate and all units of the base, where their numbers differ."""
+        problem = frame_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self._skipped(pair, problem),))
+        surveys: list[Survey] = []
+        skipped: list[Evidence] = []
+        for layer, facing, mine, theirs in self._layers(pair):
+            if mine[0].n_units == theirs[0].n_units or len(mine) > 1 or len(theirs) > 1:
+                continue
+            n_read = self._n_read(pair, theirs)
+            if n_read is None:
+                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
+            else:
+                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
+        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+
+    def _survey(
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        mine: Sequence[Source],
+        theirs: Sequence[Source],
+        n_read: int,
+    ) -> Survey:
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            problem = _fixed_order(candidate[0], base[0])
+            if problem is not None:
+                return Findings(evidence=(self._skipped(pair, problem, layers[0]),))
+            match = match_units(_mapped(pair, candidate[0]), base[0], seed=pair.seed)
+            return Findings(evidence=(self._judged(pair, layers, mine[0], match, len(base[0])),))
+
+        return Survey(
+            candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
+            base=_parts(pair.base, theirs, most=n_read),
+            evaluate=evaluate,
+        )
+
+    def _judged(
+        self, pair: Pair, layers: tuple[int, int], source: Source, match: UnitMatch, n_base: int
+    ) -> Evidence:
+        places = match.places[match.usable].tolist()
+        n, rising = len(places), longest_increasing(places)
+        expected = 2.0 * np.sqrt(min(n, n_base))
+        share = max(0.0, (rising - expected) / max(1.0, n - expected))
+        return replace(
+            self.blank(),
+            layers=(layers[0],),
+            base_layers=(layers[1],),
+            frame=pair.frame_kind,
+            role=source.entry.role.value,
+            statistic=float(rising),
+            log10_p=log10_increasing_bound(n, rising),
+            effect=Effect(value=share, low=share, high=share),
+            n=n,
+            n_matched=rising if share > 0.1 else 0,
+            details={"units_in_order": rising, "expected_of_strangers": float(expected)},
+        )
+
+
+@final
+class UnitAgreement(_Matching):
+    """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="unit-agreement",
+        version="1",
+        claim="what MLP units read by two of their matrices leads to the same units of the other model",
+        component="mlp",
+        axis="mlp",
+        exact=False,
+        null="a pair of unrelated models is as likely as any other to agree most; the p-value is a rank "
+        "among control pairs and cannot be below one over their number plus one",
+        needs="controls: unrelated models of the same shapes",
+        defeated_by="retrained MLPs; embeddings too different to align the residual streams",
+        reference="docs/methods/unit-agreement.md",
+        stage="deep",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan two matrices of each pair of layers: some units of the candidate, all units of the base."""
+        problem = frame_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self._skipped(pair, problem),))
+        surveys: list[Survey] = []
+        skipped: list[Evidence] = []
+        for layer, facing, mine, theirs in self._layers(pair):
+            partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
+            if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
+                skipped.append(self._skipped(pair, "the layer has no second matrix over its units", layer))
+            elif self._too_large(pair, theirs):
+                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
+            else:
+                surveys.append(self._survey(pair, (layer, facing), (mine, theirs), partners))
+        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+
+    def _survey(
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        first: tuple[Sequence[Source], Sequence[Source]],
+        second: tuple[Sequence[Source], Sequence[Source]],
+    ) -> Survey:
+        gated = second[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            mine, theirs = _halves(candidate), _halves(base)
+            mine = mine[0], _own_part(mine[1], mine[0])
+            if is_tied(mine[0]) and is_tied(theirs[0]):
+                return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
+            # Two seeds: a tie must not be broken alike in both.
+            one = match_units(_mapped(pair, mine[0]), theirs[0], seed=pair.seed)
+            two = match_units(
+                _mapped(pair, mine[1]), _own_part(theirs[1], theirs[0]), seed=pair.seed + 1, sign_free=gated
+            )
+            return Findings(evidence=(self._judged(pair, layers, first[0][0], one, two),))
+
+        return Survey(
+            candidate=(
+                *_parts(pair.candidate, first[0], most=MOST_UNITS),
+                *_parts(pair.candidate, second[0], most=MOST_UNITS),
+            ),
+            base=(*_parts(pair.base, first[1]), *_parts(pair.base, second[1])),
+            evaluate=evaluate,
+        )
+
+    def _judged(
+        self, pair: Pair, layers: tuple[int, int], source: Source, one: UnitMatch, two: UnitMatch
+    ) -> Evidence:
+        share, n = agreement(one, two), int(np.count_nonzero(one.usable & two.usable))
+        if share is None or n < FEWEST_UNITS:
+            return self._skipped(pair, f"{n} units that are not zero are too few", layers[0])
+        error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
+        return replace(
+            self.blank(),
+            component="experts" if source.expert is not None else self.card.component,
+            layers=(layers[0],),
+            base_layers=(layers[1],),
+            frame=pair.frame_kind,
+            role=source.entry.role.value,
+            statistic=share,
+            effect=Effect(value=share, low=max(0.0, share - error), high=min(1.0, share + error)),
+            n=n,
+            details={"agreement": share, "median_cosine": float(np.median(one.cosines[one.usable]))},
+        )
+
+
+def _in_order(places: npt.NDArray[np.intp]) -> bool:
+    return longest_increasing(places.tolist()) > len(places) / 2
+
+
+def _fixed_order(candidate: Array, base: Array) -> str | None:
+    """Say why the order of units means something in both models, by what they hold."""
+    if is_tied(candidate) and is_tied(base):
+        return TIED
+    if all(is_sorted(np.linalg.norm(rows, axis=1)) for rows in (candidate, base)):
+        return "in both models units come in the order of their norms"
+    return None
+
+
+def _own_part(second: Array, first: Array) -> Array:
+    """Take off what a unit's second row has of its first.
+
+    Where the two rows of a unit are alike, in one model as in the other, both lead to the same matches
+    whatever the models are.
+    """
+    squares = np.einsum("ij,ij->i", first, first)
+    along = np.einsum("ij,ij->i", second, first) / np.where(squares > 0, squares, 1.0)
+    return np.asarray(second - along[:, None] * first, dtype=np.float32)
+
+
+def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the first rows of all units, and their second rows."""
+    half = len(parts) // 2
+    return _joined(parts[:half]), _joined(parts[half:])
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Return all units in one array, without a copy where they are in one already."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _mapped(pair: Pair, rows: Array) -> Array:
+    return rows if pair.frame is None else pair.frame.apply(rows)
+
+
+def _parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> tuple[Part, ...]:
+    return tuple(
+        rows_part(side, source, count=source.n_units if most is None else min(most, source.n_units))
+        for source in sources
+    )
+
+
+def _all_readers(side: Side, layer: int) -> tuple[Source, ...]:
+    """Return the reader of a dense MLP, or those of all experts."""
+    first = mlp_reader(side, layer)
+    if first is None or first.expert is None:
+        return () if first is None else (first,)
+    numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
+    found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
+    return tuple(source for source in found if source is not None)
+
+
+def _some(readers: tuple[Source, ...], *, seed: int) -> tuple[Source, ...]:
+    """Choose experts until they have units enough; a dense MLP is one reader and stays."""
+    turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
+    wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))
+    return tuple(turned[:wanted])
+
+
+def _partners(side: Side, layer: int, readers: Sequence[Source]) -> tuple[Source, ...]:
+    """Return the second matrix over the same units: up beside a gate, down beside a plain up."""
+    second = {
+        Role.MLP_GATE: Role.MLP_UP,
+        Role.MLP_UP: Role.MLP_DOWN,
+        Role.EXPERT_GATE: Role.EXPERT_UP,
+    }
+    found = [
+        source_of(side, second[reader.entry.role], reader.space, layer, expert=reader.expert)
+        for reader in readers
+    ]
+    return tuple(source for source in found if source is not None)
+
+
+def _row_cosines(mine: Array, theirs: Array) -> Array:
+    norms = np.linalg.norm(mine, axis=1) * np.linalg.norm(theirs, axis=1)
+    return np.asarray(np.einsum("ij,ij->i", mine, theirs) / np.where(norms > 0, norms, 1.0))

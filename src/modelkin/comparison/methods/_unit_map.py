@@ -1,0 +1,260 @@
+"""All layers of one model against all layers of the other, by the numbering of their units."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import LayerMap, layer_map
+from modelkin.stats import cross_z, normal_quantile
+from modelkin.tensors import Array
+
+from ._axis import unit_evidence
+from ._blocks import spread
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
+from ._result import Evidence
+from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
+from ._tied import is_tied
+
+MOST_UNITS = 128
+FEWEST_UNITS = 8
+MOST_ELEMENTS = 24_000_000
+"""Values of all sketches of a model together: 96 MB."""
+FEWEST_FEATURES = 24
+_SHARE = 0.08
+"""Part of the byte allowance for one map."""
+CELL_P = 1e-3
+"""Chance that any cell of a map between strangers stands out."""
+
+
+def cell_threshold(n_cells: int) -> float:
+    """Return the |z| that one of so many cells exceeds by chance once in a thousand maps."""
+    return normal_quantile(math.log10(CELL_P / 2.0 / max(1, n_cells)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    number: int
+    source: Source
+    width: int
+    """Units that are numbered together: only layers alike in this can be compared."""
+
+
+class UnitMap(Method):
+    """Common part: sketch every layer, compare all pairs, test the cells on the path."""
+
+    @abstractmethod
+    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+        """Return the tensor of a layer whose units are compared."""
+
+    def group(self, source: Source, side: Side) -> int:
+        """Return how many units may be compared in one test."""
+        return source.n_units
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan one sketch for each layer of both models."""
+        problem = frame_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self._marked(pair, self.skip(problem)),))
+        sides = pair.candidate, pair.base
+        found = [self._sources(pair, side) for side in sides]
+        if not found[0] or not found[1]:
+            return Plan(skipped=(self._marked(pair, self.skip("one of the models has no such layers")),))
+        for side, sources in zip(sides, found, strict=True):
+            space = side.architecture.space(next(iter(sources.values())).space)
+            if not space.exchangeable:
+                reason = f"the order of {space.name} is fixed in {side.name}: {space.why}"
+                return Plan(skipped=(self._marked(pair, self.skip(reason)),))
+        count = self._n_units(pair, found)
+        if count < FEWEST_UNITS:
+            return Plan(skipped=(self._marked(pair, self.skip(f"{count} units are too few for a test")),))
+        found, features = _affordable(pair, found, count)
+        if not features:
+            reason = "units are stored input-first, and the bytes of this depth are not enough for a layer"
+            return Plan(skipped=(self._marked(pair, self.skip(reason)),))
+        parts = [
+            tuple(rows_part(side, source, count=count, features=features[at]) for source in sources.values())
+            for at, (side, sources) in enumerate(zip(sides, found, strict=True))
+        ]
+        layers = tuple(
+            [_Layer(number, source, self.group(source, side)) for number, source in sources.items()]
+            for side, sources in zip(sides, found, strict=True)
+        )
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            if pair.frame is None:
+                candidate, base = ([rows[:, : min(features)] for rows in side] for side in (candidate, base))
+            return self._judged(pair, layers[0], layers[1], candidate, base)
+
+        return Plan(surveys=(Survey(candidate=parts[0], base=parts[1], evaluate=evaluate),))
+
+    def _sources(self, pair: Pair, side: Side) -> dict[int, Source]:
+        """Return the tensors of all layers that read the residual stream with such units."""
+        width = side.architecture.sizes.get("residual")
+        layers = [n for n in side.architecture.layers if pair.only_layers is None or n in pair.only_layers]
+        found = {layer: self.source(pair, side, layer) for layer in layers}
+        return {layer: item for layer, item in found.items() if item is not None and item.n_features == width}
+
+    def _n_units(self, pair: Pair, found: Sequence[dict[int, Source]]) -> int:
+        """Choose how many units of each layer are sketched: the same number everywhere."""
+        counts = [MOST_UNITS]
+        allowance = int(_SHARE * pair.byte_allowance)
+        for side, sources in zip((pair.candidate, pair.base), found, strict=True):
+            width = next(iter(sources.values())).n_features
+            counts.append(max(FEWEST_UNITS, MOST_ELEMENTS // (len(sources) * width)))
+            counts += [self.group(source, side) for source in sources.values()]
+            by_rows = sum(source.row_bytes for source in sources.values() if not source.along_columns)
+            counts += [allowance // by_rows] if by_rows else []
+        return min(counts)
+
+    def _judged(
+        self,
+        pair: Pair,
+        mine: Sequence[_Layer],
+        theirs: Sequence[_Layer],
+        candidate: Sequence[Array],
+        base: Sequence[Array],
+    ) -> Findings:
+        tied = [is_tied(rows) for rows in candidate], [is_tied(rows) for rows in base]
+        mapped = candidate if pair.frame is None else [pair.frame.apply(rows) for rows in candidate]
+        scores = cross_z(mapped, base)
+        scores[_incomparable(mine, theirs, tied)] = math.nan
+        n_cells = int(np.count_nonzero(~np.isnan(scores)))
+        if not n_cells:
+            return Findings(evidence=(self._marked(pair, self.skip("no two layers have the same shape")),))
+        found = layer_map(
+            component=_component(self.card.component, mine),
+            method=self.card.name,
+            frame=pair.frame_kind,
+            candidate_layers=[layer.number for layer in mine],
+            base_layers=[layer.number for layer in theirs],
+            scores=scores,
+            threshold=cell_threshold(n_cells),
+        )
+        evidence = [self._cell(pair, found, layer, (mapped, base)) for layer in mine]
+        return Findings(evidence=tuple(item for item in evidence if item is not None), maps=(found,))
+
+    def _cell(
+        self, pair: Pair, found: LayerMap, layer: _Layer, rows: tuple[Sequence[Array], Sequence[Array]]
+    ) -> Evidence | None:
+        """Test the cell that a candidate layer was paired with, or else its best one."""
+        facing = dict(found.path).get(layer.number, found.best_of(layer.number))
+        if facing is None:
+            return None
+        tested = unit_evidence(
+            self,
+            (
+                rows[0][found.candidate_layers.index(layer.number)],
+                rows[1][found.base_layers.index(facing)],
+            ),
+            seed=pair.seed,
+            layers=(layer.number,),
+            role=layer.source.entry.role.value,
+            details={"cells": found.n_cells},
+            chosen_from=found.n_cells,
+        )
+        return self._marked(pair, replace(tested, base_layers=(facing,), component=found.component))
+
+    def _marked(self, pair: Pair, evidence: Evidence) -> Evidence:
+        return replace(evidence, frame=pair.frame_kind)
+
+
+def _affordable(
+    pair: Pair, found: Sequence[dict[int, Source]], count: int
+) -> tuple[list[dict[int, Source]], tuple[int, ...]]:
+    """Choose layers and numbers of features that the bytes allow, where units are stored input-first.
+
+    In coordinates as they are the first features of all layers will do. Another map of the residual stream
+    needs all features: then only some layers can be compared.
+    """
+    allowance = int(_SHARE * pair.byte_allowance)
+    widths = tuple(next(iter(sources.values())).n_features for sources in found)
+    dearest = max(sum(source.cost(count) for source in sources.values()) for sources in found)
+    if dearest <= allowance:
+        return list(found), widths
+    if pair.frame is None:
+        features = widths[0] * allowance // dearest
+        return list(found), (features, features) if features >= FEWEST_FEATURES else ()
+    n_layers = min(len(sources) for sources in found) * allowance // dearest
+    if not n_layers:
+        return list(found), ()
+    chosen = [
+        {layer: sources[layer] for layer in (list(sources)[at] for at in spread(len(sources), n_layers))}
+        for sources in found
+    ]
+    return chosen, widths
+
+
+def _incomparable(
+    mine: Sequence[_Layer], theirs: Sequence[_Layer], tied: tuple[list[bool], list[bool]]
+) -> npt.NDArray[np.bool_]:
+    """Say which cells have layers of different widths, or units that are tied to coordinates in both."""
+    widths = [np.array([layer.width for layer in side]) for side in (mine, theirs)]
+    both_tied = np.logical_and.outer(tied[0], tied[1])
+    return np.asarray(np.not_equal.outer(widths[0], widths[1]) | both_tied)
+
+
+def _component(usual: str, mine: Sequence[_Layer]) -> str:
+    """Name a component as the candidate has it: experts that were made of a dense MLP are experts."""
+    return "experts" if all(layer.source.expert is not None for layer in mine) else usual
+
+
+@final
+class MlpMap(UnitMap):
+    """Ask which layers hold MLP units that read the same directions in the same places."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mlp-map",
+        version="1",
+        claim="MLP units of the same number read the same directions in two layers, of whatever numbers",
+        component="mlp",
+        axis="mlp",
+        exact=True,
+        null="the numbering of a layer's MLP units in one model is independent of the other model; corrected "
+        "for all pairs of layers",
+        needs="equal MLP widths; equal hidden sizes, or an alignment of the residual streams learned from "
+        "other tensors",
+        defeated_by="permuted units; retrained MLPs",
+        reference="docs/methods/mlp-map.md",
+        stage="deep",
+    )
+
+    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+        """Return the gate of a dense MLP or of one expert."""
+        return mlp_reader(side, layer, expert=pair.seed)
+
+
+@final
+class AttentionMap(UnitMap):
+    """Ask which layers hold value dimensions that read the same directions in the same places."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="attention-map",
+        version="1",
+        claim="value dimensions of the first head read the same directions in two layers of any numbers",
+        component="attention",
+        axis="v_dim",
+        exact=True,
+        null="the numbering of value dimensions in a head of one model is independent of the other model; "
+        "corrected for all pairs of layers",
+        needs="equal head widths; equal hidden sizes, or an alignment of the residual streams learned from "
+        "other tensors",
+        defeated_by="mixed value dimensions; permuted heads; retrained attention",
+        reference="docs/methods/attention-map.md",
+        stage="deep",
+    )
+
+    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+        """Return the value matrix."""
+        return source_of(side, Role.ATTENTION_VALUE, "v_dim", layer)
+
+    def group(self, source: Source, side: Side) -> int:
+        """Return the width of a head: dimensions of different heads do not change places."""
+        return side.architecture.sizes.get("v_dim", 0)

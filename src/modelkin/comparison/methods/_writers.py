@@ -1,0 +1,261 @@
+"""What the layers write into the residual stream, over its dimensions: blind to the order of units and heads.
+
+A matrix that writes into the residual stream has one row for each residual dimension. Products of its rows do
+not change when units, heads or experts are reordered or flipped. Half of the dimensions serve as features of
+the other half; renumbering the other half then moves rows and nothing else, so the test on them is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role, RoleEntry
+from modelkin.comparison.alignment import LayerMap, layer_map
+from modelkin.stats import cross_z
+from modelkin.tensors import Array
+
+from ._axis import unit_evidence
+from ._blocks import UnitChoice, unit_axis, unit_block, units_across
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._norm_profile import residual_problem
+from ._result import Evidence
+from ._tied import is_tied
+from ._unit_map import cell_threshold
+
+MOST_DIMENSIONS = 256
+FEWEST_DIMENSIONS = 24
+_SHARE = 0.23
+"""Part of the byte allowance."""
+_MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
+_ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
+"""What is left of them where all experts together are too large."""
+_ATTENTION = (Role.ATTENTION_OUTPUT,)
+_ALL_FEATURES = 1 << 40
+
+
+@final
+class ResidualWriters(Method):
+    """Ask whether both models write into the same residual dimensions together."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="residual-writers",
+        version="1",
+        claim="the layers of both models write into the same residual dimensions together",
+        component="residual",
+        axis="residual",
+        exact=True,
+        null="the numbering of residual dimensions in one model is independent of the other model; half of "
+        "them describe the other half, whose order is permuted",
+        needs="equal hidden size",
+        defeated_by="a permutation or rotation of the residual stream; retraining of everything that writes",
+        reference="docs/methods/residual-writers.md",
+        stage="deep",
+    )
+
+    def plan(self, pair: Pair) -> Plan:
+        """Plan the same block of residual dimensions of every writer of every layer."""
+        problem = residual_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self.skip(problem),))
+        surveys: list[Survey] = []
+        skipped: list[Evidence] = []
+        for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
+            made = self._survey(pair, component, roles)
+            if roles is _MLP and not isinstance(made, Survey):
+                lighter = self._survey(pair, component, _ALWAYS)
+                made = lighter if isinstance(lighter, Survey) else made
+            if isinstance(made, Survey):
+                surveys.append(made)
+            else:
+                skipped.append(self.skip(made, role=roles[0].value))
+        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+
+    def _survey(self, pair: Pair, component: str, roles: Sequence[Role]) -> Survey | str:
+        sides = pair.candidate, pair.base
+        layers = [
+            [layer for layer in side.architecture.layers if any(_writers(side, roles, layer))]
+            for side in sides
+        ]
+        if not layers[0] or not layers[1]:
+            return f"one of the models has no matrices by which {component} writes into the residual stream"
+        split = _choose(pair, roles, layers)
+        if len(split.described) < FEWEST_DIMENSIONS // 2:
+            return "a layer's writers are too large for the bytes of this depth"
+        parts = [
+            tuple(_part(side, roles, layer, split) for layer in numbers)
+            for side, numbers in zip(sides, layers, strict=True)
+        ]
+
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            return self._judged(pair, component, roles[0], layers, split, (candidate, base))
+
+        return Survey(candidate=parts[0], base=parts[1], evaluate=evaluate)
+
+    def _judged(
+        self,
+        pair: Pair,
+        component: str,
+        role: Role,
+        layers: Sequence[Sequence[int]],
+        split: _Split,
+        features: tuple[Sequence[Array], Sequence[Array]],
+    ) -> Findings:
+        pooled = _pooled(features[0]), _pooled(features[1])
+        if all(split.is_tied(rows) for rows in pooled):
+            reason = "in both models residual dimensions are coupled by a pattern of their numbers, by design"
+            return Findings(evidence=(self.skip(reason, role=role.value),))
+        # All layers of a model write into one stream, so they agree with each other as well. The sum over
+        # layers is what both models are compared by; which layer is which shows in what is left of each.
+        tested = unit_evidence(
+            self,
+            pooled,
+            seed=pair.seed,
+            role=role.value,
+            details={"layers_candidate": len(layers[0]), "layers_base": len(layers[1])},
+        )
+        evidence = replace(tested, layers=tuple(layers[0]), base_layers=tuple(layers[1]))
+        return Findings(evidence=(evidence,), maps=self._maps(component, layers, features))
+
+    def _maps(
+        self,
+        component: str,
+        layers: Sequence[Sequence[int]],
+        features: tuple[Sequence[Array], Sequence[Array]],
+    ) -> tuple[LayerMap, ...]:
+        own = [_own_part(side) for side in features]
+        scores = cross_z(own[0], own[1])
+        n_cells = int(np.count_nonzero(~np.isnan(scores)))
+        if not n_cells:
+            return ()
+        return (
+            layer_map(
+                component=component,
+                method=self.card.name,
+                frame="identity",
+                candidate_layers=layers[0],
+                base_layers=layers[1],
+                scores=scores,
+                threshold=cell_threshold(n_cells),
+                same_layers=False,  # layers of one model write alike, so those of a relative do as well
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Split:
+    first: int
+    n: int
+    width: int
+    features: npt.NDArray[np.intp]
+    """Places inside the block."""
+    described: npt.NDArray[np.intp]
+
+    def is_tied(self, rows: Array) -> bool:
+        """Say whether dimensions are coupled by a pattern of their numbers, as in a model that was tiled."""
+        units, features = self.described + self.first, self.features + self.first
+        return is_tied(rows, units=units, features=features, width=self.width)
+
+
+def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) -> _Split:
+    """Choose the block of residual dimensions, as long as the bytes allow, and divide it by chance."""
+    width = pair.base.architecture.sizes["residual"]
+    allowance = int(_SHARE * (0.25 if roles is _ATTENTION else 0.75) * pair.byte_allowance)
+    counts = [MOST_DIMENSIONS, width]
+    for side, numbers in zip((pair.candidate, pair.base), layers, strict=True):
+        whole, row = 0, 0
+        for writer in (item for layer in numbers for item in _writers(side, roles, layer)):
+            n_bytes = writer.n_bytes(side)
+            # Stored input-first, one dimension costs as much as all of them.
+            whole += n_bytes if writer.along_columns else 0
+            row += 0 if writer.along_columns else n_bytes // width
+        counts.append((allowance - whole) // max(1, row) if whole <= allowance else 0)
+    n = max(0, min(counts))
+    rng = np.random.default_rng([pair.seed, 17])
+    order = rng.permutation(n)
+    first = int(rng.integers(0, width - n + 1))
+    return _Split(
+        first=first, n=n, width=width, features=np.sort(order[: n // 2]), described=np.sort(order[n // 2 :])
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writer:
+    entry: RoleEntry
+    expert: int | None
+    along_columns: bool
+
+    def n_bytes(self, side: Side) -> int:
+        info = side.index[self.entry.tensor]
+        return info.n_bytes // (info.shape[0] if self.expert is not None and len(info.shape) == 3 else 1)
+
+
+def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[_Writer]:
+    """Yield the matrices of a layer that write into the residual stream, expert by expert."""
+    for role in roles:
+        whole = side.architecture.find(role, layer=layer)
+        stacked = whole is not None and len(side.index[whole.tensor].shape) == 3
+        experts = side.architecture.experts_of(layer, role) if whole is None or stacked else ()
+        found: list[tuple[RoleEntry | None, int | None]] = []
+        if whole is not None and not stacked:
+            found.append((whole, None))
+        found += [
+            (whole or side.architecture.find(role, layer=layer, expert=expert), expert) for expert in experts
+        ]
+        for entry, expert in found:
+            axis = None if entry is None else unit_axis(entry, "residual")
+            if entry is not None and axis is not None:
+                across = units_across(entry, side.index[entry.tensor], "residual")
+                yield _Writer(entry=entry, expert=expert, along_columns=across)
+
+
+def _part(side: Side, roles: Sequence[Role], layer: int, split: _Split) -> Part:
+    blocks = [
+        unit_block(
+            writer.entry,
+            side.index[writer.entry.tensor],
+            space="residual",
+            choice=UnitChoice(
+                first_unit=split.first, n_units=split.n, first_feature=0, n_features=_ALL_FEATURES
+            ),
+            expert=writer.expert,
+        )
+        for writer in _writers(side, roles, layer)
+    ]
+
+    def reduce(arrays: Sequence[Array]) -> Array:
+        rows = [block.matrix(values) for block, values in zip(blocks, arrays, strict=True)]
+        return _products(np.concatenate(rows, axis=1), split)
+
+    return Part(slices=tuple(block.slice for block in blocks), reduce=reduce)
+
+
+def _products(rows: Array, split: _Split) -> Array:
+    """Return the products of described dimensions with feature dimensions.
+
+    Columns are scaled to norm 1 first: what a unit writes can be scaled at will if what it reads is scaled
+    back. The norm is over a set of dimensions and does not see their order.
+    """
+    values = np.nan_to_num(np.asarray(rows, dtype=np.float32), posinf=0.0, neginf=0.0)
+    norms = np.linalg.norm(values, axis=0)
+    values = np.asarray(values / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+    return np.asarray(values[split.described] @ values[split.features].T, dtype=np.float32)
+
+
+def _pooled(features: Sequence[Array]) -> Array:
+    """Add up layers, each with the same weight."""
+    scaled = [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
+    return np.asarray(np.sum(scaled, axis=0), dtype=np.float32)
+
+
+def _own_part(features: Sequence[Array]) -> list[Array]:
+    """Take off what all layers of a model have in common; with two layers nothing would be left."""
+    if len(features) < 3:
+        return list(features)
+    scaled = [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
+    common = np.mean(scaled, axis=0)
+    return [np.asarray(rows - common, dtype=np.float32) for rows in scaled]

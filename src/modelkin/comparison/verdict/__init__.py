@@ -1,0 +1,17 @@
+"""From evidence to an answer: a versioned rule, applied without looking at anything else."""
+
+from modelkin.comparison.verdict._decide import Identity, decide
+from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Verdict
+from modelkin.comparison.verdict._rule import DecisionRule, load_rule
+from modelkin.comparison.verdict._words import GUESSED
+
+__all__ = [
+    "GUESSED",
+    "ComponentVerdict",
+    "Conclusion",
+    "DecisionRule",
+    "Identity",
+    "Verdict",
+    "decide",
+    "load_rule",
+]

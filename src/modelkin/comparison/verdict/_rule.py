@@ -1,0 +1,49 @@
+"""The decision rule: loaded data, versioned, named in every report."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+
+from modelkin.errors import SpecError
+
+CURRENT = "rule-2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRule:
+    """When evidence is enough."""
+
+    version: str
+    log10_p: float
+    effect_floor: float
+    matched_floor: int
+    layer_log10_p: float
+    stages: Mapping[str, float]
+    agreement: Mapping[str, float]
+    """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
+    calibration: Mapping[str, str]
+
+    def stage_penalty(self, stage: str) -> float:
+        """Return what is added to log10 p for having the choice of stages."""
+        return -math.log10(self.stages[stage])
+
+
+@cache
+def load_rule(name: str = CURRENT) -> DecisionRule:
+    """Read a rule; an unknown or missing key is an error."""
+    file = f"{name}.toml"
+    text = resources.files("modelkin.comparison.verdict").joinpath("data", file).read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    expected = {field.name for field in fields(DecisionRule)}
+    if table.keys() != expected:
+        odd = sorted(table.keys() ^ expected)
+        raise SpecError(file, f"expected exactly the keys {sorted(expected)}; unknown or missing: {odd}")
+    rule = DecisionRule(**table)
+    if not math.isclose(sum(rule.stages.values()), 1.0):
+        raise SpecError(file, f"the shares of the stages must add up to 1, got {sum(rule.stages.values())}")
+    return rule

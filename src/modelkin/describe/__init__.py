@@ -1,0 +1,1 @@
+"""What models are and how alike their parts look. Nothing here decides anything."""

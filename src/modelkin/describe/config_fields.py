@@ -1,0 +1,67 @@
+"""What fields of a config mean, and what other families call the same thing: loaded data."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+_WRAPPERS = ("text_config.", "language_config.", "llm_config.", "thinker_config.text_config.")
+"""Where multimodal models keep the config of their language model."""
+_MAX_FIELDS = 4000
+_MAX_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldMeaning:
+    """One field under its commonest name."""
+
+    name: str
+    group: str
+    meaning: str
+
+
+@cache
+def known_fields() -> Mapping[str, FieldMeaning]:
+    """Return all known fields, by each of their names."""
+    text = resources.files("modelkin.describe").joinpath("data", "config_fields.toml").read_text("utf-8")
+    found: dict[str, FieldMeaning] = {}
+    for group, fields in tomllib.loads(text).items():
+        for name, entry in fields.items():
+            meaning = FieldMeaning(name=name, group=group, meaning=entry["meaning"])
+            for alias in (name, *entry.get("aliases", ())):
+                if alias in found:
+                    raise ValueError(f"config_fields.toml names {alias!r} twice")
+                found[alias] = meaning
+    return found
+
+
+def named_fields(config: Mapping[str, object]) -> dict[str, tuple[str, object]]:
+    """Return common name -> (name in this config, value), with nested objects opened.
+
+    A field of the language model inside a wrapper goes by its plain name. Where two fields of one config have
+    the same common name, the first keeps it and the second goes by its own.
+    """
+    found: dict[str, tuple[str, object]] = {}
+    known = known_fields()
+    for path, value in _flattened(config):
+        plain = next((path.removeprefix(prefix) for prefix in _WRAPPERS if path.startswith(prefix)), path)
+        name = known[plain].name if plain in known else plain
+        found[path if name in found else name] = (path, value)
+    return found
+
+
+def _flattened(config: Mapping[str, object]) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    stack: list[tuple[str, object, int]] = [(key, value, 1) for key, value in config.items()]
+    stack.reverse()
+    while stack and len(found) < _MAX_FIELDS:
+        path, value, depth = stack.pop()
+        if isinstance(value, dict) and value and depth < _MAX_DEPTH:
+            inner = [(f"{path}.{key}", item, depth + 1) for key, item in value.items()]
+            stack += reversed(inner)
+        else:
+            found.append((path, value))
+    return found

@@ -1,0 +1,151 @@
+"""What is to be read: roles, layers, cuts and tokens of all models, decided before a tensor is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modelkin.describe.measures import LayerPairing, layer_pairs
+from modelkin.errors import BadSelection, UsageError
+from modelkin.model import Model
+
+from ._cuts import Cut
+from ._gather import Reading, Signature
+from ._items import Item, Layer, chosen_layers, find_item, in_layers, make_item, ways_to_cut
+from ._options import MatrixOptions
+from ._selection import RoleChoice, parse_layer_list, parse_role
+from ._tokens import TokenRows, token_rows
+
+_TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPlan:
+    """How the larger of two tensors is cut to the smaller, and what that reads."""
+
+    larger: int
+    """0 if the first model has the larger tensor, else 1."""
+    cut: Cut
+    items: Mapping[Layer, Item | str]
+
+
+@dataclass(slots=True)
+class Chosen:
+    """Everything that was chosen, and what was not found."""
+
+    models: Mapping[str, Model]
+    options: MatrixOptions
+    roles: tuple[RoleChoice, ...] = ()
+    items: dict[tuple[str, RoleChoice], dict[Layer, Item | str]] = field(default_factory=dict)
+    cuts: dict[tuple[str, str, RoleChoice], list[CutPlan]] = field(default_factory=dict)
+    tokens: dict[tuple[str, str, RoleChoice], TokenRows | str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        chosen = [parse_role(text) for text in self.options.roles]
+        if self.options.mtp:
+            chosen += [parse_role(f"mtp.{choice.label}") for choice in chosen if not choice.mtp]
+        self.roles = tuple(dict.fromkeys(chosen))
+        self._check_names()
+
+    def _check_names(self) -> None:
+        used = {name: "--group" for members in self.options.groups.values() for name in members}
+        used |= dict.fromkeys(self.options.layers_of, "--layers")
+        used |= {name: "--known" for item in self.options.known for name in (item.model_a, item.model_b)}
+        for name, where in used.items():
+            if name not in self.models:
+                known = ", ".join(self.models)
+                raise UsageError(where, f"there is no model called {name[:60]!r}; there are {known}")
+
+    def _check_layers(self) -> None:
+        present = {
+            n for m in self.models.values() for n in (*m.architecture.layers, *m.architecture.mtp_layers)
+        }
+        for name, text in ((None, self.options.layers), *self.options.layers_of.items()):
+            own = present if name is None else set(self.models[name].architecture.layers)
+            if text is not None and not own & set(parse_layer_list(text)):
+                raise BadSelection("layers", f"no model has a layer in {text[:60]!r}; there are {len(own)}")
+
+    def choose(self, reading: Reading) -> None:
+        """Decide what is to be read. Headers are read, no tensor."""
+        self._check_layers()
+        opened = list(self.models.values())
+        for name, model in self.models.items():
+            self.notes += [f"{name}: {note}" for note in model.architecture.notes]
+            if not model.architecture.is_known:
+                self.notes.append(f"{name}: {model.architecture.title}")
+        for choice in self.roles:
+            layered = in_layers(opened, choice)
+            for name, model in self.models.items():
+                layers: Sequence[Layer] = (
+                    chosen_layers(model, name, choice, self.options) if layered else (None,)
+                )
+                items = {layer: find_item(model, choice, layer, self.options) for layer in layers}
+                self.items[name, choice] = items
+                for item in items.values():
+                    reading.want(name, item.slices if isinstance(item, Item) else ())
+            for a, b in model_pairs(self.models):
+                if self.options.truncation:
+                    self._choose_cuts(a, b, choice, reading)
+                if _TOKEN_BASELINES & set(self.options.baselines):
+                    self._choose_tokens(a, b, choice, reading)
+
+    def _choose_cuts(self, a: str, b: str, choice: RoleChoice, reading: Reading) -> None:
+        """Plan to read the larger tensors again in the shape of the smaller ones."""
+        seen: set[tuple[Signature, Signature]] = set()
+        for layers in self.pairs(choice, a, b):
+            mine, theirs = self.items[a, choice].get(layers[0]), self.items[b, choice].get(layers[1])
+            if not isinstance(mine, Item) or not isinstance(theirs, Item):
+                continue
+            if mine.views[0].shape == theirs.views[0].shape or (mine.signature, theirs.signature) in seen:
+                continue
+            seen.add((mine.signature, theirs.signature))
+            ways = ways_to_cut((self.models[a], self.models[b]), (mine, theirs), choice, layers)
+            if isinstance(ways, str):
+                self.notes.append(f"{choice.label}, {a} and {b}: not cut: {ways}")
+                continue
+            for larger, cut in ways:
+                name, shape = (a, b)[larger], (mine, theirs)[larger].views[0].shape
+                items = {
+                    layer: make_item([item.views[0].cut(cut.segment, cut.note)], choice, self.options)
+                    for layer, item in self.items[name, choice].items()
+                    if isinstance(item, Item) and item.views[0].shape == shape
+                }
+                for item in items.values():
+                    reading.want(name, item.slices if isinstance(item, Item) else ())
+                self.cuts.setdefault((a, b, choice), []).append(CutPlan(larger=larger, cut=cut, items=items))
+
+    def _choose_tokens(self, a: str, b: str, choice: RoleChoice, reading: Reading) -> None:
+        found = token_rows(
+            (self.models[a], self.models[b]),
+            (a, b),
+            choice,
+            count=self.options.tokens,
+            seed=self.options.seed,
+        )
+        if isinstance(found, TokenRows):
+            reading.want(a, [found.first])
+            reading.want(b, [found.second])
+        self.tokens[a, b, choice] = found
+
+    def pairs(
+        self, choice: RoleChoice, a: str, b: str, pairings: Sequence[LayerPairing] | None = None
+    ) -> list[tuple[Layer, Layer]]:
+        """Return the pairs of layers of two models, or of one model with itself."""
+        first, second = (list(self.items[name, choice]) for name in (a, b))
+        if first == [None] or second == [None]:
+            return [] if a == b else [(None, None)]
+        numbers = [[layer for layer in layers if layer is not None] for layers in (first, second)]
+        depths = [len(self.models[name].architecture.layers) for name in (a, b)]
+        found: dict[tuple[Layer, Layer], None] = {}
+        for pairing in pairings or self.options.pairs:
+            if (pairing == "within") == (a == b):
+                pairs = layer_pairs(pairing, numbers[0], numbers[1], depths=(depths[0], depths[1]))
+                found |= dict.fromkeys(pairs)
+        return list(found)
+
+
+def model_pairs(models: Mapping[str, Model]) -> list[tuple[str, str]]:
+    """Return all pairs of names, each once, in the order given."""
+    names = list(models)
+    return [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]

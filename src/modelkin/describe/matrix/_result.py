@@ -1,0 +1,96 @@
+"""The complete record of one `matrix`: numbers, what chance makes of them, what was not measured."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelkin.describe.measures import Baseline, Table
+
+from ._options import MatrixOptions
+
+SCHEMA = "modelkin.matrix/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixModel:
+    """One of the models."""
+
+    name: str
+    """How tables call it."""
+    ref: str
+    origin: str
+    revision: str | None
+    family: str | None
+    layers: tuple[int, ...]
+    mtp_layers: tuple[int, ...]
+    """Next-token-prediction layers: no decoder layers, and never mixed with them."""
+    hidden_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRecord:
+    """One tensor in numbers; those that could not be had are None, and `reason` says why."""
+
+    model: str
+    role: str
+    layer: int | None
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+    n: int
+    mean: float | None
+    std: float | None
+    minimum: float | None
+    maximum: float | None
+    norm: float | None
+    p99: float | None
+    rho: float | None
+    reason: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """What was read of all models together."""
+
+    requests: int
+    bytes_fetched: int
+    bytes_needed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixResult:
+    """Measures over tensors of several models. It describes; it decides nothing."""
+
+    models: tuple[MatrixModel, ...]
+    options: MatrixOptions
+    table: Table
+    tensors: tuple[TensorRecord, ...]
+    baselines: tuple[Baseline, ...]
+    notes: tuple[str, ...]
+    """What was odd or left out, one sentence each."""
+    read: ReadRecord
+    modelkin: str
+    """Version."""
+
+    def to_json(self) -> str:
+        """Write everything as one document, by the schema ``modelkin.matrix/1``."""
+        from modelkin.document import matrix_json
+
+        return matrix_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> MatrixResult:
+        """Read what `to_json` wrote."""
+        from modelkin.document import matrix_from_json
+
+        return matrix_from_json(text)
+
+    def write(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md`` into a folder; return their paths."""
+        from modelkin.document import write_matrix
+
+        return write_matrix(self, folder)

@@ -1,0 +1,298 @@
+"""The orchestrator of `matrix`: open, choose, read once, measure. All numbers come from `measures`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from modelkin._version import __version__
+from modelkin.describe.measures import (
+    Baseline,
+    Measure,
+    Pairs,
+    Row,
+    Stack,
+    Table,
+    chosen_measures,
+    describe,
+    measured,
+)
+from modelkin.errors import UsageError
+from modelkin.model import Model, open_model
+from modelkin.progress import Progress
+from modelkin.source import Source
+
+from ._baselines import baseline_rows
+from ._choose import Chosen, model_pairs
+from ._gather import Reading, Shelf, Signature, open_all
+from ._ground import Ground
+from ._items import Item, Layer
+from ._options import MatrixOptions
+from ._result import MatrixModel, MatrixResult, ReadRecord, TensorRecord
+from ._selection import RoleChoice
+from ._tokens import TokenRows
+
+ModelLike = str | Source | Model
+Models = Mapping[str, ModelLike] | Sequence[ModelLike]
+
+
+def matrix(
+    models: Models, options: MatrixOptions | None = None, *, progress: Progress | None = None
+) -> MatrixResult:
+    """Measure tensors of several models, layer by layer, beside what chance makes of each number.
+
+    Parameters
+    ----------
+    models
+        Model references, sources or opened models; a mapping gives them names.
+    options
+        What is measured, over what, and beside which baselines.
+    progress
+        Told about long reads.
+
+    Returns
+    -------
+    MatrixResult
+        A table in long form, numbers of each tensor, and baselines. No verdict: for that see `compare`.
+
+    Examples
+    --------
+    >>> from modelkin.demo import demo_zoo
+    >>> with demo_zoo() as zoo:
+    ...     models = {"base": str(zoo / "base"), "twin": str(zoo / "twin-1")}
+    ...     found = matrix(models, MatrixOptions(measures=("cosine",), roles=("input-norm",)))
+    >>> [(row.measure, row.layer_a) for row in found.table][:3]
+    [('cosine', 0), ('cosine', 1), ('mean-direction', 0)]
+    """
+    options = options or MatrixOptions()
+    given = _named(models)
+    opened: dict[str, Model] = {}
+    try:
+        for name, model in given.items():
+            if isinstance(model, Model):
+                opened[name] = model
+            else:
+                opened[name] = open_model(model, options.fetch, progress=progress)
+        return _Run(Chosen(opened, options), chosen_measures(options.measures)).result()
+    finally:
+        for name, own in opened.items():
+            if own is not given[name]:
+                own.close()
+
+
+def _named(models: Models) -> dict[str, ModelLike]:
+    if isinstance(models, Mapping):
+        named = dict(models)
+    else:
+        named = {}
+        for model in models:
+            name = model if isinstance(model, str) else _name_of(model)
+            if name in named:
+                raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
+            named[name] = model
+    if not named:
+        raise UsageError("models", "expected at least one")
+    return named
+
+
+def _name_of(model: Source | Model) -> str:
+    return model.location.ref
+
+
+@dataclass(slots=True)
+class _Run:
+    """All models on their way to a table."""
+
+    chosen: Chosen
+    measures: tuple[Measure, ...]
+
+    def result(self) -> MatrixResult:
+        models, options = self.chosen.models, self.chosen.options
+        open_all(list(models.values()))
+        reading = Reading(models)
+        self.chosen.choose(reading)
+        reading.read()
+        tables: list[Table] = []
+        tensors: list[TensorRecord] = []
+        baselines: list[Baseline] = []
+        for choice in self.chosen.roles:
+            # One role after another: only its vectors are in double precision at a time.
+            shelves = {name: reading.shelve(name, self.chosen.items[name, choice]) for name in models}
+            tables += self._tables(choice, shelves)
+            tables += self._cut_tables(choice, shelves, reading)
+            tensors += self._describe(choice, shelves)
+            ground = Ground(
+                choice=choice,
+                shelves=shelves,
+                measures=self.measures,
+                options=options,
+                pairs=self.chosen.pairs,
+                tokens={
+                    (a, b): rows if isinstance(rows, str) else _token_stacks((a, b), rows, reading)
+                    for (a, b, own), rows in self.chosen.tokens.items()
+                    if own == choice
+                },
+            )
+            baselines += baseline_rows(ground)
+        totals = [model.totals() for model in models.values()]
+        return MatrixResult(
+            models=tuple(_record(name, model) for name, model in models.items()),
+            options=options,
+            table=Table.joined(tables),
+            tensors=tuple(tensors),
+            baselines=tuple(baselines),
+            notes=tuple(dict.fromkeys(self.chosen.notes)),
+            read=ReadRecord(
+                requests=sum(item.requests for item in totals),
+                bytes_fetched=sum(item.bytes_fetched for item in totals),
+                bytes_needed=sum(item.bytes_needed for item in totals),
+                seconds=max(item.seconds for item in totals),
+            ),
+            modelkin=__version__,
+        )
+
+    def _tables(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[Table]:
+        for a, b in (*((name, name) for name in shelves), *model_pairs(self.chosen.models)):
+            pairs = self.chosen.pairs(choice, a, b)
+            yield from self._measure(choice, (a, b), (shelves[a], shelves[b]), pairs, view="whole")
+
+    def _cut_tables(
+        self, choice: RoleChoice, shelves: Mapping[str, Shelf], reading: Reading
+    ) -> Iterator[Table]:
+        for (a, b, own), plans in self.chosen.cuts.items():
+            for plan in plans if own == choice else ():
+                shelf = reading.shelve((a, b)[plan.larger], plan.items)
+                both = (shelf, shelves[b]) if plan.larger == 0 else (shelves[a], shelf)
+                # Layers of other shapes have cuts of their own.
+                pairs = [
+                    (mine, theirs)
+                    for mine, theirs in self.chosen.pairs(choice, a, b)
+                    if mine in both[0].places
+                    and theirs in both[1].places
+                    and both[0].places[mine][0] == both[1].places[theirs][0]
+                ]
+                yield from self._measure(choice, (a, b), both, pairs, view=plan.cut.name)
+
+    def _measure(
+        self,
+        choice: RoleChoice,
+        names: tuple[str, str],
+        shelves: tuple[Shelf, Shelf],
+        pairs: Sequence[tuple[Layer, Layer]],
+        *,
+        view: str,
+    ) -> Iterator[Table]:
+        """Measure pairs of layers: all of one shape at once, and a reason for each that cannot be."""
+        groups: dict[tuple[Signature, Signature], list[tuple[Layer, Layer]]] = {}
+        for pair in pairs:
+            places = [shelf.places.get(layer) for shelf, layer in zip(shelves, pair, strict=True)]
+            if places[0] is None or places[1] is None or places[0][0] != places[1][0]:
+                yield self._unmeasured(choice, names, shelves, pair, view)
+            else:
+                groups.setdefault((places[0][0], places[1][0]), []).append(pair)
+        for (mine, theirs), group in groups.items():
+            rows = Pairs.of(
+                [shelves[0].places[layer][1] for layer, _ in group],
+                [shelves[1].places[layer][1] for _, layer in group],
+            )
+            notes = dict.fromkeys(
+                shelf.notes[own] for shelf, own in zip(shelves, (mine, theirs), strict=True)
+            )
+            stacks = shelves[0].stacks[mine], shelves[1].stacks[theirs]
+            for measure in self.measures:
+                yield Table.of_measured(
+                    measured(measure, *stacks, rows, expect=True),
+                    layers=([layer for layer, _ in group], [layer for _, layer in group]),
+                    models=names,
+                    measure=measure.name,
+                    role=choice.label,
+                    n=stacks[0].n,
+                    view=view,
+                    note="; ".join(text for text in notes if text),
+                )
+
+    def _unmeasured(
+        self,
+        choice: RoleChoice,
+        names: tuple[str, str],
+        shelves: tuple[Shelf, Shelf],
+        pair: tuple[Layer, Layer],
+        view: str,
+    ) -> Table:
+        reason = self._why(names, shelves, pair)
+        return Table.of_rows(
+            Row(
+                measure=measure.name,
+                role=choice.label,
+                view=view,
+                model_a=names[0],
+                layer_a=pair[0],
+                model_b=names[1],
+                layer_b=pair[1],
+                value=None,
+                reason=reason,
+                expected=None,
+                expected_sd=None,
+                n=0,
+                note="",
+            )
+            for measure in self.measures
+        )
+
+    def _why(self, names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]) -> str:
+        """Say why a pair of layers was not measured."""
+        parts = []
+        for name, shelf, layer in zip(names, shelves, pair, strict=True):
+            if layer in shelf.places:
+                continue
+            if layer in shelf.missing:
+                parts.append(f"{name}: {shelf.missing[layer]}")
+            elif layer is None:
+                parts.append(f"{name} has no such tensor")
+            else:
+                chosen = layer in self.chosen.models[name].architecture.layers
+                parts.append(
+                    f"layer {layer} of {name} was not chosen" if chosen else f"{name} has no layer {layer}"
+                )
+        if parts:
+            return "; ".join(dict.fromkeys(parts))
+        shapes = [shelf.places[layer][0][0] for shelf, layer in zip(shelves, pair, strict=True)]
+        if shapes[0] == shapes[1]:
+            return "stored in different layouts: only whole tensors can be compared, raise the sample"
+        return "shapes differ: " + " and ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+
+    def _describe(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[TensorRecord]:
+        for name, shelf in shelves.items():
+            described = {own: describe(stack) for own, stack in shelf.stacks.items()}
+            for layer, (own, row) in shelf.places.items():
+                item = self.chosen.items[name, choice][layer]
+                assert isinstance(item, Item)
+                yield TensorRecord(
+                    model=name,
+                    role=choice.label,
+                    layer=layer,
+                    tensor=" minus ".join(view.info.name for view in item.views),
+                    dtype=item.views[0].info.dtype,
+                    shape=item.views[0].shape,
+                    note=item.note,
+                    **asdict(described[own][row]),
+                )
+
+
+def _token_stacks(names: tuple[str, str], rows: TokenRows, reading: Reading) -> tuple[Stack, Stack, str]:
+    mine, theirs = reading.arrays(names[0], [rows.first])[0], reading.arrays(names[1], [rows.second])[0]
+    return Stack(mine), Stack(theirs), f"{len(mine):,} of {rows.n_shared:,} shared tokens ({rows.how})"
+
+
+def _record(name: str, model: Model) -> MatrixModel:
+    location, architecture = model.location, model.architecture
+    return MatrixModel(
+        name=name,
+        ref=location.ref,
+        origin=location.origin,
+        revision=location.revision,
+        family=architecture.family,
+        layers=architecture.layers,
+        mtp_layers=architecture.mtp_layers,
+        hidden_size=architecture.sizes.get("residual"),
+    )

@@ -1,0 +1,93 @@
+"""HTML and SVG as values. A plain text becomes markup only escaped: no caller can forget it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+from modelkin.untrusted import visible
+
+_VOID = frozenset({"meta", "br", "rect", "line", "path", "circle", "polyline", "col"})
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"10\^(-?\d+)")
+_CODE = re.compile(r"`([^`]+)`")
+_EMPHASIS = re.compile(r"\*([^*]+)\*")
+
+
+class Html(str):
+    """Markup that is safe to put into the page."""
+
+    __slots__ = ()
+
+
+Child = str | None
+Attribute = str | int | float | bool | None
+
+
+def escaped(text: str) -> Html:
+    """Show a text as it is: nothing in it is markup, and nothing in it hides or reorders the page."""
+    return Html(html.escape(visible(text), quote=True))
+
+
+def joined(children: Iterable[Child]) -> Html:
+    """Put children one after the other; texts among them are escaped."""
+    return Html(
+        "".join(
+            child if isinstance(child, Html) else escaped(child) for child in children if child is not None
+        )
+    )
+
+
+def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
+    """Make an element.
+
+    Parameters
+    ----------
+    tag
+        Its name.
+    children
+        Markup, texts (which are escaped), or None for nothing.
+    attributes
+        ``class_`` for ``class``, ``data_v`` for ``data-v``; True for one without a value, None or False for
+        none at all.
+    """
+    written = "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in _VOID and not children:
+        return Html(f"<{tag}{written}>" if tag in {"meta", "br", "col"} else f"<{tag}{written}/>")
+    return Html(f"<{tag}{written}>{joined(children)}</{tag}>")
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    name = name.rstrip("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return f" {name}"
+    text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return f' {name}="{escaped(text)}"'
+
+
+def name_of(text: str) -> Html:
+    """Show a name of a stranger, kept apart from the direction of the text around it."""
+    return element("bdi", text)
+
+
+def with_names(text: str, names: Iterable[str]) -> Html:
+    """Show a sentence in which names of strangers stand."""
+    known = sorted({name for name in names if name}, key=len, reverse=True)
+    if not known:
+        return escaped(text)
+    pieces = re.split(f"({'|'.join(re.escape(name) for name in known)})", text)
+    return joined(name_of(piece) if number % 2 else piece for number, piece in enumerate(pieces))
+
+
+def powers(text: str) -> str:
+    """Write 10^-282 as 10⁻²⁸²: it stays a power when it is copied."""
+    return _POWER.sub(lambda found: "10" + found[1].translate(_RAISED), text)
+
+
+def own_text(text: str) -> Html:
+    """Show a text of ours, with its *emphasis* and `code`."""
+    marked = _CODE.sub(r"<code>\1</code>", escaped(text))
+    return Html(_EMPHASIS.sub(r"<em>\1</em>", marked))

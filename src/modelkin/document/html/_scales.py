@@ -1,0 +1,78 @@
+"""From numbers to places and colours. Steps are stated in the legend, so nothing is clipped in silence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelkin.comparison.methods import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number of a test, and how it is drawn."""
+
+    key: str
+    """Also its name in the language files."""
+    value: Callable[[Evidence], float | None]
+    steps: tuple[float, ...]
+    """Sizes at which the colour changes; below the first is chance."""
+    compressed: bool
+    """Whether the axis is logarithmic away from zero."""
+
+    def level(self, value: float) -> int:
+        """Return the step of a value, with its sign."""
+        size = sum(abs(value) >= step for step in self.steps)
+        return -size if value < 0 else size
+
+    def place(self, value: float) -> float:
+        """Return where a value lies on the axis."""
+        return math.copysign(math.log10(1 + abs(value)), value) if self.compressed else value
+
+
+def _effect(test: Evidence) -> float | None:
+    return test.effect.value if test.effect is not None else None
+
+
+def _strength(test: Evidence) -> float | None:
+    return -test.log10_p + 0.0 if test.log10_p is not None else None
+
+
+def _matched(test: Evidence) -> float | None:
+    return test.n_matched / test.n if test.n and test.n_matched is not None else None
+
+
+MEASURES: Mapping[str, Measure] = {
+    measure.key: measure
+    for measure in (
+        Measure(key="effect", value=_effect, steps=(0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95), compressed=False),
+        Measure(key="z", value=lambda test: test.z, steps=(2, 4, 8, 16, 32, 64, 128), compressed=True),
+        Measure(key="log10_p", value=_strength, steps=(1, 2, 4, 6, 16, 64, 256), compressed=True),
+        Measure(
+            key="matched", value=_matched, steps=(0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95), compressed=False
+        ),
+    )
+}
+
+
+def colour(level: int) -> str:
+    """Return the class that paints a step: `p3` above chance, `n3` below, `p0` at chance."""
+    return f"n{-level}" if level < 0 else f"p{level}"
+
+
+def short(value: float) -> str:
+    """Write a number of a measure in few letters."""
+    if value == 0 or 0.001 <= abs(value) < 1:
+        return f"{value:.3f}"
+    return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def ticks(measure: Measure, low: float, high: float) -> Sequence[float]:
+    """Return round values between two ends of an axis."""
+    if measure.compressed:
+        sizes = [size * 10.0**power for power in range(6) for size in (1, 3)]
+        values = [*(-size for size in reversed(sizes)), 0.0, *sizes]
+    else:
+        values = [n / 4 for n in range(-4, 5)]
+    return [value for value in values if low <= value <= high]

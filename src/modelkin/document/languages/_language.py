@@ -1,0 +1,73 @@
+"""One language of reports: every text under a key, with named places for what varies."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+from modelkin.errors import UsageError
+
+LANGUAGES = ("en", "ko")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """Texts of one language.
+
+    Parameters
+    ----------
+    code
+        Such as ``en``; also the ``lang`` of an HTML page.
+    texts
+        ``table.key`` -> text.
+    """
+
+    code: str
+    texts: Mapping[str, str] = field(repr=False)
+
+    def say(self, key: str, **values: str) -> str:
+        """Return a text with its places filled."""
+        return self.texts[key].format_map(values)
+
+    def word(self, table: str, name: str) -> str:
+        """Return what a name of the record is called; names that nobody translated stay as they are."""
+        return self.texts.get(f"{table}.{name}", name)
+
+    def table(self, name: str) -> Mapping[str, str]:
+        """Return all texts of one table, by their keys in it."""
+        prefix = f"{name}."
+        return {key.removeprefix(prefix): text for key, text in self.texts.items() if key.startswith(prefix)}
+
+
+@cache
+def load_language(code: str) -> Language:
+    """Read a language.
+
+    Raises
+    ------
+    UsageError
+        There are no texts in this language.
+    """
+    if code not in LANGUAGES:
+        raise UsageError(code, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
+    return Language(code=code, texts=read_texts("modelkin.document", "languages", f"{code}.toml"))
+
+
+def read_texts(package: str, *path: str) -> dict[str, str]:
+    """Read texts that come with a package: ``table.key`` -> text."""
+    file = resources.files(package).joinpath(*path)
+    return dict(_flat(tomllib.loads(file.read_text(encoding="utf-8"))))
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+ENGLISH = load_language("en")

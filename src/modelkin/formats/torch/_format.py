@@ -1,0 +1,215 @@
+"""The files of torch as weights: which file to take, its shards, and the names that everybody knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, final
+
+from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
+from modelkin.formats._interface import Request, Weights
+from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
+from modelkin.formats.quantised import put_together
+from modelkin.source import Fetcher, FileInfo, shown
+from modelkin.tensors import (
+    DTYPES,
+    MAX_INDEX_BYTES,
+    SafetensorsHeader,
+    TensorIndex,
+    TensorInfo,
+    join_shards,
+    parse_shard_index,
+)
+from modelkin.tensors._names import plain
+
+from ._contents import contents_of, locate
+from ._layout import place_tensor
+from ._state import State, find_state, usual_names
+from ._steps import Steps, run_together
+from ._values import Holder
+
+INDEX_SUFFIX = ".bin.index.json"
+ENDINGS: Final = (".bin", ".pt", ".pth", ".ckpt")
+_FILES_AT_ONCE = 32
+_N_SHOWN = 3
+
+_PREFERRED: Final = (
+    "pytorch_model.bin",
+    f"pytorch_model{INDEX_SUFFIX}",
+    "diffusion_pytorch_model.bin",
+    *("pytorch_model.pt", "pytorch_model.pth", "model.pt", "model.pth", "consolidated.00.pth"),
+)
+# Other formats and the halves of a training run end in .bin, too: only names that torch's files have count.
+_WEIGHTS: Final = re.compile(r"(?:.*/)?(?:[^/]*pytorch_model[^/]*\.bin|[^/]+\.(?:pt|pth|ckpt))")
+_NOT_WEIGHTS: Final = re.compile(
+    r"(?:.*/)?(?:optimizer|scheduler|scaler|training_args|rng_state|random_states|args|trainer_state)[^/]*"
+)
+_SLICES: Final = re.compile(r"(.*)consolidated\.([0-9]+)\.pth")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchFile:
+    """One file, read."""
+
+    tensors: tuple[TensorInfo, ...] = field(repr=False)
+    """Under the names of the file."""
+    state: State = field(repr=False)
+    notes: tuple[str, ...]
+
+
+@final
+class TorchFormat:
+    """Zip archives and the older layout, in one file or in shards with an index."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Choose as loaders do; leave out what is named like an optimizer or an argument file."""
+        for name in _PREFERRED:
+            if name in files:
+                return name
+        fitting = [
+            name
+            for name in files
+            if name.endswith(INDEX_SUFFIX) or (_WEIGHTS.fullmatch(name) and not _NOT_WEIGHTS.fullmatch(name))
+        ]
+        return min(
+            fitting, key=lambda name: (name.count("/"), not name.endswith(INDEX_SUFFIX), name), default=None
+        )
+
+    def read(self, request: Request) -> Weights:
+        """Read the pickles of all shards, and where their storages lie."""
+        fetcher, entry = request.fetcher, request.entry
+        _check_whole(fetcher, entry)
+        if entry.endswith(INDEX_SUFFIX):
+            return self._sharded(request)
+        opened = _open(fetcher, [entry], request.head_bytes)[entry]
+        notes = [*_other_files(self, fetcher, entry), *opened.notes]
+        state = opened.state
+        names, more = usual_names(state)
+        notes += more
+        config = None
+        if is_openai_whisper(names.values()):
+            names = {key: whisper_name(name) for key, name in names.items()}
+            notes.append("names are those of the original Whisper, put in the words of transformers")
+            config = _whisper_config(state)
+        index = TensorIndex(_renamed(opened.tensors, names, entry))
+        weights = Weights(format="pytorch", index=index, config=config, notes=tuple(notes))
+        return put_together(weights, request)
+
+    def _sharded(self, request: Request) -> Weights:
+        fetcher, entry = request.fetcher, request.entry
+        data = fetcher.read_file(entry, limit=MAX_INDEX_BYTES)
+        if data is None:
+            raise IndexFileError(plain(entry), f"expected an index of at most {MAX_INDEX_BYTES} bytes")
+        index = parse_shard_index(data, file=entry, endings=ENDINGS)
+        absent = [shard for shard in index.files if fetcher.source.find(shard) is None]
+        if absent:
+            raise IndexFileError(
+                plain(entry),
+                f"{len(absent)} of {len(index.files)} shards are missing, {shown(absent[0])} first",
+                hint="The model is incomplete; fetch the missing files, or check the revision.",
+            )
+        opened: dict[str, TorchFile] = {}
+        for first in range(0, len(index.files), _FILES_AT_ONCE):
+            opened |= _open(fetcher, index.files[first : first + _FILES_AT_ONCE], request.head_bytes)
+        headers = {
+            file: SafetensorsHeader(tensors=found.tensors, metadata={}) for file, found in opened.items()
+        }
+        joined = join_shards(index, headers, file=entry)
+        refs = {name: ref for found in opened.values() for name, ref in found.state.tensors.items()}
+        names, notes = usual_names(State(tensors=refs, beside=MappingProxyType({})))
+        tensors = _renamed(tuple(joined.values()), names, entry)
+        told = dict.fromkeys(note for found in opened.values() for note in found.notes)
+        weights = Weights(format="pytorch", index=TensorIndex(tensors), notes=(*told, *notes))
+        return put_together(weights, request)
+
+
+FORMAT = TorchFormat()
+
+
+def _open(fetcher: Fetcher, names: list[str] | tuple[str, ...], head_bytes: int) -> dict[str, TorchFile]:
+    return run_together(fetcher, {name: _opened(fetcher, name, head_bytes) for name in names})
+
+
+def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
+    info = fetcher.source.find(name)
+    if info is None:
+        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
+    contents = yield from contents_of(
+        name, size=info.size, head_bytes=head_bytes, check=not fetcher.source.remote
+    )
+    state = find_state(contents.top, file=name)
+    readable = {key: ref for key, ref in state.tensors.items() if ref.dtype in DTYPES}
+    places = yield from locate(contents, dict.fromkeys(ref.storage.key for ref in readable.values()))
+    tensors = tuple(
+        place_tensor(key, ref, file=name, place=places[ref.storage.key]) for key, ref in readable.items()
+    )
+    notes = list(state.notes)
+    if unread := sorted({ref.dtype for ref in state.tensors.values()} - DTYPES.keys()):
+        count = len(state.tensors) - len(readable)
+        notes.append(
+            f"left out: {count} of {len(state.tensors)} tensors, in the format {' or '.join(unread)}"
+        )
+    if contents.archive is not None and contents.archive.is_script:
+        notes.append("the file is a TorchScript program: its tensors were read, its code was not")
+    if contents.unknown:
+        some = ", ".join(map(str, contents.unknown[:_N_SHOWN]))
+        notes.append(f"its pickle mentions {len(contents.unknown)} names that were left alone: {some}")
+    if not tensors:
+        raise UnsupportedFormat(plain(name), "none of its tensors can be read", hint="; ".join(notes))
+    return TorchFile(tensors=tensors, state=state, notes=tuple(notes))
+
+
+def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: str) -> list[TensorInfo]:
+    renamed: dict[str, TensorInfo] = {}
+    for info in tensors:
+        name = names[info.name]
+        if name in renamed:
+            raise HeaderError(plain(file), f"two tensors are called {shown(name)}")
+        renamed[name] = TensorInfo(
+            name=name,
+            dtype=info.dtype,
+            shape=info.shape,
+            file=info.file,
+            start=info.start,
+            stop=info.stop,
+            storage=info.storage,
+        )
+    return list(renamed.values())
+
+
+def _whisper_config(state: State) -> dict[str, object] | None:
+    dims = state.beside.get("dims")
+    if isinstance(dims, Holder):
+        dims = dims.attributes
+    if not isinstance(dims, dict):
+        return None
+    return whisper_config({key: value for key, value in dims.items() if isinstance(key, str)})
+
+
+def _check_whole(fetcher: Fetcher, entry: str) -> None:
+    """Refuse one of several files that hold slices of every tensor."""
+    part = _SLICES.fullmatch(entry)
+    if part is None:
+        return
+    others = [name for name in fetcher.source.files() if (m := _SLICES.fullmatch(name)) and m[1] == part[1]]
+    if len(others) > 1:
+        raise UnsupportedFormat(
+            plain(entry),
+            f"it is one of {len(others)} files that hold slices of every tensor",
+            hint="Take the model in the form of transformers: most such models are offered in both.",
+        )
+
+
+def _other_files(form: TorchFormat, fetcher: Fetcher, entry: str) -> list[str]:
+    files = fetcher.source.files()
+    others = [
+        name
+        for name in files
+        if name != entry and _WEIGHTS.fullmatch(name) and not _NOT_WEIGHTS.fullmatch(name)
+    ]
+    if not others or form.choose(files) != entry:
+        return []
+    some = ", ".join(shown(name) for name in sorted(others)[:_N_SHOWN])
+    return [f"{shown(entry)} was taken; also there: {some}{' and more' if len(others) > _N_SHOWN else ''}"]

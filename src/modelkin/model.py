@@ -1,0 +1,353 @@
+"""A model as the rest of modelkin sees it: files, tensors, and what each tensor is for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from modelkin.architecture import Architecture, detect
+from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.formats import (
+    OpenedAdapter,
+    Weights,
+    chosen_file,
+    describes_itself,
+    looks_like_adapter,
+    may_describe_itself,
+    open_adapter,
+    read_weights,
+)
+from modelkin.options import MIB, FetchOptions
+from modelkin.progress import Progress
+from modelkin.source import (
+    BytePlan,
+    ByteRange,
+    Fetcher,
+    Location,
+    ModelRef,
+    RangeStore,
+    Source,
+    open_source,
+    open_store,
+)
+from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
+from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
+
+if TYPE_CHECKING:
+    from modelkin.source import LedgerTotals
+
+MAX_CONFIG_BYTES = 16 * MIB
+"""The longest public config has some 100 kB; nothing near this limit is a config."""
+MAX_TOKENIZER_BYTES = 32 * MIB
+"""The largest public ``tokenizer.json`` has 34 MB; a summary is not worth more over a network."""
+CHEAP_TOKENIZER_BYTES = 4 * MIB
+"""What a summary may cost over a network."""
+HELD_FILES = ("tokenizer.json", "tokenizer_config.json")
+"""Files that a weight file can hold inside."""
+
+_PLACES = {
+    "hub": "Hugging Face Hub,",
+    "local": "local path",
+    "http": "web server,",
+    "fsspec": "object store,",
+    "memory": "in memory,",
+}
+
+
+class Model:
+    """One model, lazily: opening it reads nothing, each property reads what it needs, once."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        options: FetchOptions,
+        *,
+        ref: ModelRef | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._own_fetcher = fetcher
+        self._options = options
+        self._ref = ref
+        self._progress = progress
+
+    def __repr__(self) -> str:
+        return f"Model({self._own_fetcher.source!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections, threads and handles."""
+        if "_adapter" in self.__dict__ and self._adapter is not None:
+            self._adapter.fetcher.close()
+        self._own_fetcher.close()
+
+    def describe(self) -> str:
+        """Say which place was taken for the model: a Hub id and a folder can be spelt alike."""
+        location = self.location
+        commit = f" at commit {location.revision[:12]}" if location.revision else ""
+        return f"{location.ref}: {_PLACES[location.kind]} {location.origin}{commit}"
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Reads the model's files; of an adapter also those of its base."""
+        return self._own_fetcher if self._adapter is None else self._adapter.fetcher
+
+    @property
+    def _entry(self) -> str | None:
+        """The file to begin with, if a reference names one."""
+        if self._adapter is not None:
+            return self._adapter.base_entry
+        return None if self._ref is None else self._ref.entry
+
+    @cached_property
+    def _adapter(self) -> OpenedAdapter | None:
+        """The adapter with its base, if the reference names an adapter."""
+        own, ref = self._own_fetcher, self._ref
+        wanted = None if ref is None else ref.base
+        if not looks_like_adapter(own.source, None if ref is None else ref.entry):
+            if wanted is None:
+                return None
+            raise UnsupportedFormat(
+                own.source.location.ref,
+                "expected an adapter before '::', got a model",
+                hint="An adapter is a folder with adapter_config.json and adapter_model.safetensors.",
+            )
+
+        def open_base(base: ModelRef) -> Source:
+            return open_source(
+                base, self._options, store=_store_of(base, self._options), budget=own.source.budget
+            )
+
+        def make_fetcher(source: Source) -> Fetcher:
+            store = open_store(self._options) if source.remote else None
+            return Fetcher(source, self._options, store=store, progress=self._progress, ledger=own.ledger)
+
+        return open_adapter(
+            own.source,
+            ref=own.source.location.ref,
+            base=wanted,
+            open_base=open_base,
+            make_fetcher=make_fetcher,
+            shown_in_front=TOKENIZER_FILES,
+        )
+
+    @property
+    def location(self) -> Location:
+        """Where the model is, with its commit."""
+        return self.fetcher.source.location
+
+    @cached_property
+    def config(self) -> Mapping[str, object] | None:
+        """Contents of ``config.json``, or what the weights' own file says instead; None without either.
+
+        Raises
+        ------
+        ConfigError
+            There is one, but it is not a JSON object or absurdly long.
+        """
+        found = self._given_config()
+        if (found is not None and "model_type" in found) or not self._may_describe_itself:
+            return found
+        # A config.json that names no kind of model is a stub or another program's: the weights fill it in.
+        return {**(self.weights.config or {}), **(found or {})} or None
+
+    @cached_property
+    def _config_file(self) -> Mapping[str, object] | None:
+        if self._entry is None and describes_itself(chosen_file(self.fetcher.source.files())):
+            return None  # beside a file that says everything often lies a stub that says next to nothing
+        info = self.fetcher.source.find("config.json")
+        if info is None:
+            return None
+        if info.size > MAX_CONFIG_BYTES:
+            raise ConfigError("config.json", f"expected at most {MAX_CONFIG_BYTES} bytes, got {info.size}")
+        data = self.fetcher.read_file("config.json", limit=MAX_CONFIG_BYTES)
+        try:
+            document = json.loads(data or b"")
+        except (ValueError, RecursionError) as error:
+            raise ConfigError("config.json", "expected JSON, got something else") from error
+        if not isinstance(document, dict):
+            raise ConfigError("config.json", f"expected a JSON object, got {type(document).__name__}")
+        return document
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights' files, opened: format, tensors, and what else they say."""
+        if self._adapter is not None:
+            return self._adapter.weights(head_bytes=self._options.head_bytes, read_config=self._given_config)
+        return read_weights(
+            self.fetcher,
+            head_bytes=self._options.head_bytes,
+            name=self._entry,
+            read_config=self._given_config,
+        )
+
+    def _given_config(self) -> Mapping[str, object] | None:
+        return None if describes_itself(self._entry) else self._config_file
+
+    @property
+    def index(self) -> TensorIndex:
+        """All tensors with type, shape and place, from the headers."""
+        return self.weights.index
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What each tensor is for; an unknown architecture is a value too."""
+        config = self.config
+        stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
+        return detect(
+            config,
+            {name: info.shape for name, info in self.index.items()},
+            order=[info.name for info in stored],
+        )
+
+    @property
+    def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
+        """Role -> layer -> names of tensors. Layer None stands for what is outside the layers."""
+        found: dict[str, dict[int | None, tuple[str, ...]]] = {}
+        for entry in self.architecture.tensors:
+            layers = found.setdefault(entry.role.value, {})
+            layers[entry.layer] = (*layers.get(entry.layer, ()), entry.tensor)
+        return found
+
+    @cached_property
+    def tokenizer(self) -> TokenizerSummary:
+        """What the tokenizer's files say, without downloading large ones."""
+        limit = CHEAP_TOKENIZER_BYTES if self.fetcher.source.remote else MAX_TOKENIZER_BYTES
+        present = [name for name in TOKENIZER_FILES if self.file_size(name) is not None]
+        contents: dict[str, bytes] = {}
+        skipped: list[str] = []
+        for name in present:
+            if name not in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+                continue
+            data = self.read_file(name, limit=limit)
+            if data is None:
+                skipped.append(f"{name}: not read, it has {self.file_size(name):,} bytes (limit {limit:,})")
+            else:
+                contents[name] = data
+        return summarise_tokenizer(contents, files=tuple(present), skipped=tuple(skipped))
+
+    # -- small files -----------------------------------------------------------------------------------
+
+    def file_names(self) -> tuple[str, ...]:
+        """Names of all files, with those that the weights' own file holds."""
+        held = (name for name in HELD_FILES if self._held(name) is not None)
+        return tuple(sorted({*self.fetcher.source.files(), *held}))
+
+    def file_size(self, name: str) -> int | None:
+        """Return the length of a file, or None when there is no such file."""
+        if (held := self._held(name)) is not None:
+            return len(held)
+        info = self.fetcher.source.find(name)
+        return None if info is None else info.size
+
+    def read_file(self, name: str, *, limit: int) -> bytes | None:
+        """Return a whole file, or None when there is none or it is longer than `limit` bytes."""
+        if (held := self._held(name)) is not None:
+            return held if len(held) <= limit else None
+        return self.fetcher.read_file(name, limit=limit)
+
+    def start_of(self, name: str, *, limit: int) -> bytes:
+        """Return the beginning of a file, at most `limit` bytes; empty when there is no such file."""
+        if (held := self._held(name)) is not None:
+            return held[:limit]
+        info = self.fetcher.source.find(name)
+        if info is None or info.size == 0:
+            return b""
+        start = ByteRange(0, min(info.size, limit))
+        return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
+
+    def _held(self, name: str) -> bytes | None:
+        """Return a file that the weights' own file holds.
+
+        The weights are opened for it only where they can hold one: a tokenizer is to be had from a
+        repository whose weights are broken.
+        """
+        if name not in HELD_FILES:
+            return None
+        inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
+        return self.weights.files.get(name) if inside and self._may_describe_itself else None
+
+    @property
+    def _may_describe_itself(self) -> bool:
+        """Whether a weight file may hold a config and a tokenizer."""
+        names = self.fetcher.source.files() if self._entry is None else [self._entry]
+        return any(may_describe_itself(name) for name in names)
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _reader(self) -> TensorReader:
+        return TensorReader(self.index, self.fetcher)
+
+    def tensor(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
+        """Read one tensor, or some of its rows: just these bytes are fetched."""
+        return self._reader.read_one(name, rows)
+
+    def read(self, slices: Sequence[TensorSlice]) -> list[Array]:
+        """Read many slices in one planned, concurrent pass."""
+        return self._reader.read(slices)
+
+    def plan(self, slices: Iterable[TensorSlice]) -> BytePlan:
+        """Say what `read` would request and how many bytes that is. Tensor bytes are not read."""
+        return self.fetcher.plan(self._reader.ranges(slices))
+
+    def chunks(self, names: Iterable[str] | None = None) -> Iterator[TensorChunk]:
+        """Walk over tensors, by default all of them, in bounded memory."""
+        return self._reader.chunks(names)
+
+    def raw_chunks(self, names: Iterable[str]) -> Iterator[TensorChunk]:
+        """Walk over tensors as stored bits, for exact equality."""
+        return self._reader.chunks(names, raw=True)
+
+    def totals(self) -> LedgerTotals:
+        """Sum up what was read until now."""
+        return self.fetcher.totals()
+
+
+def open_model(
+    model: str | ModelRef | Source, options: FetchOptions | None = None, *, progress: Progress | None = None
+) -> Model:
+    """Open a model by reference, without reading it yet.
+
+    Parameters
+    ----------
+    model
+        ``org/name@revision``, a folder, a file, a URL; ``ADAPTER::BASE`` for an adapter on a base of your
+        choice; or a `Source`, such as `MemorySource`.
+    options
+        How to fetch, store and bound.
+    progress
+        Told about long reads.
+
+    Examples
+    --------
+    >>> from modelkin.demo import demo_model
+    >>> with demo_model("base") as folder, open_model(str(folder)) as model:
+    ...     rows = model.tensor("model.layers.0.mlp.up_proj.weight", rows=slice(0, 3))
+    ...     model.architecture.family, rows.shape
+    ('llama', (3, 128))
+    """
+    options = options or FetchOptions()
+    if isinstance(model, Source):
+        return Model(Fetcher(model, options, progress=progress), options, progress=progress)
+    ref = model if isinstance(model, ModelRef) else ModelRef.parse(model)
+    store = _store_of(ref, options)
+    source = open_source(ref, options, store=store)
+    return Model(
+        Fetcher(source, options, store=store, progress=progress), options, ref=ref, progress=progress
+    )
+
+
+def _store_of(ref: ModelRef, options: FetchOptions) -> RangeStore | None:
+    return None if ref.kind == "local" else open_store(options)

@@ -1,0 +1,265 @@
+"""A Hugging Face Hub on 127.0.0.1: its API, its files and its CDN, without its website."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import TracebackType
+from typing import Self, final
+from urllib.parse import parse_qs, quote
+
+from . import _hub_api as api
+from ._answer import Answer, file_answer, json_answer, send_answer, text_answer
+from ._contents import Contents
+from ._hub_options import Failure, HubOptions
+from ._hub_repo import Files, HubRepo, RepoState
+from ._hub_routes import Route, parse_target
+from ._loopback import Connection, Loopback, Request
+from ._request_log import Origin, RequestLog, RequestRecord, bytes_sent, n_requests
+from ._signed_urls import SignedUrls
+
+_INVALID_TOKEN = "Invalid credentials in Authorization header"
+
+
+@final
+class HubServer:
+    """Two listeners on different ports: the Hub, and the CDN it sends readers of large files to.
+
+    Use it as a context manager; `url` is what clients call the endpoint.
+
+    Parameters
+    ----------
+    repos
+        Repositories by id; a bare mapping of files is a public repository with one branch.
+    options
+        Tokens, delays, and which of the Hub's ways to follow.
+    """
+
+    def __init__(self, repos: Mapping[str, HubRepo | Files], options: HubOptions | None = None) -> None:
+        self.options = options or HubOptions()
+        self._repos = {
+            name: RepoState(name, repo if isinstance(repo, HubRepo) else HubRepo(files=repo))
+            for name, repo in repos.items()
+        }
+        self._log = RequestLog()
+        self._signed = SignedUrls(self.options)
+        self._lock = threading.Lock()
+        self._failures: list[tuple[Failure, int | None]] = []
+        self._hub = Loopback(self._serve_hub, tls=self.options.tls)
+        self._cdn = Loopback(self._serve_cdn, tls=self.options.tls)
+
+    @property
+    def url(self) -> str:
+        """Address of the Hub, without a slash at its end."""
+        return self._hub.url
+
+    @property
+    def cdn_url(self) -> str:
+        """Address of the CDN, without a slash at its end."""
+        return self._cdn.url
+
+    @property
+    def log(self) -> list[RequestRecord]:
+        """A copy of the requests since the start or the last `reset`."""
+        return self._log.records()
+
+    def n_requests(self, origin: Origin | None = None) -> int:
+        """Return how many requests came to one origin, or to both."""
+        return n_requests(self.log, origin)
+
+    def bytes_sent(self, origin: Origin | None = None) -> int:
+        """Return how many bytes of bodies one origin sent, or both."""
+        return bytes_sent(self.log, origin)
+
+    def reset(self) -> None:
+        """Empty the log. Failures that are still to come stay."""
+        self._log.reset()
+
+    def fail(self, failure: Failure) -> None:
+        """Answer the next matching requests wrongly. Failures are tried in the order they were given."""
+        with self._lock:
+            self._failures.append((failure, failure.times))
+
+    def clear_failures(self) -> None:
+        """Answer rightly again."""
+        with self._lock:
+            self._failures.clear()
+
+    def commit(self, repo_id: str, revision: str = "main") -> str:
+        """Return the commit that a revision names now."""
+        commit = self._repos[repo_id].commit(revision)
+        if commit is None:
+            raise ValueError(f"revision must be one of {sorted(self._repos[repo_id].refs)}, got {revision!r}")
+        return commit
+
+    def push(self, repo_id: str, files: Files, revision: str = "main") -> str:
+        """Move a revision to new files, all of them; return the commit. The old commit stays readable."""
+        return self._repos[repo_id].push(revision, files)
+
+    def expire_urls(self) -> None:
+        """Make every CDN URL given out so far answer 403."""
+        self._signed.expire_all()
+
+    def close(self) -> None:
+        """Cut all connections and end all threads. Safe to call twice."""
+        self._hub.close()
+        self._cdn.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _serve_hub(self, connection: Connection, request: Request) -> bool:
+        if request.target.startswith("/_control/"):
+            return send_answer(self._control(request), connection, request, origin="hub", log=None)
+        self._delay(connection, self.options.delays.hub)
+        answer = self._failing("hub", request) or self._hub_answer(request)
+        return self._send(answer, connection, request, "hub")
+
+    def _serve_cdn(self, connection: Connection, request: Request) -> bool:
+        self._delay(connection, self.options.delays.cdn)
+        answer = self._failing("cdn", request) or self._cdn_answer(request)
+        return self._send(answer, connection, request, "cdn")
+
+    def _send(self, answer: Answer, connection: Connection, request: Request, origin: Origin) -> bool:
+        bandwidth = self.options.delays.bandwidth
+        return send_answer(answer, connection, request, origin=origin, log=self._log, bandwidth=bandwidth)
+
+    def _delay(self, connection: Connection, seconds: float) -> None:
+        if connection.n_requests == 0:
+            seconds += self.options.delays.connection
+        if seconds > 0:
+            connection.wait(seconds)
+
+    def _failing(self, origin: Origin, request: Request) -> Answer | None:
+        with self._lock:
+            for place, (failure, left) in enumerate(self._failures):
+                if not failure.matches(origin, request.method, request.target):
+                    continue
+                if left is not None:
+                    self._failures[place : place + 1] = [(failure, left - 1)] if left > 1 else []
+                return text_answer(failure.status, "told to fail", failure.headers())
+        return None
+
+    def _control(self, request: Request) -> Answer:
+        match request.target.removeprefix("/_control/"):
+            case "log":
+                return json_answer([asdict(record) for record in self.log])
+            case "stats":
+                origins: tuple[Origin, ...] = ("hub", "cdn")
+                stats = {
+                    o: {"n_requests": self.n_requests(o), "bytes_sent": self.bytes_sent(o)} for o in origins
+                }
+                return json_answer(stats)
+            case "reset":
+                self.reset()
+            case "fail":
+                self.fail(Failure(**json.loads(request.body)))
+            case "expire-urls":
+                self.expire_urls()
+            case _:
+                return text_answer(404, "no such control")
+        return json_answer({})
+
+    def _hub_answer(self, request: Request) -> Answer:
+        route = parse_target(request.target)
+        if route is None:
+            return _error(404, None, "Sorry, we can't find the page you are looking for.")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme and (scheme.lower() != "bearer" or token not in self.options.tokens):
+            return _error(401, None, _INVALID_TOKEN)
+        state = self._repos.get(route.repo)
+        opened = route.repo in self.options.tokens.get(token, ())
+        if state is None or (state.repo.private and not opened):
+            return _error(404 if token else 401, "RepoNotFound", "Repository not found")
+        commit = state.commit(route.revision)
+        if commit is None:
+            return _error(404, "RevisionNotFound", f"Invalid rev id: {route.revision}")
+        if route.kind not in ("resolve", "resolve-cache"):
+            return self._api_answer(state, commit, route, request)
+        if state.repo.gated and not opened:
+            message = f"Access to model {state.name} is restricted and you are not in the authorized list."
+            return _error(403 if token else 401, "GatedRepo", message)
+        return self._resolve(state, commit, route, request)
+
+    def _resolve(self, state: RepoState, commit: str, route: Route, request: Request) -> Answer:
+        bucket = "api" if route.kind == "resolve-cache" else "resolvers"
+        headers = {"X-Repo-Commit": commit, "RateLimit": f'"{bucket}";r=2999;t=300'}
+        file = state.tree(commit).get(route.path)
+        if file is None:
+            return _error(404, "EntryNotFound", "Entry not found", headers)
+        lfs = api.is_lfs(route.path, file, self.options)
+        etag = f'"{api.blob_id(file, lfs=lfs)}"'
+        if lfs and self.options.large_files == "cdn":
+            return self._to_cdn(file, {**headers, "ETag": etag})
+        if not lfs and route.kind == "resolve" and self.options.small_files == "resolve-cache":
+            place = f"/api/resolve-cache/models/{state.name}/{commit}/{quote(route.path)}?etag={quote(etag)}"
+            return text_answer(
+                307, f"Temporary Redirect. Redirecting to {place}", {**headers, "Location": place}
+            )
+        return file_answer(file, request, etag=etag, headers=headers)
+
+    def _to_cdn(self, file: Contents, headers: Mapping[str, str]) -> Answer:
+        location = self.cdn_url + self._signed.sign(file)
+        linked = {"Location": location, "X-Linked-Size": str(file.size), "X-Linked-Etag": f'"{file.sha256}"'}
+        if self.options.xet_hash:
+            linked["X-Xet-Hash"] = api.xet_hash(file)
+        return text_answer(302, f"Found. Redirecting to {location}", {**headers, **linked})
+
+    def _api_answer(self, state: RepoState, commit: str, route: Route, request: Request) -> Answer:
+        expand = route.flag("expand")
+        match route.kind:
+            case "info" | "revision":
+                return json_answer(api.model_info(state, commit, self.options, blobs=route.flag("blobs")))
+            case "refs":
+                return json_answer(api.refs(state))
+            case "paths-info":
+                paths, expand = _form(request)
+                return json_answer(api.paths_info(state, commit, self.options, paths=paths, expand=expand))
+            case "tree":
+                entries = api.tree_entries(
+                    state,
+                    commit,
+                    self.options,
+                    under=route.path,
+                    recursive=route.flag("recursive"),
+                    expand=expand,
+                )
+                if not entries and route.path:
+                    return _error(404, "EntryNotFound", f"{route.path} does not exist on {route.revision!r}")
+                return json_answer(entries)
+            case _:
+                found = api.safetensors_metadata(state, route.path)
+                return (
+                    _error(404, "EntryNotFound", "Entry not found") if found is None else json_answer(found)
+                )
+
+    def _cdn_answer(self, request: Request) -> Answer:
+        file = self._signed.use(request.target)
+        if file is None:
+            return text_answer(
+                403, "<Error><Code>AccessDenied</Code></Error>", {"Content-Type": "application/xml"}
+            )
+        return file_answer(file, request, etag=f'"{file.sha256}"')
+
+
+def _error(status: int, code: str | None, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    shown = {"X-Error-Message": message, **(headers or {})}
+    if code is not None:
+        shown["X-Error-Code"] = code
+    return json_answer({"error": message}, status=status, headers=shown)
+
+
+def _form(request: Request) -> tuple[list[str], bool]:
+    """Return `paths` and `expand` of a body in JSON or as a form."""
+    if "json" in request.headers.get("content-type", ""):
+        sent = json.loads(request.body)
+        return list(sent["paths"]), bool(sent.get("expand", False))
+    fields = parse_qs(request.body.decode())
+    return fields.get("paths", []), fields.get("expand", [""])[0].lower() == "true"
