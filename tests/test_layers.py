@@ -11,7 +11,7 @@ import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
-    {"errors", "_version", "untrusted"},
+    {"errors", "_version", "message", "untrusted"},
     {"options", "progress", "stats", "demo"},
     {"source"},
     {"tensors", "tokenizer"},
@@ -27,19 +27,19 @@ ORDER = [
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
-    "source": {"errors", "options", "progress", "_version"},
-    "tensors": {"errors", "source", "options"},
-    "tokenizer": {"errors", "untrusted"},
-    "formats": {"errors", "options", "source", "tensors"},
-    "architecture": {"errors"},
+    "source": {"errors", "message", "options", "progress", "_version"},
+    "tensors": {"errors", "message", "source", "options"},
+    "tokenizer": {"errors", "message", "untrusted"},
+    "formats": {"errors", "message", "options", "source", "tensors"},
+    "architecture": {"errors", "message"},
     "stats": set(),
-    "figures": {"errors", "untrusted", "stats", "comparison"},
+    "figures": {"errors", "message", "untrusted", "stats", "comparison"},
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 
 
-UPWARDS = {("comparison", "document"), ("describe", "document")}
-"""Results can write themselves (`to_json`, `write`), as users expect; they import the writer when asked."""
+UPWARDS = {("comparison", "document"), ("describe", "document"), ("message", "document")}
+"""Results write themselves (`to_json`, `write`) and messages tell themselves: imported when asked."""
 
 
 def imported_layers(path: Path) -> set[str]:

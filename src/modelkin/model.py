@@ -336,7 +336,7 @@ def open_model(
     >>> with demo_model("base") as folder, open_model(str(folder)) as model:
     ...     rows = model.tensor("model.layers.0.mlp.up_proj.weight", rows=slice(0, 3))
     ...     model.architecture.family, rows.shape
-    ('llama', (3, 128))
+    ('llama', (3, 96))
     """
     options = options or FetchOptions()
     if isinstance(model, Source):

@@ -320,8 +320,8 @@ def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
     claims = {"candidate": ("the card says: base model org/a", "the card says: licence mit"), "base": (EVIL,)}
     text = write(replace(compared("shared"), claims=claims), language)
     assert language.say("text.lineage_claim") in text
-    assert language.say("phrase.claim_base", models="org/a") in text
-    assert language.say("phrase.claim_licence", name="mit") in text
+    assert language.say("message.claim-base", models="org/a") in text
+    assert language.say("message.claim-licence", name="mit") in text
     assert language.say("text.no_lineage") in write(compared("shared"), language)
 
 
@@ -329,7 +329,7 @@ def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
 def test_signs_that_are_no_part_of_the_verdict_are_told_apart_from_it(compared, language, write):
     text = write(replace(compared("no-evidence"), flags=("one of the models lacks this tensor",)), language)
     assert text.index(language.say("text.about_flags")) > text.index(language.say("title.limits"))
-    assert language.say("phrase.lacks_tensor") in text
+    assert language.say("message.lacks-tensor") in text
     assert language.say("text.about_flags") not in write(compared("no-evidence"), language)
 
 

@@ -40,7 +40,14 @@ def test_the_languages_have_the_same_keys_and_places():
 def test_korean_texts_are_korean():
     """Words that are the same in both languages are listed; anything else was forgotten."""
     same = {key for key, text in KOREAN.texts.items() if not HANGUL.search(text)}
-    assert same == {"component.mlp", "glossary.z.word", "label.z", "text.no_layers_of", "text.of_side"}
+    assert same == {
+        "component.mlp",
+        "glossary.z.word",
+        "label.z",
+        "message.quoted",
+        "text.no_layers_of",
+        "text.of_side",
+    }
 
 
 def test_english_texts_hold_no_korean():
@@ -49,7 +56,7 @@ def test_english_texts_hold_no_korean():
 
 def test_every_text_is_used():
     """Tables that the record chooses from are used as a whole; of the others, each key stands in the code."""
-    code = "\n".join(path.read_text() for path in (ROOT / "report").rglob("*.py"))
+    code = "\n".join(path.read_text() for path in (ROOT / "document").rglob("*.py"))
     written = {"title", "label", "word", "text"}
     unused = [
         key
@@ -171,7 +178,7 @@ def filled(node):
 
 def reasons():
     """Find the reasons in the code: arguments of `skip`, `reason=`, and texts returned as problems."""
-    for folder in ("evidence", "stats", "verdict"):
+    for folder in ("comparison/methods", "stats", "comparison/verdict"):
         for path in sorted((ROOT / folder).glob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 yield from ((path.name, text) for text in reasons_of(node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import resources
@@ -18,9 +18,12 @@ from modelkin.describe.embeddings import SCHEMA as EMBEDDINGS_SCHEMA
 from modelkin.describe.embeddings import EmbeddingComparison
 from modelkin.describe.inspection import SCHEMA as INSPECTION_SCHEMA
 from modelkin.describe.inspection import Inspection
+from modelkin.message import Message
 from modelkin.source import BytePlan, StoreInfo
 from modelkin.tokenizer import SCHEMA as TOKENIZERS_SCHEMA
 from modelkin.tokenizer import TokenizerComparison
+
+from ._message_json import companions
 
 _SCHEMAS: dict[type, str] = {
     Comparison: COMPARISON_SCHEMA,
@@ -83,11 +86,20 @@ def _plain(value: object) -> object:
             return value
         case PurePath():
             return str(value)
+        case Message():
+            return str(value)
         case Mapping():
-            return {str(plain(key)): plain(item) for key, item in value.items()}
+            return _members((str(plain(key)), item) for key, item in value.items())
         case list() | tuple() | set() | frozenset():
             return [plain(item) for item in value]
         case _ if is_dataclass(value):
-            return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+            return _members((item.name, getattr(value, item.name)) for item in fields(value))
         case _:
             raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _members(items: Iterable[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in items:
+        found |= {name: plain(value), **companions(name, value)}
+    return found

@@ -12,6 +12,9 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from modelkin.comparison.record import SCHEMA, Comparison
 from modelkin.errors import FormatError
+from modelkin.message import Message
+
+from ._message_json import companion_names, read_message, read_messages
 
 _Record = TypeVar("_Record")
 _WHERE = "comparison"
@@ -46,13 +49,40 @@ def _record(kind: type[_Record], value: object, path: str) -> _Record:
     assert is_dataclass(kind)
     if not isinstance(value, dict):
         _refuse(path, "an object", value)
+    hints = get_type_hints(kind)
+    said = {name for name, hint in hints.items() if Message in _kinds(hint)}
+    beside = {key: value.pop(key) for name in said for key in companion_names(name) if key in value}
     names = {item.name for item in fields(kind)}
     for problem, keys in (("unknown", value.keys() - names), ("missing", names - value.keys())):
         if keys:
             listed = ", ".join(_shown(key) for key in sorted(keys)[:5])
             raise FormatError(_WHERE, f"{path or 'the document'}: {problem} keys {listed}")
-    hints = get_type_hints(kind)
-    return kind(**{key: _read(hints[key], value[key], f"{path}.{key}".lstrip(".")) for key in value})
+    return kind(
+        **{
+            key: _said(hints[key], key, item, beside, path)
+            if key in said
+            else _read(hints[key], item, f"{path}.{key}".lstrip("."))
+            for key, item in value.items()
+        }
+    )
+
+
+def _said(kind: Any, key: str, value: object, beside: Mapping[str, object], path: str) -> Any:  # noqa: ANN401
+    """Read what the core said: the sentence is for people, its code and values are the message."""
+    if value is None and type(None) in _kinds(kind):
+        return None
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            _refuse(f"{path}.{key}".lstrip("."), "a list of sentences", value)
+        return read_messages(value, beside.get(f"{key}_codes"))
+    if not isinstance(value, str):
+        _refuse(f"{path}.{key}".lstrip("."), "a sentence", value)
+    return read_message(value, beside.get(f"{key}_code"), beside.get(f"{key}_values"))
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401  any type of a field
+    """Return the types that a field may hold, one by one or in a list."""
+    return (kind, *get_args(kind)) if get_origin(kind) is not Mapping else (kind,)
 
 
 def _read(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type of a field
@@ -67,7 +97,7 @@ def _read(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, dict):
             _refuse(path, "an object", value)
-        return {key: _read(get_args(kind)[1], item, f"{path}.{key}") for key, item in value.items()}
+        return _mapping(get_args(kind)[1], value, path)
     if isinstance(kind, type) and issubclass(kind, Enum):
         known = {member.value: member for member in kind}
         if not isinstance(value, str) or value not in known:
@@ -76,6 +106,19 @@ def _read(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type
     if isinstance(kind, type) and is_dataclass(kind):
         return _record(kind, value, path)
     return _scalar(kind, value, path)
+
+
+def _mapping(kind: Any, value: dict[str, object], path: str) -> dict[str, object]:  # noqa: ANN401
+    if Message not in _kinds(kind):
+        return {key: _read(kind, item, f"{path}.{key}") for key, item in value.items()}
+    coded = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
+    beside = {key: value[key] for name in coded for key in companion_names(name) if key in value}
+    rest: Any = Union[tuple(item for item in get_args(kind) if item is not Message)]  # noqa: UP007
+    return {
+        key: _said(kind, key, item, beside, path) if key in coded else _read(rest, item, f"{path}.{key}")
+        for key, item in value.items()
+        if key not in beside
+    }
 
 
 def _scalar(kind: type, value: object, path: str) -> object:

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 from modelkin.errors import UsageError
+from modelkin.message import Message, Value
 
 LANGUAGES = ("en", "ko")
 
@@ -31,6 +32,19 @@ class Language:
     def say(self, key: str, **values: str) -> str:
         """Return a text with its places filled."""
         return self.texts[key].format_map(values)
+
+    def tell(self, message: Message) -> str:
+        """Return a message as a text of this language, and every message in it."""
+        key = message.code if "." in message.code else f"message.{message.code}"
+        values = {name: self._shown(value) for name, value in message.values}
+        if values.get("n") == 1 and f"{key}-one" in self.texts:
+            key = f"{key}-one"
+        return self.texts[key].format_map(values)
+
+    def _shown(self, value: Value) -> object:
+        if isinstance(value, Message):
+            return self.tell(value)
+        return ", ".join(str(self._shown(item)) for item in value) if isinstance(value, tuple) else value
 
     def word(self, table: str, name: str) -> str:
         """Return what a name of the record is called; names that nobody translated stay as they are."""

@@ -51,11 +51,11 @@ def known_sentence(text: str, language: Language) -> str:
 
 def _all_told(text: str, language: Language) -> str | None:
     """Tell a phrase, or several side by side; None if one of them is not known."""
-    whole = _told(text, "phrase", None, language)
+    whole = _told(text, "message", None, language)
     if whole is not None:
         return whole
     for pattern, glue in ((_CLAUSES, "; "), (_SENTENCES, " ")):
-        parts = [_told(part, "phrase", None, language) for part in pattern.split(text)]
+        parts = [_told(part, "message", None, language) for part in pattern.split(text)]
         if len(parts) > 1 and None not in parts:
             return glue.join(part for part in parts if part is not None)
     return None
@@ -98,7 +98,9 @@ def _told(text: str, table: str, keys: Iterable[str] | None, language: Language)
 def _patterns(table: str) -> dict[str, re.Pattern[str]]:
     """Return the English templates as patterns, those with the most words first."""
     templates = ENGLISH.table(table)
-    ordered = sorted(templates, key=lambda key: -len(_PLACE.sub("", templates[key])))
+    ordered = sorted(
+        (key for key in templates if key != "quoted"), key=lambda key: -len(_PLACE.sub("", templates[key]))
+    )
     return {key: _pattern(templates[key]) for key in ordered}
 
 

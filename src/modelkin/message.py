@@ -1,0 +1,41 @@
+"""What the core says: a code, and the values it speaks of. `modelkin.document` tells it in a language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+Value = Union[str, int, float, bool, None, "Message", tuple["Value", ...]]
+"""Text is shown as it is (a name, a reference); a message is told in the language of the one around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing said: the core decides what, the texts of a language decide how.
+
+    Equal messages compare and hash equal, so that equal reasons are told once. Make them with `say`.
+    """
+
+    code: str
+    """Key of the texts, such as ``reason.no-tokenizer``."""
+    values: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        """Tell it in English."""
+        from modelkin.document.languages import ENGLISH
+
+        return ENGLISH.tell(self)
+
+    def __getitem__(self, name: str) -> Value:
+        return dict(self.values)[name]
+
+
+def say(code: str, **values: Value) -> Message:
+    """Return a message; the order in which values are given does not matter.
+
+    Examples
+    --------
+    >>> say("reason.shapes", b=2, a=1) == say("reason.shapes", a=1, b=2)
+    True
+    """
+    return Message(code, tuple(sorted(values.items())))
