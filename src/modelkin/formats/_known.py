@@ -50,7 +50,7 @@ KNOWN: Sequence[KnownFormat] = (
         name="pytorch",
         title="PyTorch",
         endings=(".bin", ".pt", ".pth", ".ckpt", ".bin.index.json"),
-        module="_torch",
+        module="torch",
         magic=(
             b"PK\x03\x04",
             # The number that begins the older layout, in a pickle of protocol 2 or 3, and of 4 or 5.
@@ -60,14 +60,14 @@ KNOWN: Sequence[KnownFormat] = (
         may_describe=True,
     ),
     KnownFormat(
-        name="gguf", title="GGUF", endings=(".gguf",), module="_gguf", magic=(b"GGUF",), self_describing=True
+        name="gguf", title="GGUF", endings=(".gguf",), module="gguf", magic=(b"GGUF",), self_describing=True
     ),
-    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="_onnx", may_describe=True),
+    KnownFormat(name="onnx", title="ONNX", endings=(".onnx",), module="onnx", may_describe=True),
     KnownFormat(
         name="ctranslate2",
         title="CTranslate2",
         endings=(".bin",),
-        module="_ctranslate2",
+        module="ctranslate2",
         magic=tuple(bytes((version, 0, 0, 0)) for version in range(1, 8)),
         self_describing=True,
     ),
