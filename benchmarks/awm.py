@@ -1,6 +1,6 @@
 """AWM, phi_U and modelkin on the truth table of kinship: ``python -m benchmarks.awm [--write FILE]``.
 
-Every method judges the same pairs in one run: all rows of `tests.compare.relations`, and pairs of strangers,
+Every method judges the same pairs in one run: rows of `tests.comparison.relations`, and pairs of strangers,
 plain and disguised. modelkin gets the controls of the truth table, for relatives and strangers. AWM and phi_U
 get the published threshold, and the best they can have here: the strongest stranger of a calibration half;
 AWM also one for each kind of base. Lineages, not pairs, are split into halves, so that no model is in both.

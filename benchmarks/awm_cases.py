@@ -36,7 +36,10 @@ def all_cases(most: int | None) -> list[Case]:
 
 def related_cases() -> list[Case]:
     """Return every row of the truth table, counted by what was done."""
-    table, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
+    table, expected = (
+        import_module("tests.comparison.relations"),
+        import_module("tests.comparison.expectations"),
+    )
     return [
         Case(
             name=row.name,
@@ -54,7 +57,7 @@ def _both(row: Any) -> tuple[Checkpoint, Checkpoint]:  # noqa: ANN401  a row of 
 
 
 def _folders(chosen: Callable[..., Sequence[str]], *about: object) -> list[str]:
-    zoo: Path = import_module("tests.compare.zoo_pairs").ZOO
+    zoo: Path = import_module("tests.places").ZOO
     return [str(zoo / name) for name in chosen(*about)]
 
 
@@ -69,7 +72,10 @@ def stranger_cases(*, most: int | None = None, seed: int = 0) -> list[Case]:
     seed
         Of the split, the draw and the disguises.
     """
-    truth, expected = import_module("tests.compare.relations"), import_module("tests.compare.expectations")
+    truth, expected = (
+        import_module("tests.comparison.relations"),
+        import_module("tests.comparison.expectations"),
+    )
     rng = random.Random(seed)
     names = sorted(truth.lineages())
     rng.shuffle(names)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tests.compare.zoo_pairs import derived_pairs, independent_pairs, members  # noqa: E402
+from tests.comparison.zoo_pairs import derived_pairs, independent_pairs, members  # noqa: E402
 
 from modelkin import CompareOptions, compare  # noqa: E402
 from modelkin.comparison.methods import METHODS  # noqa: E402

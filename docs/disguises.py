@@ -1,6 +1,6 @@
 """Compares relatives and strangers under disguises at deep depth and writes what came out.
 
-``make disguises``: every row of the truth table (`tests/compare/relations.py`), every pair of strangers of
+``make disguises``: every row of the truth table (`tests/comparison/relations.py`), every pair of strangers of
 one shape, plain and under a disguise drawn by chance, and a sample of the other strangers. Two processes,
 half an hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a stopped run
 goes on where it was; results of other code are made again. Writes the facts to ``docs/disguises.json`` and
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tests.compare.expectations import (  # noqa: E402
+from tests.comparison.expectations import (  # noqa: E402
     compared,
     compared_strangers,
     controls_for,
@@ -36,7 +36,7 @@ from tests.compare.expectations import (  # noqa: E402
     problems,
     shape_of,
 )
-from tests.compare.relations import Relation, Strangers, relations, strangers  # noqa: E402
+from tests.comparison.relations import Relation, Strangers, relations, strangers  # noqa: E402
 
 from modelkin import Comparison, __version__  # noqa: E402
 from modelkin.comparison.controls import LEAST_AGREEMENT, agreement_score, measured  # noqa: E402
@@ -47,9 +47,9 @@ FACTS = ROOT / "docs" / "disguises.json"
 KEPT = ROOT / ".cache" / "disguises.jsonl"
 FEWEST_STRANGERS = 1_000
 SEED = 20
-_CODE = ("src/modelkin", "tests/compare")
+_CODE = ("src/modelkin", "tests/comparison")
 _NO_CODE = ("document", "cli", "figures")
-"""Parts of the package that cannot change a result."""
+"""Parts of the package that cannot change a result; tests cannot either."""
 OUTCOMES = ("exact", "ranked", "flagged", "missed")
 
 Row = dict[str, Any]
@@ -157,7 +157,9 @@ def code_digest() -> str:
     for folder in _CODE:
         for path in sorted((ROOT / folder).rglob("*")):
             inside = path.relative_to(ROOT / folder).parts
-            if path.suffix in (".py", ".toml") and not inside[0].startswith(("test_", *_NO_CODE)):
+            if inside[0] in _NO_CODE or path.name.startswith("test_"):
+                continue
+            if path.suffix in (".py", ".toml"):
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -87,12 +87,16 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 _LONG = (
-    *("studies/test_shipped.py", "compare/test_calibration.py", "compare/test_relations.py"),
+    *("casework/studies/test_shipped.py", "comparison/test_calibration.py", "comparison/test_relations.py"),
     *("benchmarks/test_alignment.py", "formats/test_quantised_compare.py", "benchmarks/test_peers.py"),
-    *("tokenizer/test_published.py", "compare/test_renamed.py", "real/test_formats.py"),
-    *("real/test_formats_gguf.py", "real/test_alignment.py", "studies/test_run.py"),
-    *("benchmarks/test_awm.py", "benchmarks/test_reading.py", "evidence/test_deep_nulls.py"),
-    *("compare/test_disguised_strangers.py", "stats/test_calibration.py", "figures/test_examples.py"),
+    *("tokenizer/test_published.py", "comparison/test_renamed.py", "real/test_formats.py"),
+    *("real/test_formats_gguf.py", "real/test_alignment.py", "casework/studies/test_run.py"),
+    *("benchmarks/test_awm.py", "benchmarks/test_reading.py", "comparison/methods/test_deep_nulls.py"),
+    *(
+        "comparison/test_disguised_strangers.py",
+        "stats/test_calibration.py",
+        "casework/catalogue/test_examples.py",
+    ),
 )
 """Files that take longest, the longest first."""
 

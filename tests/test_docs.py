@@ -5,9 +5,9 @@ import importlib.util
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
+from tests.places import DOCS, ROOT
 
 import modelkin as mk
 from modelkin import errors
@@ -15,8 +15,6 @@ from modelkin.cli.app import app
 from modelkin.comparison.methods import METHODS, all_methods
 from modelkin.comparison.verdict import Conclusion
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -2,18 +2,18 @@
 
 import random
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.compare.renamed import anonymous, in_order_of_use, own_words, renamed
+from tests.comparison.renamed import anonymous, in_order_of_use, own_words, renamed
+from tests.places import ZOO as ZOO_FOLDER
 
 from modelkin.architecture import Role, detect
 from modelkin.architecture._blocks import natural_order
 from modelkin.casework.lab import load_zoo
 
-ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
+ZOO = load_zoo(ZOO_FOLDER)
 FAMILIES = {
     "base": "llama",
     "tied-1": "llama",

@@ -1,10 +1,10 @@
 """AWM and phi_U as others publish them, on small trained models, and how the table counts what they say."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.places import ZOO as ZOO_FOLDER
 
 from modelkin.casework.lab import Checkpoint, derive, load_zoo
 
@@ -16,7 +16,6 @@ from benchmarks.awm_score import AwmScore, PhiU, Skipped, awm, match_columns, ph
 from benchmarks import awm as table
 from benchmarks import awm_cases, awm_own
 
-ZOO_FOLDER = Path(__file__).parents[1] / "zoo"
 ZOO = load_zoo(ZOO_FOLDER)
 FAMILIES = {"llama": "base", "qwen2": "qwen2-base", "mixtral": "moe-base", "gpt2": "gpt2-base"}
 TWINS = {"base": "twin-1", "qwen2-base": "qwen2-twin", "moe-base": "moe-twin", "gpt2-base": "gpt2-twin"}
@@ -244,7 +243,7 @@ def test_modelkin_asks_controls_where_only_these_can_tell():
 
 
 def test_no_lineage_of_the_zoo_is_in_both_halves():
-    truth = pytest.importorskip("tests.compare.relations")
+    truth = pytest.importorskip("tests.comparison.relations")
     root = {member: name for name, members in truth.lineages().items() for member in members}
     halves: dict[int, set[str]] = {0: set(), 1: set()}
     for case in awm_cases.stranger_cases():
@@ -299,7 +298,7 @@ def test_another_process_finds_the_same_cases():
 
 
 def test_all_rows_of_the_truth_table_are_put_to_the_methods():
-    truth = pytest.importorskip("tests.compare.relations")
+    truth = pytest.importorskip("tests.comparison.relations")
     cases = awm_cases.related_cases()
     assert [case.name for case in cases] == [row.name for row in truth.relations()]
     assert sum(len(case.controls()) == 6 for case in cases) == 28

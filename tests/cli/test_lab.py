@@ -119,7 +119,7 @@ def test_without_torch_training_says_what_to_install(run, arguments, monkeypatch
 
 
 def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
-    from tests.lab.test_norms import result
+    from tests.casework.lab.test_norms import result
 
     asked = []
 
@@ -143,7 +143,7 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
 
 
 def test_results_are_told_anew_without_training(run, tmp_path, monkeypatch):
-    from tests.lab.test_norms import result
+    from tests.casework.lab.test_norms import result
 
     from modelkin.casework.lab import norms_to_json
 

@@ -1,6 +1,7 @@
 import contextlib
 
 import pytest
+from tests.casework.catalogue.examples import CONTROLS, TESTS, Effect, Test, evidence_forest, made_up_map
 
 from modelkin import compare
 from modelkin.comparison.alignment import LayerMap
@@ -9,8 +10,6 @@ from modelkin.errors import UsageError
 from modelkin.figures import HeatMap, Intervals, ReferenceLine, Table, figure_from_json
 from modelkin.figures import comparison as c
 from modelkin.figures.comparison import p_words
-
-from .examples import CONTROLS, TESTS, Effect, Test, evidence_forest, made_up_map
 
 NAMES = ("org/candidate", "org/base")
 

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import matplotlib
 import pytest
 from PIL import Image
+from tests.casework.catalogue.examples import centring_animation
 
 from modelkin.errors import UsageError
 from modelkin.figures import (
@@ -26,8 +27,6 @@ from modelkin.figures import (
 from modelkin.figures._legend import legend_entries
 from modelkin.figures._pen import Pen
 from modelkin.figures._theme import DARK, LIGHT, contrast, readable_on, relative_luminance
-
-from .examples import centring_animation
 
 HOSTILE = "$\\frac{1}{0}$ _x</text><script>alert(1)</script>&\x1b[2J\u202e한국 -->"
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import gguf
 import numpy as np
+from tests.places import ZOO
 
 import modelkin as mk
 
 from .gguf_conversions import CONVERSIONS, Array, Config, converted_keys, converted_tensors
-
-ZOO = Path(__file__).parents[1] / "zoo"
 
 
 def arrays_of(path: str | Path) -> dict[str, Array]:

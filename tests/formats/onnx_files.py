@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
+from tests.places import FORMATS
 
 import modelkin as mk
 
 Array = npt.NDArray[Any]
-DATA = Path(__file__).parents[1] / "data" / "formats"
 MICROSOFT = "com.microsoft"
 N_HEADS = 4
 """Of the encoders in the zoo."""
@@ -46,9 +46,9 @@ def opened(data: bytes, **files: bytes) -> mk.Model:
 
 def golden(name: str) -> tuple[bytes, dict[str, Array]]:
     """Return a file of a real exporter, and the weights it must give."""
-    data = (DATA / f"onnx_{name}.onnx").read_bytes()
+    data = (FORMATS / f"onnx_{name}.onnx").read_bytes()
     values = next(
-        path for stem in (name, name.split("_")[0]) if (path := DATA / f"onnx_{stem}.npz").is_file()
+        path for stem in (name, name.split("_")[0]) if (path := FORMATS / f"onnx_{stem}.npz").is_file()
     )
     with np.load(values) as found:
         return data, dict(found)

@@ -1,14 +1,13 @@
 """Adapters made by PEFT: read on the fly, they are what PEFT makes of them when it merges."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tests.places import FORMATS
 
 import modelkin as mk
 from modelkin.tensors import TensorSlice
 
-GOLDEN = Path(__file__).parent.parent / "data" / "formats" / "adapters"
+GOLDEN = FORMATS / "adapters"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
 
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import ct2_file, ct2_int8, ct2_int16, ct2_llama, ct2_text
+from tests.places import FORMATS
+from tests.places import ZOO as ZOO_FOLDER
 from tests.support import HubServer
 
 import modelkin as mk
@@ -20,8 +21,7 @@ from modelkin.formats.ctranslate2 import FORMAT
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 
-ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
-GOLDEN = Path(__file__).parents[1] / "data" / "formats"
+ZOO = load_zoo(ZOO_FOLDER)
 BASE = ZOO["base"].load()
 
 
@@ -38,7 +38,7 @@ def opened(data, name="model.bin"):
 
 
 def golden(name):
-    return mk.open_model(str(GOLDEN / name))
+    return mk.open_model(str(FORMATS / name))
 
 
 class TestGolden:
@@ -46,7 +46,7 @@ class TestGolden:
 
     @pytest.mark.parametrize("model", ["whisper", "llama"])
     def test_floats_are_the_original_bit_for_bit(self, model):
-        original = read_safetensors(GOLDEN / f"ctranslate2-{model}.safetensors")
+        original = read_safetensors(FORMATS / f"ctranslate2-{model}.safetensors")
         read = golden(f"ctranslate2-{model}-float32.bin")
         assert set(read.index) == set(original)
         for name, array in original.items():
@@ -54,7 +54,7 @@ class TestGolden:
 
     @pytest.mark.parametrize(("kind", "dtype"), [("float16", np.float16), ("bfloat16", None)])
     def test_half_precision_is_rounded_once(self, kind, dtype):
-        original = read_safetensors(GOLDEN / "ctranslate2-whisper.safetensors")
+        original = read_safetensors(FORMATS / "ctranslate2-whisper.safetensors")
         read = golden(f"ctranslate2-whisper-{kind}.bin")
         for name, array in original.items():
             if dtype is None:
@@ -64,7 +64,7 @@ class TestGolden:
 
     @pytest.mark.parametrize("model", ["whisper", "llama"])
     def test_int8_is_what_its_codes_and_scales_say(self, model):
-        original = read_safetensors(GOLDEN / f"ctranslate2-{model}.safetensors")
+        original = read_safetensors(FORMATS / f"ctranslate2-{model}.safetensors")
         read = golden(f"ctranslate2-{model}-int8.bin")
         n_coded = 0
         for name, array in original.items():
@@ -77,7 +77,7 @@ class TestGolden:
         assert n_coded >= 10
 
     def test_int16_is_what_its_codes_and_scale_say(self):
-        original = read_safetensors(GOLDEN / "ctranslate2-llama.safetensors")
+        original = read_safetensors(FORMATS / "ctranslate2-llama.safetensors")
         read = golden("ctranslate2-llama-int16.bin")
         name = "model.layers.1.mlp.down_proj.weight"
         assert read.index[name].dtype == "INT16"

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from tests.places import ZOO
 from tests.support import HubServer
 
 import modelkin as mk
 from modelkin.source import MemorySource
 
-from .gguf_models import ZOO, arrays_of, converted_zoo
+from .gguf_models import arrays_of, converted_zoo
 
 FAMILIES = [
     ("base", "twin-1"),

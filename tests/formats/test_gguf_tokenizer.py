@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.formats.gguf import _tokenizer
@@ -10,7 +11,7 @@ from modelkin.source import MemorySource
 from modelkin.tokenizer import read_tokenizer, read_vocabulary
 
 from .gguf_bytes import STRING, GgufBytes, array, scalar, string
-from .gguf_models import ZOO, converted_zoo
+from .gguf_models import converted_zoo
 
 
 def opened(**keys):

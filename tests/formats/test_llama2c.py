@@ -1,7 +1,6 @@
 """Checkpoints of llama2.c: all versions, the order of rotary pairs, hostile files, what is read of them."""
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.hostile_files import config_of, judged, read_as, spoilt
 from tests.formats.small_files import llama2c_file, meta_rows, q80
+from tests.places import ZOO as ZOO_FOLDER
 from tests.support import HubServer
 
 import modelkin as mk
@@ -19,7 +19,7 @@ from modelkin.formats._llama2c import FORMAT
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 
-ZOO = load_zoo(Path(__file__).parents[1] / "zoo")
+ZOO = load_zoo(ZOO_FOLDER)
 BASE = ZOO["base"].load()
 QUERY, VALUE = (f"model.layers.2.self_attn.{part}_proj.weight" for part in "qv")
 

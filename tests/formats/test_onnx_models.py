@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -17,11 +15,11 @@ from tests.formats.onnx_files import (
     tensor,
     tensors_of,
 )
+from tests.places import ZOO
 from tests.support import HubServer
 
 import modelkin as mk
 
-ZOO = Path(__file__).parents[1] / "zoo"
 STYLES = ("plain", "int8", "qdq", "fused", "anonymous")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.formats.quantised_writers import SCHEMES
+from tests.places import ZOO
 from tests.support import HubServer, safetensors_bytes
 
 import modelkin as mk
@@ -19,7 +20,6 @@ from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
 
-ZOO = Path(__file__).parents[1] / "zoo"
 # One of each layout; the others differ in widths and packing, which test_quantised.py checks by number.
 CHECKED = (
     *("gptq-4", "gptq-itself", "gptq-act-order", "awq", "nf4", "bnb-8", "fp8-block", "int8", "int4-zeros"),

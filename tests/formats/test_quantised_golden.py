@@ -1,16 +1,15 @@
 """Files written by the libraries that define the formats, with the numbers that these make of them."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.places import FORMATS
 
 import modelkin as mk
 from modelkin.source import MemorySource
 
-DATA = Path(__file__).parents[1] / "data" / "formats"
-FILES = sorted(DATA.glob("quantised-*.safetensors"))
+FILES = sorted(FORMATS.glob("quantised-*.safetensors"))
 
 
 def test_there_are_files_of_every_library():

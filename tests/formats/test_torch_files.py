@@ -1,10 +1,10 @@
 """Files that torch itself has written: every tensor of them, by any selection, as torch would give it."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.places import FORMATS
 
 import modelkin as mk
 from modelkin.errors import IndexFileError, NotFound, UnsupportedFormat
@@ -13,7 +13,6 @@ from modelkin.formats.torch import FORMAT
 from modelkin.source import Fetcher, FileInfo, MemorySource
 from modelkin.tensors import TensorSlice
 
-FOLDER = Path(__file__).parents[1] / "data" / "formats"
 FLOATS = {
     **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"},
     **{"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"},
@@ -55,7 +54,7 @@ def expected() -> dict[str, np.ndarray]:
 
 @pytest.fixture(params=["torch_zip.bin", "torch_zip_protocol5.bin", "torch_legacy.bin"])
 def model(request):
-    return mk.open_model(str(FOLDER / request.param))
+    return mk.open_model(str(FORMATS / request.param))
 
 
 def test_every_tensor_is_there_with_its_format_and_shape(model):
@@ -119,34 +118,34 @@ def test_few_lines_of_a_transposed_tensor_take_few_bytes(model):
 
 
 def test_a_format_that_numpy_lacks_is_left_out_and_said():
-    model = mk.open_model(str(FOLDER / "torch_complex128.bin"))
+    model = mk.open_model(str(FORMATS / "torch_complex128.bin"))
     assert list(model.index) == ["a"]
     assert model.weights.notes == ("left out: 1 of 2 tensors, in the format complex128",)
 
 
 def test_shards_are_joined_by_their_index():
-    model = mk.open_model(str(FOLDER / "torch_sharded"))
+    model = mk.open_model(str(FORMATS / "torch_sharded"))
     assert list(model.index) == ["a", "b", "c"]
     np.testing.assert_array_equal(model.tensor("c"), numbers(3, 2))
     assert model.index.files == tuple(f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2))
 
 
 def test_a_missing_shard_is_named():
-    files = {path.name: path.read_bytes() for path in (FOLDER / "torch_sharded").iterdir()}
+    files = {path.name: path.read_bytes() for path in (FORMATS / "torch_sharded").iterdir()}
     del files["pytorch_model-00002-of-00002.bin"]
     with pytest.raises(IndexFileError, match=r"1 of 2 shards are missing, .*00002-of-00002"):
         _ = mk.open_model(MemorySource(files)).index
 
 
 def test_shards_of_an_index_must_be_files_of_torch():
-    files = {path.name: path.read_bytes() for path in (FOLDER / "torch_sharded").iterdir()}
+    files = {path.name: path.read_bytes() for path in (FORMATS / "torch_sharded").iterdir()}
     index = files["pytorch_model.bin.index.json"].replace(b"00002.bin", b"00002.exe")
     with pytest.raises(IndexFileError, match=r"does not end in \.bin or \.pt or \.pth or \.ckpt"):
         _ = mk.open_model(MemorySource({**files, "pytorch_model.bin.index.json": index})).index
 
 
 def test_a_torchscript_program_gives_its_tensors_and_no_code():
-    model = mk.open_model(str(FOLDER / "torch_script.pt"))
+    model = mk.open_model(str(FORMATS / "torch_script.pt"))
     assert {name: info.shape for name, info in model.index.items()} == {
         "0.weight": (2, 3),
         "0.bias": (2,),
@@ -160,7 +159,7 @@ def test_a_torchscript_program_gives_its_tensors_and_no_code():
 
 
 def test_a_lightning_checkpoint_gives_its_weights_without_optimizer_and_prefix():
-    model = mk.open_model(str(FOLDER / "torch_lightning.ckpt"))
+    model = mk.open_model(str(FORMATS / "torch_lightning.ckpt"))
     assert list(model.index) == ["proj.bias", "proj.weight"]
     np.testing.assert_array_equal(model.tensor("proj.weight"), numbers(2, 3))
     notes = " / ".join(model.weights.notes)
@@ -187,13 +186,13 @@ def test_the_file_is_chosen_as_loaders_do(files, chosen):
 
 
 def test_other_files_of_weights_are_mentioned():
-    data = (FOLDER / "torch_complex128.bin").read_bytes()
+    data = (FORMATS / "torch_complex128.bin").read_bytes()
     model = mk.open_model(MemorySource({"pytorch_model.bin": data, "b.pt": data, "optimizer.pt": data}))
     assert model.weights.notes[0] == "'pytorch_model.bin' was taken; also there: 'b.pt'"
 
 
 def test_slices_of_tensors_in_several_files_are_refused():
-    data = (FOLDER / "torch_zip.bin").read_bytes()
+    data = (FORMATS / "torch_zip.bin").read_bytes()
     with pytest.raises(UnsupportedFormat, match="one of 2 files that hold slices of every tensor"):
         _ = mk.open_model(MemorySource({"consolidated.00.pth": data, "consolidated.01.pth": data})).index
 

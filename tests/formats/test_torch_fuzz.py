@@ -1,12 +1,12 @@
 """Damaged files of torch: whatever is changed, the file is read or refused, and nothing else happens."""
 
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.torch_writer import archive, members_of, one_tensor, read, whole
+from tests.places import FORMATS
 
 import modelkin as mk
 from modelkin.errors import FormatError
@@ -14,9 +14,8 @@ from modelkin.formats.torch._machine import Machine
 from modelkin.formats.torch._stack import PickleEnds
 from modelkin.source import MemorySource
 
-FOLDER = Path(__file__).parents[1] / "data" / "formats"
 FILES = ["torch_zip_protocol5.bin", "torch_legacy.bin", "torch_script.pt", "torch_lightning.ckpt"]
-GOOD = {name: (FOLDER / name).read_bytes() for name in FILES}
+GOOD = {name: (FORMATS / name).read_bytes() for name in FILES}
 PICKLE, STORAGES = one_tensor()
 
 

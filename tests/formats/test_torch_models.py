@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.formats.quantised_writers import SCHEMES
 from tests.formats.torch_writer import Stored, tensors_of, torch_file
+from tests.places import ZOO
 from tests.support import HubServer, LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion
 
-ZOO = Path(__file__).parents[1] / "zoo"
 SHAPE = LlamaShape(layers=4, hidden=256, mlp=688)
 
 

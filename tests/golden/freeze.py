@@ -24,10 +24,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.places import FORMATS, ZOO
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data" / "formats"
 STRANGERS = 160
 _PLACES = re.compile(r"(/[\w.-]+)*/(tests/zoo|tests/data|demo/zoo|modelkin-frozen-\w+)")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
@@ -61,7 +61,7 @@ def plain_comparison(text: str) -> dict[str, Any]:
 
 def zoo() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Compare the pairs of the zoo at standard depth."""
-    from tests.compare.zoo_pairs import independent_pairs, members
+    from tests.comparison.zoo_pairs import independent_pairs, members
 
     pairs = independent_pairs() + [(m.name, m.parent) for m in members().values() if m.parent is not None]
     for candidate, base in pairs:
@@ -80,8 +80,8 @@ def _compared(candidate: str, base: str, depth: Any = "standard") -> Any:
 
 def disguises() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Compare every row of the truth table and some strangers under disguises, at deep depth."""
-    from tests.compare.expectations import compared, compared_strangers
-    from tests.compare.relations import relations, strangers
+    from tests.comparison.expectations import compared, compared_strangers
+    from tests.comparison.relations import relations, strangers
 
     for row in relations():
         yield row.name, partial(_written, compared, row)
@@ -101,11 +101,11 @@ def _written(compared: Callable[..., Any], *arguments: Any, **options: Any) -> A
 def formats() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Inspect every fixture and compare each with its neighbour."""
     files = sorted(
-        p for p in DATA.iterdir() if p.is_dir() or p.suffix in (".bin", ".onnx", ".safetensors", ".pt")
+        p for p in FORMATS.iterdir() if p.is_dir() or p.suffix in (".bin", ".onnx", ".safetensors", ".pt")
     )
     files += sorted(p for folder in files if folder.is_dir() for p in folder.iterdir())
     for one, two in zip(files, files[1:] + files[:1], strict=True):
-        name = str(one.relative_to(DATA))
+        name = str(one.relative_to(FORMATS))
         yield f"inspect {name}", partial(_printed, "inspect", str(one), "--json")
         yield f"compare {name}", partial(_or_error, one, two)
 
@@ -164,9 +164,8 @@ def _content(path: Path) -> Any:
 
 def commands() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Run every command on models that are at hand."""
-    zoo = ROOT / "tests" / "zoo"
-    base, tuned, twin = (str(zoo / name) for name in ("base", "finetune-light", "twin-1"))
-    moe, moe_tuned = (str(zoo / name) for name in ("moe-base", "moe-tuned"))
+    base, tuned, twin = (str(ZOO / name) for name in ("base", "finetune-light", "twin-1"))
+    moe, moe_tuned = (str(ZOO / name) for name in ("moe-base", "moe-tuned"))
     yield "help", lambda: {" ".join(c): _printed(*c, "--help") for c in _all_commands()}
     for lang in ("en", "ko"):
         yield f"compare {lang}", partial(_folder, "compare", tuned, base, "--lang", lang)
@@ -233,7 +232,7 @@ def studies() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _study(name: str) -> Any:
-    from tests.studies.conftest import _FEWER, repositories
+    from tests.casework.studies.conftest import _FEWER, repositories
     from tests.support import HubServer
 
     from modelkin.casework.studies import study_text

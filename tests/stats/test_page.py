@@ -3,11 +3,12 @@
 import doctest
 import subprocess
 import sys
-from pathlib import Path
+
+from tests.places import DOCS
 
 from modelkin import stats
 
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+PAGE = DOCS / "statistics.md"
 
 
 def test_the_examples_of_the_page_run():

@@ -9,9 +9,10 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
+
+from tests.places import ROOT
 
 from ._hub_options import Failure, HubOptions
 from ._hub_repo import Files, HubRepo
@@ -35,7 +36,7 @@ class HubProcess:
         options = options or HubOptions()
         if options.tls:
             raise ValueError("tls: a server in another process has a certificate nobody here knows")
-        packages = str(Path(__file__).parents[2])
+        packages = str(ROOT)
         path = os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.hub_process", "--spec", "-"],

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hostile.builders import entry, header, parse, with_length
+from tests.tensors.hostile.builders import entry, header, parse, with_length
 
 from modelkin.tensors import DTYPES, decode, header_length, parse_header
 

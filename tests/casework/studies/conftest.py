@@ -1,0 +1,126 @@
+"""A Hub with tiny models under the real names, and every study run once on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gains, tensors
+from tests.support import HubServer
+
+from modelkin.casework.studies import StudyResult, parse_study, run_study, study_text
+from modelkin.options import FetchOptions
+
+LAYERS = 41
+CORRELATION = 0.25
+"""Of the input norms of Solar and GLM at layer 20, made so: everything else is independent."""
+
+
+def sibling(tiny: Tiny) -> dict[str, Floats]:
+    """Return a model in which every third gain of the input norm moved a little."""
+    found = tensors(tiny)
+    for name, values in found.items():
+        if name.endswith("input_layernorm.weight"):
+            values[::3] *= 1.01
+    return found
+
+
+def repositories() -> dict[str, dict[str, bytes]]:
+    solar = Tiny(family="solar_open", layers=LAYERS, seed=1)
+    glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, mtp=True, bf16=True)
+    intellect = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, bf16=True)
+    plain_glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, mtp=True)
+    mean, std = float(gains(solar, 20, 0).mean()), float(gains(solar, 20, 0).std())
+    partner = mean + std * correlated(CORRELATION, 77, 1000 * glm.seed + 40)
+    linked = {"model.layers.20.input_layernorm.weight": partner}
+    return {
+        "upstage/Solar-Open-100B": files(solar, linked),
+        # Full precision, so that statistics are exact.
+        "zai-org/GLM-4.5-Air": files(plain_glm),
+        "test/glm-bf16": files(glm),
+        "test/intellect-bf16": files(intellect, sibling(intellect)),
+        "PrimeIntellect/INTELLECT-3": files(intellect, sibling(intellect)),
+        "microsoft/Phi-3.5-MoE-instruct": files(Tiny(family="phimoe", layers=32, seed=3)),
+        "mistralai/Mixtral-8x7B-Instruct-v0.1": files(Tiny(family="mixtral", layers=32, seed=4)),
+        "mistralai/Mixtral-8x22B-Instruct-v0.1": files(Tiny(family="mixtral", layers=32, seed=8, hidden=48)),
+        "mistralai/Mistral-7B-Instruct-v0.3": files(Tiny(family="mistral", layers=32, seed=4)),
+        "01-ai/Yi-1.5-6B-Chat": files(Tiny(family="llama", layers=32, seed=5)),
+        "01-ai/Yi-1.5-9B-Chat": files(Tiny(family="llama", layers=41, seed=5)),
+        "Qwen/Qwen1.5-7B-Chat": files(Tiny(family="qwen2", layers=32, seed=6)),
+        # internlm/internlm2-chat-7b is not there: a study has to go on without it.
+    }
+
+
+@pytest.fixture(scope="session")
+def hub() -> Iterator[HubServer]:
+    with HubServer(repositories()) as server:
+        yield server
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study that was run."""
+
+    folder: Path
+    result: StudyResult
+    requests: int
+
+    def steps(self) -> dict[str, str | None]:
+        """Return what was skipped, with the reason."""
+        every = (*self.result.experiments, *self.result.figures)
+        return {step.id: step.reason for step in every if step.status != "done"}
+
+
+_FEWER = (
+    (re.compile(r"trials: \d+"), "trials: 40"),
+    (re.compile(r"draws: \d+"), "draws: 6"),
+    (re.compile(r"dimension: 4096"), "dimension: 64"),
+    (re.compile(r"dimensions: \[64, 512, 4096\]"), "dimensions: [16, 64]"),
+)
+
+RunStudy = Callable[[str], Done]
+
+
+@pytest.fixture(scope="session")
+def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
+    """Return a function that runs a shipped study once: small drawings, few draws, real range reads."""
+    known: dict[str, Done] = {}
+
+    def get(name: str) -> Done:
+        if name not in known:
+            text = study_text(name)
+            for pattern, fewer in _FEWER:
+                text = pattern.sub(fewer, text)
+            if name == "centred-review":  # the first layers and frames are enough to draw
+                text = text.replace(
+                    "data: centring}\n  - {file: result/figure_01",
+                    "data: centring, steps: 3}\n  - {file: result/figure_01",
+                )
+            models = (
+                {"glm": "test/glm-bf16", "intellect": "test/intellect-bf16"}
+                if name == "centred-review"
+                else {}
+            )
+            folder = tmp_path_factory.mktemp(name)
+            hub.reset()
+            result = run_study(
+                parse_study(text.encode(), name),
+                folder,
+                models=models,
+                fetch=FetchOptions(endpoint=hub.url, token=False, use_store=False),
+                language="ko" if name == "sanity-check" else "en",
+                dpi=30,
+                formats=("png", "svg") if name == "sanity-check" else ("png",),
+            )
+            known[name] = Done(folder=folder, result=result, requests=hub.n_requests())
+        return known[name]
+
+    return get
+
+
+def close(value: object, wanted: float, tolerance: float = 2e-6) -> bool:
+    return bool(np.isclose(float(str(value)), wanted, rtol=0, atol=tolerance))

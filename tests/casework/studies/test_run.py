@@ -1,0 +1,132 @@
+"""Running studies: what is missing, what is skipped, and what the command says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.casework.studies.test_files import GOOD
+from tests.casework.studies.tiny import Tiny, files
+
+from modelkin.casework.studies import parse_study, run_study
+from modelkin.casework.studies.kinds._claim import sigmas
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> dict[str, str]:
+    refs = {}
+    for alias, seed in (("a", 1), ("b", 2)):
+        folder = tmp_path / alias
+        folder.mkdir()
+        for name, data in files(Tiny(family="llama", layers=3, seed=seed)).items():
+            (folder / name).write_bytes(data)
+        refs[alias] = str(folder)
+    return refs
+
+
+def test_local_models_take_the_place_of_those_of_the_study(two: dict[str, str], tmp_path: Path):
+    result = run_study(parse_study(GOOD.encode()), tmp_path / "out", models=two, dpi=30)
+    assert [(model.alias, model.replaced) for model in result.models] == [("a", True), ("b", True)]
+    assert result.done
+    assert {step.status for step in (*result.experiments, *result.figures)} == {"done"}
+    assert (tmp_path / "out/plots/cosine.svg").is_file()
+
+
+def test_a_stand_in_is_never_called_by_the_name_of_the_model_it_replaces(two: dict[str, str], tmp_path: Path):
+    text = GOOD.replace("name: A,", "name: Famous-Model,")
+    out = tmp_path / "out"
+    result = run_study(parse_study(text.encode()), out, models=two, dpi=30, formats=("svg", "png"))
+    assert [model.name for model in result.models] == ["a = a", "b = b"]
+    for name in ("REPORT.md", "report.html", "plots/cosine.svg"):
+        assert "Famous-Model" not in (out / name).read_text(), name
+    report = (out / "REPORT.md").read_text()
+    assert report.index("other models stand behind these names") < report.index("The answer first")
+
+
+def test_the_same_seed_gives_the_same_files(two: dict[str, str], tmp_path: Path):
+    runs = [run_study(parse_study(GOOD.encode()), tmp_path / name, models=two, dpi=30) for name in ("x", "y")]
+    digests = [
+        {item.path: item.sha256 for item in run.files if item.path.startswith(("data/", "plots/"))}
+        for run in runs
+    ]
+    assert digests[0] == digests[1]
+    assert "data/norms.csv" in digests[0]
+
+
+def test_a_missing_model_has_its_reason_and_its_experiments_are_skipped(two: dict[str, str], tmp_path: Path):
+    models = {**two, "b": str(tmp_path / "nowhere")}
+    result = run_study(parse_study(GOOD.encode()), tmp_path / "out", models=models, dpi=30)
+    assert [item.alias for item in result.missing] == ["b"]
+    assert result.answer is None
+    assert {step.id: step.status for step in result.experiments} == {"gains": "done", "norms": "skipped"}
+    assert result.done
+    report = (tmp_path / "out/REPORT.md").read_text()
+    assert "No answer: b is missing" in report
+
+
+def test_names_of_strangers_do_not_run_in_the_page(two: dict[str, str], tmp_path: Path):
+    text = GOOD.replace("name: A,", f'name: "{EVIL}",').replace("org/a", two["a"]).replace("org/b", two["b"])
+    run_study(parse_study(text.encode()), tmp_path / "out", dpi=30)
+    page = (tmp_path / "out/report.html").read_text()
+    assert EVIL not in page
+    assert "&lt;script&gt;" in page
+    assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
+
+
+def test_the_command_runs_a_file_and_prints_the_manifest(run, two: dict[str, str], tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(GOOD)
+    out = tmp_path / "out"
+    models = [word for alias, ref in two.items() for word in ("--model", f"{alias}={ref}")]
+    status, printed, _ = run("study", "run", str(file), "--out", str(out), *models, "--json", "--dpi", "30")
+    assert status == 0
+    document = json.loads(printed)
+    assert (document["schema"], document["study"]) == ("modelkin.study/1", "mine")
+    assert document == json.loads((out / "manifest.json").read_text())
+
+
+def test_nothing_done_is_exit_code_3(run, tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(GOOD)
+    gone = [word for alias in "ab" for word in ("--model", f"{alias}={tmp_path / 'gone'}")]
+    status, printed, _ = run("study", "run", str(file), "--out", str(tmp_path / "out"), *gone)
+    assert status == 3
+    assert "missing: a" in printed
+
+
+def test_a_bad_file_is_one_line_with_its_place(run, tmp_path: Path):
+    file = tmp_path / "bad.yaml"
+    file.write_text(GOOD.replace("format: 1", "format: one"))
+    status, _, err = run("study", "run", str(file), "--out", str(tmp_path / "out"))
+    assert status == 4
+    assert "bad.yaml: format: expected a whole number from 1 to 1, got 'one'" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_studies_are_listed_and_shown(run):
+    status, printed, _ = run("study", "list", "--json")
+    assert status == 0
+    assert len(json.loads(printed)["studies"]) == 6
+    status, printed, _ = run("study", "show", "sanity-check")
+    assert status == 0
+    assert parse_study(printed.encode()).name == "sanity-check"
+
+
+@pytest.mark.parametrize("value", ["solar", "=x", "a="])
+def test_a_replacement_needs_alias_and_reference(run, tmp_path: Path, value: str):
+    status, _, err = run("study", "run", "sanity-check", "--out", str(tmp_path), "--model", value)
+    assert status == 2
+    assert "expected ALIAS=REF" in err
+
+
+def test_the_published_argument_is_reproduced_from_its_eight_numbers():
+    within = [0.375810, 0.375664, 0.377255, 0.379035]
+    across = [0.981094, 0.991792, 0.991429, 0.991635]
+    found = sigmas(within, across)
+    assert found["d"] == pytest.approx(181.9, abs=0.2)
+    assert found["difference"] == pytest.approx(0.612, abs=5e-4)
+    assert sigmas([], across)["d"] is None
+    assert sigmas([0.5, 0.5], [0.9, 0.9])["d"] is None

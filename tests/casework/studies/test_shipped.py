@@ -1,0 +1,374 @@
+"""Every shipped study, end to end: through a Hub, on tiny models under the real names."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.casework.studies.conftest import CORRELATION, LAYERS, RunStudy, close
+from tests.casework.studies.tiny import Tiny, gains
+
+from modelkin.casework.studies import load_study, shipped_studies
+from modelkin.casework.studies._bench import Bench
+from modelkin.casework.studies._folder import Folder
+from modelkin.casework.studies.plots import PLOTS
+from modelkin.casework.studies.report._blocks import texts
+from modelkin.figures import Figure, rendered
+from modelkin.options import FetchOptions
+
+pytestmark = pytest.mark.timeout(900)
+
+NAMES = (
+    "additional-experiments",
+    "baseline-critique",
+    "centred-review",
+    "original-claim",
+    "sanity-check",
+    "three-models",
+)
+SEVEN = ("cosine", "centered_cosine", "pearson", "mean_abs_diff", "rel_l2", "cv_diff", "p99_abs_diff")
+FILES = {
+    "original-claim": [
+        "00_config_compare.json",
+        "01_tokenizer_compare.json",
+        "layerwise_similarity.csv",
+        "plot_cosine_by_layer.png",
+        "plot_pearson_by_layer.png",
+        "plot_router_aligned_cosine.png",
+        "solar_vs_glm45air_trunc.csv",
+        "results/definitive_evidence.png",
+        "results/embedding_comparison.png",
+        "results/embedding_comparison.json",
+        "results/layernorm_by_layer.png",
+        "results/summary_comparison.png",
+        "results/solar_vs_glm_detailed.csv",
+        "results/cosine_distribution_by_type.png",
+        "results/vocab_mapping_analysis.png",
+        "out_decay/results.json",
+        "out_decay/layer_decay_analysis.png",
+        "out_final/statistics.json",
+        "out_final/tokenizer.json",
+        "out_final/proof_analysis.png",
+        "out_comprehensive/statistics.json",
+        "out_comprehensive/tokenizer_analysis.json",
+        "out_comprehensive/comprehensive_analysis.png",
+        "out_with_control/statistics.json",
+        "out_with_control/tokenizer_expansion_analysis.json",
+        "out_with_control/comparison_with_control.png",
+        "embedding_results/embedding_comparison.csv",
+        "embedding_results/embedding_similarity.png",
+    ],
+    "three-models": [
+        *(
+            f"outputs/confusions/{name}/confusion_{name}_{where}.{ending}"
+            for name in SEVEN
+            for where in ("layer10", "layer20", "layer30", "solar10_glm20_phi30")
+            for ending in ("png", "json")
+        ),
+        *(
+            f"outputs/within_model/{name}/within_{name}_{model}_layers10_20_30.{ending}"
+            for name in SEVEN
+            for model in ("solar", "glm", "phi")
+            for ending in ("png", "json")
+        ),
+    ],
+    "baseline-critique": [
+        "results/baseline_comparison.png",
+        "results/multi_model_comparison.png",
+        "results/RESULTS.md",
+    ],
+    "additional-experiments": [
+        "results/summary_comparison.png",
+        "results/exp1_layer0_outlier.png",
+        "results/exp2_fair_baseline.png",
+        "results/exp3_moe_heatmap.png",
+        "results/exp4_multi_layer.png",
+        "results/exp5_architecture_comparison.png",
+        "results/exp5_full_heatmap.png",
+        "results/exp6_metric_comparison.png",
+        "results/RESULTS.md",
+    ],
+    "centred-review": [
+        f"result/figure_{name}"
+        for name in [
+            "00_cosine_before_3d.png",
+            "00_cosine_after_3d.png",
+            "00_cosine_bias_animation_3d.gif",
+            "01_intuition_independent_input.png",
+            "02_heatmap_all_layers.png",
+            "03_intuition_derivative_input.png",
+            "03_1_glm_intellect_diff_analysis.png",
+            "04a_intuition_phi_solar_input.png",
+            "04b_intuition_glm_phi_input.png",
+            "05_heatmap_multi_pairs.png",
+            "06_layernorm_surface.png",
+            "07_layernorm_pca.png",
+            "08_layernorm_stats.png",
+            "09_ridge_combined.png",
+            "10_input_vs_post_within_layer.png",
+        ]
+    ],
+    "sanity-check": ["layernorm_sanity.csv", "plot_summary.png", "viz_cossim/results.png"],
+}
+COMMON = (
+    "REPORT.md",
+    "report.html",
+    "manifest.json",
+    "study.yaml",
+    "comparison/report.html",
+    "data/comparison.json",
+)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_six_studies_are_shipped_under_their_own_names():
+    assert shipped_studies() == NAMES
+    assert [load_study(name).name for name in NAMES] == list(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_writes_every_file_that_its_analysis_names(done: RunStudy, name: str):
+    run = done(name)
+    assert [file for file in (*FILES[name], *COMMON) if not (run.folder / file).is_file()] == []
+    assert run.steps() == {}, run.steps()
+    assert run.result.done
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_manifest_holds_commits_and_digests_of_what_is_there(done: RunStudy, name: str):
+    run = done(name)
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["schema"] == "modelkin.study/1"
+    for item in manifest["files"]:
+        data = (run.folder / item["path"]).read_bytes()
+        assert (item["bytes"], item["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+    on_disk = {path.relative_to(run.folder).as_posix() for path in run.folder.rglob("*") if path.is_file()}
+    assert on_disk - {item["path"] for item in manifest["files"]} == {"manifest.json"}
+    assert all(len(model["revision"]) == 40 and model["bytes_fetched"] > 0 for model in manifest["models"])
+    assert manifest["versions"].keys() == {"modelkin", "python", "numpy", "matplotlib"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_answer_stands_first_and_finds_no_origin_in_strangers(done: RunStudy, name: str):
+    run = done(name)
+    assert run.result.answer is not None
+    assert run.result.answer["conclusion"] == "no-evidence"
+    report = (run.folder / "REPORT.md").read_text(encoding="utf-8")
+    first = "결론부터" if run.result.language == "ko" else "The answer first"
+    assert report.index(f"## {first}") < report.index("## ", report.index(first) + len(first))
+    controls = run.result.answer["controls"]
+    assert isinstance(controls, list)
+    assert controls
+    assert all(item["conclusion"] == "no-evidence" for item in controls)
+
+
+def test_each_byte_is_fetched_once_although_many_experiments_want_it(done: RunStudy):
+    run = done("original-claim")
+    for model in run.result.models:
+        assert model.bytes_fetched < 0.9 * model.bytes_needed
+
+
+# -- numbers -------------------------------------------------------------------------------------------
+
+
+def test_cosine_expectation_and_correlation_are_those_that_were_built_in(done: RunStudy):
+    rows = rows_of(done("original-claim").folder / "layerwise_similarity.csv")
+    row = next(row for row in rows if row["category"] == "norm_pre" and row["layer_A"] == "20")
+    mean, std = 0.2 + 0.02 * 20, 0.03
+    rho = mean / np.hypot(mean, std)
+    assert close(row["pearson"], CORRELATION)
+    assert close(row["cosine_expected"], rho * rho)
+    assert close(row["cosine"], rho * rho + CORRELATION * (1 - rho * rho))
+    assert (row["key_A"], row["n"]) == ("model.layers.20.input_layernorm.weight", "32")
+    assert {row["category"] for row in rows} == {"norm_pre", "norm_post", "router"}
+
+
+def test_the_shuffle_test_has_the_means_and_deviations_of_the_weights(done: RunStudy):
+    rows = rows_of(done("sanity-check").folder / "layernorm_sanity.csv")
+    assert len(rows) == 2 * LAYERS
+    first = rows[0]
+    assert (first["layer"], first["category"]) == ("0", "norm_pre")
+    assert close(first["A_mean"], 0.016)
+    assert close(first["A_std"], 0.04)
+    rho = 0.016 / np.hypot(0.016, 0.04)
+    assert close(first["cosine_expected"], rho * rho)
+    assert float(first["shuffled_low"]) <= float(first["cosine_shuffled"]) <= float(first["shuffled_high"])
+
+
+def test_the_argument_of_many_sigmas_holds_as_well_for_shuffled_vectors(done: RunStudy):
+    found = json.loads((done("original-claim").folder / "data/claim.json").read_text())
+    zero = 0.016 / np.hypot(0.016, 0.04)
+    others = [(0.2 + 0.02 * layer) / np.hypot(0.2 + 0.02 * layer, 0.03) for layer in (10, 20, 30, 40)]
+    within, across = zero * np.array(others), np.array(others) ** 2
+    shuffled = found["same_arithmetic_on_expectations"]
+    assert close(shuffled["baseline"], within.mean())
+    assert close(shuffled["evidence"], across.mean())
+    sigmas = (across.mean() - within.mean()) / np.sqrt((across.var() + within.var()) / 2)
+    assert close(shuffled["d"], sigmas, 1e-2)
+    assert shuffled["d"] > found["claim"]["d"] > 50
+
+
+def test_a_truncated_tensor_is_compared_in_both_ways(done: RunStudy):
+    rows = rows_of(done("original-claim").folder / "solar_vs_glm45air_trunc.csv")
+    queries = [row for row in rows if row["tensor"] == "attention_query" and row["layer"] == "3"]
+    assert {row["view"]: row["status"] for row in queries} == {
+        "whole": "shape_mismatch_but_trunc_test_ok",
+        "prefix": "truncated_to_fit",
+        "groups": "truncated_to_fit",
+    }
+    assert {row["solar_shape"] for row in queries} == {"32x32"}
+    assert all(row["raw_hash_equal"] == "False" for row in rows if row["status"] == "ok")
+
+
+def test_matched_experts_are_held_against_the_same_search_on_noise(done: RunStudy):
+    found = json.loads((done("original-claim").folder / "data/routers.json").read_text())
+    assert len(found["layers"]) == LAYERS
+    low, middle, high = found["mean"]["null"]
+    assert low <= middle <= high
+    # Nothing is related: the search finds much in noise, and as much in the models.
+    assert middle > 0.2
+    assert abs(found["mean"]["matched"] - middle) < 0.03
+
+
+def test_a_model_with_itself_is_not_in_the_squares_and_distances_are_not_mirrored(done: RunStudy):
+    folder = done("three-models").folder / "outputs"
+    cosine = json.loads((folder / "confusions/cosine/confusion_cosine_layer20.json").read_text())
+    assert cosine["models"] == ["Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"]
+    square = cosine["mats"]["attention_norm"]
+    assert [square[i][i] for i in range(3)] == [None, None, None]
+    assert square[0][1] == square[1][0]
+    one_way = json.loads((folder / "confusions/rel_l2/confusion_rel_l2_layer20.json").read_text())
+    assert one_way["mats"]["attention_norm"][1][0] is None
+    refused = json.loads((folder / "confusions/cv_diff/confusion_cv_diff_layer20.json").read_text())
+    assert refused["mats"]["attention_key"][0][2] is None
+    assert any("near zero" in reason for reason in refused["not_measured"])
+
+
+def test_the_centred_cosine_is_the_correlation(done: RunStudy):
+    folder = done("three-models").folder / "outputs/confusions"
+    one, other = (
+        json.loads((folder / name / f"confusion_{name}_layer20.json").read_text())["mats"]
+        for name in ("pearson", "centered_cosine")
+    )
+    assert one == other
+    assert close(one["attention_norm"][0][1], CORRELATION)
+
+
+def test_relatives_are_found_by_the_comparison_and_marked(done: RunStudy):
+    run = done("centred-review")
+    assert run.result.answer is not None
+    relatives = run.result.answer["relatives"]
+    assert isinstance(relatives, list)
+    assert [(item["models"], item["related"]) for item in relatives] == [(["glm", "intellect"], True)]
+
+
+def test_changes_are_counted_in_steps_of_the_format(done: RunStudy):
+    found = json.loads((done("centred-review").folder / "data/changes.json").read_text())
+    rows = [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+    changed = [row for row in rows if row["role"] == "attention_norm"]
+    kept = [row for row in rows if row["role"] == "mlp_norm"]
+    # Every third of 32 values was raised by one per cent: up to three steps of bfloat16, or rounded away.
+    assert all(0 < row["changed_share"] <= 11 / 32 for row in changed)
+    assert all(1 <= row["mean_ulps"] <= 3 for row in changed)
+    assert all(row["changed_share"] == 0 and row["mean_ulps"] is None for row in kept)
+    assert changed[20]["one_ulp"] == 2.0**-8
+
+
+def test_the_prediction_layer_stays_apart(done: RunStudy):
+    run = done("centred-review")
+    vectors = json.loads((run.folder / "data/gains.json").read_text())["vectors"]
+    assert vectors["glm|attention_norm"]["layers"] == list(range(LAYERS))
+    assert vectors["glm|mtp.attention_norm"]["layers"] == [LAYERS]
+    assert "intellect|mtp.attention_norm" not in vectors
+    assert any("mtp.attention_norm of solar" in item.what for item in run.result.left_out)
+
+
+def test_relatives_are_in_no_mean_of_strangers(done: RunStudy):
+    run = done("additional-experiments")
+    table = json.loads((run.folder / "data/architectures.json").read_text())
+    named = {(item["baseline"], item["scope"]) for item in table["baselines"]}
+    assert ("derived", "yi_6b x yi_9b") in named
+    yi = next(
+        item
+        for item in table["baselines"]
+        if (item["baseline"], item["scope"], item["measure"]) == ("derived", "yi_6b x yi_9b", "pearson")
+    )
+    assert close(yi["null"]["mean"], 1.0)
+
+
+def test_a_model_that_cannot_be_had_is_listed_and_the_rest_goes_on(done: RunStudy):
+    run = done("additional-experiments")
+    (gone,) = run.result.missing
+    assert (gone.alias, gone.ref) == ("internlm", "internlm/internlm2-chat-7b")
+    assert "no such model" in gone.reason
+    for name in ("REPORT.md", "results/RESULTS.md"):
+        text = (run.folder / name).read_text(encoding="utf-8")
+        assert "could not be had" in text
+        assert gone.reason.split(":")[-1].strip() in text
+
+
+def test_a_model_of_another_width_is_refused_with_the_reason(done: RunStudy):
+    run = done("baseline-critique")
+    reasons = [item.reason for item in run.result.left_out if "mixtral_22b" in item.what]
+    assert any("shapes differ: 32 and 48" in reason for reason in reasons)
+
+
+def test_synthetic_cosines_follow_their_closed_form(done: RunStudy):
+    rows = rows_of(done("sanity-check").folder / "data/synthetic.csv")
+    assert len(rows) == 3 * 5 * 2
+    for row in rows:
+        assert close(row["cosine"], float(row["closed_form"]), 0.12)
+    row = next(row for row in rows if (row["mean_1"], row["sigma"]) == ("1.0", "1.0"))
+    assert close(row["closed_form"], 2 / np.sqrt(2 * 5))
+
+
+def test_gains_are_saved_without_loss(done: RunStudy):
+    with np.load(done("sanity-check").folder / "data/gains.npz", allow_pickle=False) as found:
+        values = found["solar|mlp_norm"]
+    wanted = gains(Tiny(family="solar_open", layers=LAYERS, seed=1), 5, 1).astype(np.float32)
+    assert np.array_equal(values[5], wanted)
+
+
+def test_the_korean_report_is_in_korean_and_its_data_are_not(done: RunStudy):
+    folder = done("sanity-check").folder
+    assert "섞기 전과 후" in (folder / "REPORT.md").read_text(encoding="utf-8")
+    assert 'lang="ko"' in (folder / "report.html").read_text(encoding="utf-8")
+    assert "cosine_shuffled" in (folder / "layernorm_sanity.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_and_sentence_of_a_report_has_its_text(done: RunStudy, name: str):
+    known = texts("en")
+    for experiment in load_study(name).experiments:
+        report = json.loads((done(name).folder / f"data/{experiment.id}.json").read_text())["report"]
+        assert report["tables"] or report["said"]
+        for table in report["tables"]:
+            assert table["title"] in known["table"]
+            assert [column for column in table["columns"] if column not in known["column"]] == []
+            assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
+        assert [item["text"] for item in report["said"] if item["text"] not in known["said"]] == []
+
+
+def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):
+    run = done("sanity-check")
+    study = load_study("sanity-check")
+    bench = Bench(
+        study=study,
+        folder=Folder(run.folder),
+        models={},
+        missing={},
+        seed=0,
+        fetch=FetchOptions(offline=True),
+    )
+    for item in study.figures:
+        figure = PLOTS[item.figure].make(bench, item.options)
+        assert isinstance(figure, Figure)
+        assert rendered(figure, "svg", dpi=30) == (run.folder / f"{item.file}.svg").read_bytes()

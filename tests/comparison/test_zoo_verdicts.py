@@ -1,0 +1,95 @@
+"""Really trained models of known ancestry: the verdict is right on every one."""
+
+import pytest
+from tests.comparison.zoo_pairs import derived_pairs, members
+
+import modelkin as mk
+from modelkin.comparison.verdict import Conclusion
+
+EXPECTED = {
+    "fine-tune": ("shared", set()),
+    "continued-pretraining": ("shared", set()),
+    "vocabulary-extension": ("shared", set()),
+    "low-rank": ("shared", set()),
+    "new-tokenizer": ("shared-partial", {"embedding", "head"}),
+    "new-attention": ("shared-partial", {"attention"}),
+    "norms-only": ("shared-partial", {"embedding", "head", "mlp", "attention"}),
+    "embeddings-only": ("shared-partial", {"mlp", "attention", "norms"}),
+    "half-of-layers": ("shared-partial", set()),
+    "third-of-layers": ("shared-partial", {"embedding", "norms"}),
+    "mlps-only": ("shared-partial", {"embedding", "norms"}),
+    "new-embeddings": ("shared-partial", {"embedding"}),
+    "new-heads": ("shared", set()),
+}
+"""Relation -> conclusion, and the components that must not be called shared."""
+LIMITED = {"same-initialisation"}
+"""Relations that look like kinship and are none: the limitation is printed, the weights are shared."""
+
+
+def compared(candidate, base, **options):
+    return mk.compare(
+        candidate=members()[candidate].path,
+        base=members()[base].path,
+        options=mk.CompareOptions(**options),
+    )
+
+
+@pytest.mark.parametrize(("child", "parent", "relation"), derived_pairs())
+def test_a_child_is_recognised_with_the_parts_it_kept(child, parent, relation):
+    verdict = compared(child, parent).verdict
+    if relation in LIMITED:
+        assert verdict.related
+        assert any("same initialisation" in line for line in verdict.limitations)
+        return
+    conclusion, not_shared = EXPECTED[relation]
+    assert verdict.conclusion.value == conclusion
+    found = {name for name, part in verdict.components.items() if part.conclusion is Conclusion.NO_EVIDENCE}
+    assert found == not_shared
+    assert verdict.log10_p is not None
+    assert verdict.log10_p < -6
+
+
+def test_half_of_the_layers_are_told_apart():
+    verdict = compared("half-of-layers", "base").verdict
+    assert verdict.components["mlp"].layers == (0, 1)
+    assert verdict.components["mlp"].other_layers == (2, 3)
+    assert "layers 0, 1" in verdict.summary
+
+
+@pytest.mark.parametrize("stranger", ["twin-1", "order-1", "corpus-1", "tokenizer-1", "distilled"])
+def test_a_stranger_is_never_accused(stranger):
+    verdict = compared(stranger, "base").verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.detection_limit is not None
+
+
+def test_siblings_share_weights_and_the_limits_say_that_parenthood_is_not_decided():
+    verdict = compared("finetune-sibling", "finetune-light").verdict
+    assert verdict.conclusion is Conclusion.SHARED
+    assert any("which came from which" in line for line in verdict.limitations)
+
+
+def test_another_width_is_not_testable_and_says_why():
+    verdict = compared("narrow", "base").verdict
+    assert verdict.conclusion is Conclusion.NOT_TESTABLE
+    assert "hidden sizes differ" in verdict.summary
+
+
+def test_quick_depth_reads_gains_only_and_still_knows_a_child():
+    result = compared("finetune-heavy", "base", depth="quick")
+    assert result.verdict.conclusion is Conclusion.SHARED
+    assert set(result.verdict.components) == {"norms"}
+    assert result.verdict.stage == "quick"
+
+
+def test_a_copy_is_identical_and_every_value_was_compared():
+    result = compared("base", "base")
+    assert result.verdict.conclusion is Conclusion.IDENTICAL
+    assert result.relation.kind == "copy"
+
+
+def test_two_runs_with_one_seed_are_equal_and_another_seed_reads_other_units():
+    first, again = (compared("twin-2", "base", seed=3) for _ in range(2))
+    assert first.evidence == again.evidence
+    other = compared("twin-2", "base", seed=4)
+    assert [test.z for test in first.evidence] != [test.z for test in other.evidence]

@@ -1,0 +1,675 @@
+"""``matrix``: the right tensors, read once, with the right reasons for what is not there."""
+
+import json
+from collections.abc import Mapping
+
+import jsonschema
+import numpy as np
+import pytest
+from tests.architecture.handwritten_cases import HANDWRITTEN, recorded
+from tests.places import ZOO
+from tests.support import (
+    HubServer,
+    LlamaShape,
+    llama_config,
+    llama_files,
+    llama_tensors,
+    safetensors_bytes,
+)
+
+import modelkin as mk
+from modelkin.architecture import Segment
+from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_layers, parse_role
+from modelkin.describe.matrix._views import View
+from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
+from modelkin.document import matrix_markdown, schema
+from modelkin.errors import BadSelection, FormatError, UsageError
+from modelkin.source import MemorySource
+from modelkin.tensors import Blocks, TensorInfo
+
+NONE = {"baselines": ()}
+
+
+def llama(shape=None, *, seed=0, change=None, dtype="F32"):
+    tensors = llama_tensors(shape, seed=seed, dtype=dtype)
+    if change:
+        change(tensors)
+    config = json.dumps(llama_config(shape, dtype=dtype)).encode()
+    return MemorySource({"config.json": config, "model.safetensors": safetensors_bytes(tensors)})
+
+
+def of_case(case, *, seed=0):
+    """A model of a recorded layout, with random numbers; and the numbers."""
+    config, shapes = HANDWRITTEN[case][0]() if case in HANDWRITTEN else recorded(case)
+    rng = np.random.default_rng(seed)
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    files = {"config.json": json.dumps(config).encode(), "model.safetensors": safetensors_bytes(tensors)}
+    return MemorySource(files), tensors
+
+
+def run(models, **options):
+    return mk.matrix(models, mk.MatrixOptions(**{**NONE, **options}))
+
+
+def value(result, measure="pearson", **wanted):
+    rows = list(result.table.where(measure=measure, **wanted))
+    assert len(rows) == 1, rows
+    return rows[0].value
+
+
+# -- the right numbers ---------------------------------------------------------------------------------
+
+
+def test_every_measure_of_every_layer_is_that_of_the_tensors():
+    models = {"a": llama(), "b": llama(seed=1)}
+    result = run(models, measures=("all",), roles=("input-norm", "k_proj"))
+    tensors = [llama_tensors(seed=seed) for seed in (0, 1)]
+    names = {"attention_norm": "input_layernorm", "attention_key": "self_attn.k_proj"}
+    for row in result.table:
+        name = f"model.layers.{row.layer_a}.{names[row.role]}.weight"
+        a, b = (Stack(own[name].reshape(1, -1), "F32") for own in tensors)
+        found = MEASURES[row.measure](a, b)
+        assert row.n == a.n
+        if row.value is None:
+            assert row.reason == found.reasons[0]
+        else:
+            assert row.value == pytest.approx(float(found.values[0]), rel=1e-12, abs=1e-15)
+    assert len(result.table) == 2 * 2 * len(MEASURES)
+    refused = result.table.where(measure="cv-difference", role="attention_key")
+    assert all("near zero" in reason for reason in refused.distinct("reason"))
+
+
+def test_input_minus_post_is_the_difference_in_each_layer():
+    result = run({"a": llama(), "b": llama(seed=1)}, measures=("pearson",), roles=("input-minus-post",))
+    differences = []
+    for seed in (0, 1):
+        own = llama_tensors(seed=seed)
+        layer = {
+            kind: own[f"model.layers.1.{kind}_layernorm.weight"].astype(float)
+            for kind in ("input", "post_attention")
+        }
+        differences.append(layer["input"] - layer["post_attention"])
+    assert value(result, layer_a=1) == pytest.approx(np.corrcoef(*differences)[0, 1])
+    record = next(item for item in result.tensors if (item.model, item.layer) == ("a", 1))
+    assert record.mean == pytest.approx(differences[0].mean())
+    assert (
+        record.tensor
+        == "model.layers.1.input_layernorm.weight minus model.layers.1.post_attention_layernorm.weight"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "layers", "expected"),
+    [
+        (("same",), {}, {("a", 0, "b", 0), ("a", 1, "b", 1), ("a", None, "b", 2)}),
+        (("relative",), {}, {("a", 0, "b", 0), ("a", 1, "b", 2)}),
+        (("within",), {}, {("a", 0, "a", 1), ("b", 0, "b", 1), ("b", 0, "b", 2), ("b", 1, "b", 2)}),
+        (("all",), {"layers": "0-1"}, {("a", i, "b", j) for i in (0, 1) for j in (0, 1)}),
+        (("mixed",), {"layers_of": {"a": "1", "b": "2"}}, {("a", 1, "b", 2)}),
+        (("mixed",), {"layers_of": {"a": "1,0", "b": "0,2"}}, {("a", 1, "b", 0), ("a", 0, "b", 2)}),
+    ],
+)
+def test_layers_face_each_other_as_asked(pairs, layers, expected):
+    models = {"a": llama(LlamaShape(layers=2)), "b": llama(LlamaShape(layers=3), seed=1)}
+    result = run(models, measures=("pearson",), roles=("input-norm",), pairs=pairs, **layers)
+    found = {
+        (row.model_a, row.layer_a if row.value is not None else None, row.model_b, row.layer_b)
+        for row in result.table
+    }
+    assert found == expected
+
+
+def test_a_layer_that_one_model_does_not_have_is_a_row_with_a_reason():
+    models = {"a": llama(LlamaShape(layers=2)), "b": llama(LlamaShape(layers=3), seed=1)}
+    result = run(models, measures=("pearson",), roles=("input-norm",))
+    row = next(iter(result.table.where(layer_a=2)))
+    assert (row.value, row.reason, row.n) == (None, "a has no layer 2", 0)
+
+
+def test_a_layer_that_was_not_chosen_is_not_said_to_be_absent():
+    models = {"a": llama(), "b": llama(seed=1)}
+    result = run(models, measures=("pearson",), roles=("input-norm",), layers_of={"a": "0"})
+    assert {row.layer_a: row.reason for row in result.table} == {0: None, 1: "layer 1 of a was not chosen"}
+
+
+def test_roles_outside_the_layers_are_one_row():
+    result = run({"a": llama(), "b": llama(seed=1)}, measures=("pearson",), roles=("final-norm", "embedding"))
+    assert [(row.role, row.layer_a, row.layer_b) for row in result.table] == [
+        ("final_norm", None, None),
+        ("embedding", None, None),
+    ]
+
+
+def test_shapes_that_differ_are_told():
+    models = {"a": llama(), "b": llama(LlamaShape(hidden=16, mlp=32), seed=1)}
+    result = run(models, measures=("cosine",), roles=("input-norm", "final-norm", "up-proj"))
+    assert result.table.distinct("reason") == (
+        "shapes differ: 32 and 16",
+        "shapes differ: 64x32 and 32x16",
+    )
+    assert {row.layer_a for row in result.table.where(role="final_norm")} == {None}
+
+
+def test_one_model_without_a_tensor_outside_the_layers_is_named():
+    models = {"a": llama(LlamaShape(tied=True)), "b": llama(seed=1)}
+    result = run(models, measures=("pearson",), roles=("lm-head",))
+    assert result.table.distinct("reason") == ("a: there is no output_head",)
+
+
+def test_constant_gains_have_a_reason_and_never_a_number():
+    def ones(tensors):
+        tensors["model.layers.0.input_layernorm.weight"][:] = 1.0
+
+    result = run({"a": llama(change=ones), "b": llama(seed=1)}, roles=("input-norm",))
+    assert value(result, layer_a=0) is None
+    assert value(result, layer_a=1) is not None
+    assert result.table.where(measure="pearson", layer_a=0).distinct("reason") == ("a: all values are equal",)
+    json.loads(result.to_json())
+
+
+def test_values_that_are_not_finite_have_a_reason():
+    def spoil(tensors):
+        tensors["model.layers.0.input_layernorm.weight"][3] = np.nan
+
+    result = run({"a": llama(change=spoil), "b": llama(seed=1)}, roles=("input-norm",), measures=("all",))
+    rows = result.table.where(layer_a=0)
+    assert {row.measure for row in rows if row.value is not None} == {"byte-identity"}
+
+
+def test_byte_identity_and_steps_of_a_copy_with_one_changed_value():
+    def nudge(tensors):
+        gains = tensors["model.layers.1.input_layernorm.weight"]
+        gains.view(np.uint16)[5] += 1
+
+    models = {"a": llama(dtype="BF16"), "b": llama(dtype="BF16", change=nudge)}
+    result = run(models, roles=("input-norm",), measures=("byte-identity", "changed-share", "mean-ulps"))
+    assert [value(result, "byte-identity", layer_a=layer) for layer in (0, 1)] == [1.0, 0.0]
+    assert [value(result, "changed-share", layer_a=layer) for layer in (0, 1)] == [0.0, 1 / 32]
+    assert [value(result, "mean-ulps", layer_a=layer) for layer in (0, 1)] == [None, 1.0]
+
+
+def test_a_model_of_mixed_precision_is_still_identical_where_it_is():
+    def widen(tensors):
+        name = "model.layers.0.input_layernorm.weight"
+        tensors[name] = tensors[name].astype(np.float64)
+
+    models = {"a": llama(change=widen), "b": llama()}
+    result = run(models, roles=("input-norm",), measures=("byte-identity", "changed-share"))
+    rows = {row.layer_a: (row.value, row.reason) for row in result.table.where(measure="byte-identity")}
+    assert rows == {0: (None, "stored as F64 and F32"), 1: (1.0, None)}
+    assert [value(result, "changed-share", layer_a=layer) for layer in (0, 1)] == [0.0, 0.0]
+
+
+def test_whole_numbers_are_not_measured():
+    def count(tensors):
+        tensors["model.layers.0.input_layernorm.weight"] = np.arange(32, dtype=np.int8)
+
+    result = run({"a": llama(change=count), "b": llama()}, roles=("input-norm",), pairs=("same", "within"))
+    assert set(result.table.where(layer_a=0).distinct("reason")) == {
+        "a: stored as I8, which holds no measurable numbers",
+        None,  # the layers of b
+    }
+
+
+# -- layouts -------------------------------------------------------------------------------------------
+
+
+def test_fused_and_input_first_tensors_are_taken_apart():
+    source, tensors = of_case("gpt2")
+    result = run(
+        {"a": source}, roles=("q_proj", "k_proj", "v_proj", "q_proj.bias", "mlp-up"), pairs=("within",)
+    )
+    fused = tensors["transformer.h.0.attn.c_attn.weight"].astype(float)
+    width = fused.shape[0]
+    for at, role in enumerate(("attention_query", "attention_key", "attention_value")):
+        record = next(item for item in result.tensors if (item.role, item.layer) == (role, 0))
+        part = fused[:, at * width : (at + 1) * width]
+        assert record.shape == part.T.shape
+        assert record.mean == pytest.approx(part.mean())
+        assert record.norm == pytest.approx(np.linalg.norm(part))
+    bias = next(item for item in result.tensors if item.role == "attention_query.bias")
+    assert bias.n == width
+
+
+def test_experts_in_one_tensor_and_in_many_are_the_same_experts():
+    source, tensors = of_case("glm4_moe-memory")
+    result = run({"a": source}, roles=("expert-up#2", "expert-down#2", "expert-gate"), pairs=("within",))
+    name = next(name for name in tensors if name.endswith("experts.gate_up_proj"))
+    layer = int(name.split(".")[2])
+    stacked = tensors[name][2].astype(float)
+    half = stacked.shape[0] // 2
+    up = next(item for item in result.tensors if (item.role, item.layer) == ("expert_up#2", layer))
+    assert up.mean == pytest.approx(stacked[half:].mean())
+    assert up.norm == pytest.approx(np.linalg.norm(stacked[half:]))
+    gate = next(item for item in result.tensors if (item.role, item.layer) == ("expert_gate#0", layer))
+    assert gate.norm == pytest.approx(np.linalg.norm(tensors[name][0][:half].astype(float)))
+    beyond = run({"a": source, "b": of_case("glm4_moe-memory", seed=1)[0]}, roles=("expert-up#99",))
+    assert any("no expert 99" in (row.reason or "") for row in beyond.table)
+
+
+def test_next_token_prediction_layers_are_apart_and_labelled():
+    models = {"a": of_case("glm4_moe_mtp")[0], "b": of_case("glm4_moe_mtp", seed=1)[0]}
+    plain = run(models, roles=("input-norm",), measures=("pearson",), pairs=("same", "within"))
+    assert {row.layer_a for row in plain.table} | {row.layer_b for row in plain.table} == {0, 1}
+    assert plain.models[0].mtp_layers == (2,)
+    both = run(models, roles=("input-norm",), measures=("pearson",), mtp=True)
+    assert [(row.role, row.layer_a) for row in both.table] == [
+        ("attention_norm", 0),
+        ("attention_norm", 1),
+        ("mtp.attention_norm", 2),
+    ]
+
+
+def test_a_dense_layer_has_no_router_and_says_so():
+    models = {"a": of_case("glm4_moe")[0], "b": of_case("solar_open")[0]}
+    result = run(models, roles=("router",), measures=("pearson",))
+    reasons = {row.layer_a: row.reason for row in result.table}
+    assert "a: there is no router" in reasons[0]
+    assert reasons[1] is None
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("length", "stride", "n_groups"), [(6, 6, 1), (2, 3, 2), (1, 2, 3)])
+def test_a_part_of_a_tensor_is_found_in_its_bytes(axis, length, stride, n_groups):
+    full = np.arange(48).reshape(6, 8)
+    info = TensorInfo(name="x", dtype="F32", shape=full.shape, file="f", start=0, stop=192)
+    segment = Segment(axis=axis, offset=0, length=length, stride=stride, n_groups=n_groups)
+    taken = [i for start, stop in segment.ranges() for i in range(start, stop)]
+    part = np.take(full, taken, axis=axis)
+    view = View(info=info, full=full.shape, segment=segment, transposed=axis == 1)
+    wanted = view.chosen(limit=1000, seed=0, key="k").selection
+    assert isinstance(wanted, Blocks)
+    read = np.concatenate([full.ravel()[start:stop] for start, stop in wanted.blocks])
+    np.testing.assert_array_equal(read, part.ravel())
+    shape = part.T if axis == 1 else part
+    np.testing.assert_array_equal(view.ordered(read, whole=True), shape.ravel())
+    some = view.chosen(limit=4, seed=3, key="k").selection
+    assert isinstance(some, Blocks)
+    sampled = np.concatenate([full.ravel()[start:stop] for start, stop in some.blocks])
+    assert len(set(sampled)) == 4
+    assert set(sampled) <= set(part.ravel())
+
+
+# -- samples -------------------------------------------------------------------------------------------
+
+
+def test_a_large_tensor_is_sampled_at_the_same_places_each_value_once():
+    shape = LlamaShape(hidden=64, mlp=256)
+    base = llama_tensors(shape)
+
+    def double(tensors):
+        for values in tensors.values():
+            values *= 2.0
+
+    models = {"a": llama(shape), "b": llama(shape, change=double)}
+    result = run(
+        models, roles=("up-proj",), measures=("pearson", "relative-l2"), sample=4096, pairs=("same", "within")
+    )
+    rows = result.table.where(measure="pearson", model_a="a", model_b="b")
+    assert [row.value for row in rows] == pytest.approx([1.0, 1.0])
+    assert {row.n for row in rows} == {4096}
+    assert {row.note for row in rows} == {"4,096 of 16,384 values, in blocks chosen by the seed"}
+    mean = next(item.mean for item in result.tensors if item.model == "a")
+    blocks = base["model.layers.0.mlp.up_proj.weight"].astype(float).reshape(4, 4096).mean(axis=1)
+    assert min(abs(blocks - mean)) < 1e-12
+
+
+def test_another_seed_takes_other_places_and_the_same_seed_the_same():
+    shape = LlamaShape(hidden=64, mlp=256)
+
+    def mean(seed):
+        result = run({"a": llama(shape)}, roles=("up-proj",), sample=1024, seed=seed, pairs=("within",))
+        return result.tensors[0].mean
+
+    assert mean(0) == mean(0)
+    assert len({mean(seed) for seed in range(5)}) > 1
+
+
+def test_a_sample_of_another_layout_is_refused_and_the_whole_is_not():
+    gpt2, tensors = of_case("gpt2")
+    up = tensors["transformer.h.0.mlp.c_fc.weight"]  # stored input-first
+    shape = LlamaShape(hidden=up.shape[0], mlp=up.shape[1])
+
+    def same(tensors):
+        tensors["model.layers.0.mlp.up_proj.weight"][:] = up.T
+
+    models = {"a": gpt2, "b": llama(shape, change=same)}
+    whole = run(models, roles=("mlp-up",), measures=("pearson",), layers="0")
+    assert value(whole) == pytest.approx(1.0)
+    small = run(models, roles=("mlp-up",), measures=("pearson",), layers="0", sample=64)
+    assert small.table.distinct("reason") == (
+        "stored in different layouts: only whole tensors can be compared, raise the sample",
+    )
+
+
+# -- the truncation test -------------------------------------------------------------------------------
+
+
+def pruned(kind):
+    """A model with 8 heads in 2 groups, and one with 4 of them: the first, or the first of each group."""
+    large = LlamaShape(hidden=32, heads=8, kv_heads=2, layers=1)
+    tensors = llama_tensors(large)
+    small = dict(tensors)
+    heads = [0, 1, 2, 3] if kind == "prefix" else [0, 1, 4, 5]
+    rows = np.concatenate([np.arange(4 * head, 4 * head + 4) for head in heads])
+    prefix = "model.layers.0.self_attn."
+    small[prefix + "q_proj.weight"] = tensors[prefix + "q_proj.weight"][rows]
+    small[prefix + "o_proj.weight"] = np.ascontiguousarray(tensors[prefix + "o_proj.weight"][:, rows])
+    config = llama_config(large)
+    sources = []
+    for n_heads, own in ((8, tensors), (4, small)):
+        text = json.dumps(config | {"num_attention_heads": n_heads, "head_dim": 4}).encode()
+        sources.append(MemorySource({"config.json": text, "model.safetensors": safetensors_bytes(own)}))
+    return {"large": sources[0], "small": sources[1]}
+
+
+@pytest.mark.parametrize("sample", [65_536, 128])
+@pytest.mark.parametrize("role", ["q-proj", "o-proj"])
+@pytest.mark.parametrize("kind", ["prefix", "groups"])
+def test_pruned_heads_are_found_by_the_cut_that_was_made(kind, role, sample):
+    result = run(
+        pruned(kind), roles=(role,), measures=("pearson", "byte-identity"), truncation=True, sample=sample
+    )
+    found = {row.view: row.value for row in result.table if row.measure == "pearson"}
+    assert set(found) == {"whole", "prefix", "groups"}
+    other = "groups" if kind == "prefix" else "prefix"
+    assert found["whole"] is None
+    assert found[kind] == pytest.approx(1.0)
+    assert found[other] < 0.95
+    assert value(result, "byte-identity", view=kind) == 1.0
+    notes = {row.view: row.note for row in result.table}
+    assert notes["groups"].startswith("the first 2 of 4 heads in each of 2 groups")
+    assert notes["prefix"].startswith("the first 16 of 32 ")
+
+
+def test_without_the_option_nothing_is_cut():
+    result = run(pruned("prefix"), roles=("q-proj",), measures=("pearson",))
+    assert result.table.distinct("view") == ("whole",)
+
+
+def test_tensors_that_differ_along_two_axes_are_not_cut_and_that_is_noted():
+    models = {"a": llama(), "b": llama(LlamaShape(hidden=16, mlp=32), seed=1)}
+    result = run(models, roles=("q-proj",), truncation=True)
+    assert result.notes == ("attention_query, a and b: not cut: more than one axis differs",)
+
+
+# -- baselines -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained():
+    models = {name: str(ZOO / name) for name in ("base", "twin-1", "twin-2", "finetune-light")}
+    return mk.matrix(
+        models,
+        mk.MatrixOptions(
+            roles=("input-norm", "embedding"),
+            sample=4096,
+            draws=49,
+            baselines=tuple(BASELINES),
+            groups={"twins": ("twin-1", "twin-2"), "line": ("base", "finetune-light")},
+            known=(
+                KnownRelation(relation="independent", model_a="base", model_b="twin-1"),
+                KnownRelation(relation="derived", model_a="base", model_b="finetune-light"),
+            ),
+        ),
+    )
+
+
+def baselines(result, baseline, measure="pearson", role="attention_norm"):
+    return {
+        item.scope: item
+        for item in result.baselines
+        if (item.baseline, item.measure, item.role) == (baseline, measure, role)
+    }
+
+
+def test_every_baseline_is_there_for_every_measure(trained):
+    assert {(item.baseline, item.measure) for item in trained.baselines} == {
+        (name, measure) for name in BASELINES for measure in DEFAULT
+    }
+    assert all((item.null is None) == (item.reason is not None) for item in trained.baselines)
+
+
+def test_strangers_lie_within_the_shuffles_and_a_child_far_outside(trained):
+    found = baselines(trained, "shuffle")
+    stranger, child = found["base x twin-1"], found["base x finetune-light"]
+    assert stranger.null.minimum < stranger.observed < stranger.null.maximum
+    assert child.observed > 0.9 > 3 * child.null.maximum
+    cosine = baselines(trained, "shuffle", "cosine")["base x twin-1"]
+    assert cosine.observed > 0.97  # which is what reordered gains have too
+    assert cosine.null.minimum < cosine.observed < cosine.null.maximum
+
+
+def test_the_exact_expectation_is_the_mean_of_the_shuffles(trained):
+    exact = baselines(trained, "expectation", "cosine")
+    for scope, drawn in baselines(trained, "shuffle", "cosine").items():
+        assert drawn.null.mean == pytest.approx(exact[scope].null.mean, abs=5 * drawn.null.sd / 7)
+
+
+def test_known_relations_and_groups_are_summed_up(trained):
+    assert baselines(trained, "derived")["base x finetune-light"].null.mean > 0.9
+    assert abs(baselines(trained, "independent")["base x twin-1"].null.mean) < 0.3
+    groups = baselines(trained, "groups")
+    assert {scope: item.null.n for scope, item in groups.items()} == {
+        "twins x twins": 1,
+        "twins x line": 4,
+        "line x line": 1,
+    }
+    assert groups["line x line"].null.mean > 0.9 > groups["twins x line"].null.mean
+
+
+def test_layers_of_one_model_are_correlated_and_layer_0_is_shown_apart(trained):
+    zero = baselines(trained, "layer-0")
+    assert zero["base, layer 0 with each other"].null.n == 3
+    assert zero["base, every two others"].null.n == 3
+    assert zero["base, every two others"].null.mean > zero["base, layer 0 with each other"].null.mean
+    assert baselines(trained, "within")["base"].null.n == 6
+
+
+def test_other_offsets_are_told_one_by_one(trained):
+    found = baselines(trained, "mismatched")
+    own = {scope: item for scope, item in found.items() if scope.startswith("base x finetune-light")}
+    assert len(own) == 1 + 6
+    assert own["base x finetune-light, all different layers"].null.n == 12
+    assert own["base x finetune-light, offset +3"].null.n == 1
+    assert all(item.observed > 0.9 > item.null.mean for item in own.values())
+
+
+def test_rows_of_tokens_are_paired_by_text_and_then_not(trained):
+    found = baselines(trained, "permuted-tokens", role="embedding")
+    assert found["base x finetune-light"].observed > 0.9 > found["base x finetune-light"].null.q95
+    stranger = found["base x twin-1"]
+    assert stranger.null.q05 < stranger.observed < stranger.null.q95
+    inside = baselines(trained, "random-tokens", role="embedding")
+    assert inside["base, two tokens"].null.n == 2000
+    reasons = {item.reason for item in baselines(trained, "permuted-tokens").values()}
+    assert reasons == {"only embedding and output head have rows for tokens"}
+
+
+def test_a_relative_that_was_declared_independent_is_refused_as_a_control():
+    models = {name: str(ZOO / name) for name in ("base", "finetune-light")}
+    known = (KnownRelation(relation="independent", model_a="base", model_b="finetune-light"),)
+    result = run(models, roles=("input-norm",), baselines=("independent",), known=known)
+    assert {item.null for item in result.baselines} == {None}
+    assert all("a relative is no negative control" in item.reason for item in result.baselines)
+
+
+def test_nothing_is_taken_as_independent_by_itself():
+    result = run({"a": llama(), "b": llama(seed=1)}, baselines=("independent", "derived", "groups"))
+    reasons = {item.baseline: item.reason for item in result.baselines}
+    assert reasons["independent"] == "no pair of models was declared independent"
+    assert reasons["groups"] == "no groups were given"
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def test_every_model_is_read_once_and_only_what_is_needed(tmp_path):
+    shape = LlamaShape(layers=6, hidden=256, mlp=1024, vocab=2000)
+    repos = {f"org/{name}": llama_files(shape, seed=seed, n_shards=3) for seed, name in enumerate("abc")}
+    with HubServer(repos) as hub:
+        fetch = mk.FetchOptions(endpoint=hub.url, store_dir=tmp_path)
+        options = mk.MatrixOptions(
+            roles=("input-norm", "post-norm", "k-proj"), sample=4096, draws=5, fetch=fetch
+        )
+        result = mk.matrix(list(repos), options)
+        first, sent = hub.n_requests(), hub.bytes_sent()
+        hub.reset()
+        again = mk.matrix(list(repos), options)
+        repeated = hub.bytes_sent()
+        commits = {name: hub.commit(name) for name in repos}
+    assert again.table == result.table
+    assert {model.name: model.revision for model in result.models} == commits
+    total = sum(len(data) for files in repos.values() for data in files.values())
+    assert sent < total / 4
+    assert first < 3 * 40
+    assert repeated < sent / 20
+    assert len(result.table) == 3 * 3 * 6 * len(DEFAULT)
+
+
+def test_a_budget_is_kept(tmp_path):
+    with HubServer({"org/a": llama_files()}) as hub:
+        fetch = mk.FetchOptions(endpoint=hub.url, store_dir=tmp_path, byte_budget=100)
+        with pytest.raises(mk.errors.BudgetExceeded, match="byte"):
+            mk.matrix(["org/a"], mk.MatrixOptions(fetch=fetch))
+
+
+def test_an_unknown_architecture_is_a_remark_and_reasons():
+    strange = MemorySource({"model.safetensors": safetensors_bytes({"x": np.ones((2, 2), np.float32)})})
+    result = run({"a": strange, "b": llama()}, roles=("input-norm",))
+    assert any(note.startswith("a: ") for note in result.notes)
+    assert set(result.table.column("value")) != set()
+    assert all(row.value is None and "a has no layer" in row.reason for row in result.table)
+
+
+# -- writing and choosing ------------------------------------------------------------------------------
+
+
+def test_a_result_is_written_and_read_back(trained, tmp_path):
+    text = trained.to_json()
+    jsonschema.Draft202012Validator(schema("modelkin.matrix/1")).validate(json.loads(text))
+    back = mk.MatrixResult.from_json(text)
+    assert back == trained
+    paths = trained.write(tmp_path / "new")
+    assert [path.name for path in paths] == ["matrix.json", "matrix.csv", "MATRIX.md"]
+    assert mk.MatrixResult.from_json(paths[0].read_text()) == trained
+    assert table_from_csv(paths[1].read_text()) == trained.table
+    assert "What does not follow" in paths[2].read_text()
+
+
+def test_the_schema_and_the_document_have_the_same_keys(trained):
+    properties = schema("modelkin.matrix/1")["properties"]
+    assert isinstance(properties, Mapping)
+    assert set(properties) == set(json.loads(trained.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(schema="modelkin.matrix/2"), "expected the schema"),
+        (lambda d: d.pop("notes"), "expected the keys"),
+        (lambda d: d.update(extra=1), "expected the keys"),
+        (lambda d: d["table"]["columns"].pop(), "expected the columns"),
+        (lambda d: d["table"]["rows"][0].pop(), "expected 13 cells"),
+        (lambda d: d["table"]["rows"][0].__setitem__(7, "x"), "unexpected 'x'"),
+        (lambda d: d["models"][0].pop("ref"), "missing keys 'ref'"),
+        (lambda d: d["baselines"][0].update(observed="high"), "observed"),
+        (lambda d: d["options"].update(pairs=["diagonal"]), "none called 'diagonal'"),
+        (lambda d: d["options"].update(seed=-1), "expected a whole number"),
+        (lambda d: d.update(tensors={}), "tensors: expected a list"),
+    ],
+)
+def test_a_document_that_is_not_ours_is_refused(change, words):
+    document = json.loads(run({"a": llama(), "b": llama(seed=1)}, baselines=("expectation",)).to_json())
+    change(document)
+    with pytest.raises(FormatError, match=words):
+        mk.MatrixResult.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "nonsense", '{"schema": NaN}'])
+def test_text_that_is_no_document_is_refused(text):
+    with pytest.raises(FormatError, match="matrix: expected"):
+        mk.MatrixResult.from_json(text)
+
+
+def test_names_of_strangers_cannot_break_a_document():
+    hostile = 'x"rows": "@rows@"|<script>`\x1b[2J'
+    result = run({hostile: llama(), "b": llama(seed=1)})
+    assert mk.MatrixResult.from_json(result.to_json()) == result
+    text = matrix_markdown(result)
+    before, code = text.split("```console")
+    assert "<script>" not in before.replace("\\<script", "")
+    assert code.count("\n") == 5  # nothing in a name begins a line, so nothing ends the block
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"measures": ("pearsn",)}, UsageError, "none called 'pearsn'"),
+        ({"roles": ("attention-nrm",)}, BadSelection, "none called 'attention-nrm'"),
+        ({"roles": ("router.nonsense",)}, BadSelection, "expected ROLE"),
+        ({"layers": "5-2"}, BadSelection, "from low to high"),
+        ({"layers": "0-99999"}, BadSelection, "at most 9999"),
+        ({"layers": "a"}, BadSelection, "such as 0-10,20"),
+        ({"layers": ""}, BadSelection, "such as 0-10,20"),
+        ({"baselines": ("luck",)}, UsageError, "none called 'luck'"),
+        (
+            {"known": (KnownRelation(relation="cousins", model_a="a", model_b="b"),)},
+            UsageError,
+            "none called 'cousins'",
+        ),
+        ({"sample": 1}, UsageError, "from 16 on, got 1"),
+        ({"roles": ()}, UsageError, "at least one"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_read(options, error, words):
+    with pytest.raises(error, match=words):
+        mk.MatrixOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"groups": {"g": ("a", "c")}}, "no model called 'c'"),
+        ({"layers_of": {"c": "0"}}, "no model called 'c'"),
+        ({"known": (KnownRelation(relation="derived", model_a="a", model_b="c"),)}, "no model called 'c'"),
+        ({"layers": "50"}, "no model has a layer in '50'"),
+    ],
+)
+def test_names_and_layers_that_are_not_there_are_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        run({"a": llama(), "b": llama(seed=1)}, **options)
+
+
+def test_models_are_given_once():
+    with pytest.raises(UsageError, match="given twice"):
+        mk.matrix([str(ZOO / "base"), str(ZOO / "base")])
+    with pytest.raises(UsageError, match="at least one"):
+        mk.matrix([])
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [("0-10,20,30-35", (*range(11), 20, *range(30, 36))), ("3", (3,)), (" 2 , 0-1,1", (0, 1, 2))],
+)
+def test_the_grammar_of_layers(text, layers):
+    assert parse_layers(text) == layers
+
+
+def test_a_list_keeps_its_order():
+    assert parse_layer_list("30,10-12,11") == (30, 10, 11, 12)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "attention_norm",
+        "attention_norm_minus_mlp_norm",
+        "expert_up#3",
+        "mtp.attention_norm",
+        "attention_query.bias",
+    ],
+)
+def test_a_label_is_read_back(label):
+    assert parse_role(label).label == label

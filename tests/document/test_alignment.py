@@ -1,0 +1,176 @@
+"""What faces what: layers, coordinates and units are told, and nothing is made of a fit."""
+
+import json
+import re
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+from tests.comparison.disguises import disguised, zoo_model
+from tests.document.test_comparison_view import drawn, flat
+
+import modelkin as mk
+from modelkin.casework.lab import derive
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.verdict import Conclusion
+from modelkin.document import load_language, report_html, report_markdown, schema
+from modelkin.document._alignment import layer_rows, ranked_among, ranked_text
+from modelkin.source import MemorySource
+
+pytestmark = pytest.mark.timeout(240)
+ENGLISH, KOREAN = load_language("en"), load_language("ko")
+DEEP = mk.CompareOptions(depth="deep")
+
+
+def compared(candidate, base):
+    return mk.compare(
+        candidate=MemorySource(candidate.files("F32"), name="org/candidate"),
+        base=MemorySource(base.files("F32"), name="org/base"),
+        options=DEEP,
+    )
+
+
+@pytest.fixture(scope="module")
+def taller():
+    """Return a comparison with a model whose layers and units were moved."""
+    base = zoo_model("base")
+    return compared(disguised(derive.reorder_layers(base, [0, 1, 2, 1, 2, 3]), "units"), base)
+
+
+@pytest.fixture(scope="module")
+def rotated():
+    """Return a comparison with a model whose residual stream was turned."""
+    return compared(disguised(zoo_model("base"), "residual-rotation"), zoo_model("base"))
+
+
+@pytest.fixture(scope="module")
+def strangers():
+    """Return a comparison of models without a common origin."""
+    return compared(zoo_model("deep-2"), zoo_model("deep-1"))
+
+
+@pytest.fixture(scope="module")
+def ranked(rotated):
+    """Return a comparison whose MLPs rest on 27 control pairs."""
+    mlp = replace(
+        rotated.verdict.components["mlp"],
+        conclusion=Conclusion.SHARED_REPARAMETRISED,
+        log10_p=np.log10(1 / 28),
+        calibrated=True,
+    )
+    agreeing = replace(
+        next(test for test in rotated.evidence if test.component == "mlp" and test.ok),
+        method="unit-agreement",
+        details={"control_pairs": 27, "largest_control": 0.03},
+    )
+    verdict = replace(rotated.verdict, log10_p=np.log10(1 / 28), components={"mlp": mlp})
+    return replace(rotated, verdict=verdict, evidence=(agreeing,))
+
+
+def test_layers_that_were_moved_are_told_in_runs(taller):
+    rows = layer_rows(taller)
+    assert [row[:2] for row in rows] == [("0-2", "0-2"), ("3-5", "1-3")]
+    assert all(re.fullmatch(r"\d\.\d{3}(?: to \d\.\d{3})?", row[2]) for row in rows)
+    text = drawn(taller)
+    assert "Which parts face each other" in text
+    assert re.search(r"3-5 +1-3 +\d\.\d{3}", text)
+    assert "| 3-5 | 1-3 | " in report_markdown(taller)
+    assert "mlp: units in another order (layers 0-5)" in flat(text)
+
+
+def test_coordinates_are_told_with_their_fit_and_that_it_is_no_evidence(rotated):
+    assert rotated.alignment.residual == "rotation"
+    text = flat(drawn(rotated))
+    assert "how well they fit is no evidence by itself" in text
+    assert re.search(r"a rotation +(?:embeddings|the output head) of shared tokens", text)
+    document = report_markdown(rotated)
+    frame = rotated.alignment.frames[0]
+    assert f"| {frame.n_rows} | {frame.fit:.3f} | {frame.chance:.3f} |" in document
+    assert "no evidence by itself" in document
+    assert "no evidence by itself" in report_html(rotated)
+
+
+def test_what_was_tested_in_the_wrong_coordinates_is_said_to_be_not_examined(rotated):
+    text = flat(drawn(rotated))
+    assert "embedding, head, residual: it was tested only in coordinates that the models do not share" in text
+    components = text.partition("Components")[2].partition("Which parts")[0]
+    assert "not testable" not in components
+
+
+def test_of_strangers_no_pairing_of_layers_is_shown(strangers):
+    assert strangers.verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert strangers.alignment.layers
+    assert layer_rows(strangers) == []
+    for text in (flat(drawn(strangers)), report_markdown(strangers), report_html(strangers)):
+        assert "none of 36 pairs of layers stands out" in text
+    assert any("nothing to find coordinates by" in line for line in strangers.verdict.limitations)
+    assert not any("--depth deep" in line for line in strangers.verdict.limitations)
+
+
+def test_what_rests_on_controls_is_marked_everywhere(ranked):
+    mark = "rank among 27 control pairs, not an exact p-value"
+    assert ranked_among(ranked) == ranked_among(ranked, "mlp") == 27
+    assert ranked_among(ranked, "norms") is None
+    for text in (flat(drawn(ranked)), report_markdown(ranked), report_html(ranked)):
+        assert text.count(mark) == 2  # beside the verdict's p-value, and beside the component's
+        assert "Common origin in a changed form, by comparison with controls" in text
+        assert "Common origin: shared weights" not in text
+        assert "only a common origin explains" not in text
+
+
+def test_controls_are_not_said_to_be_beside_the_point_where_the_verdict_rests_on_them(ranked, rotated):
+    control = ControlResult(
+        pair=("org/base", "org/other"),
+        revision=None,
+        conclusion="no-evidence",
+        effect=None,
+        log10_p=None,
+        usable=True,
+    )
+    beside = "The verdict does not depend on controls"
+    for result, said in ((ranked, False), (rotated, True)):
+        shown = replace(result, controls=(control,))
+        assert (beside in report_markdown(shown)) is said
+        assert (beside in report_html(shown)) is said
+
+
+def test_exact_p_values_have_no_such_mark(rotated):
+    assert ranked_text(rotated) is None
+    assert "control pairs, not an exact" not in drawn(rotated) + report_markdown(rotated)
+
+
+def test_flags_are_worth_a_closer_look_and_no_part_of_the_verdict(strangers):
+    flag = (
+        "The MLP units look alike once coordinates are removed (agreement 64%). Only 3 pairs with unrelated "
+        "models were there to compare it with and 20 are needed: give more unrelated models of the same "
+        "shapes as controls."
+    )
+    flagged = replace(strangers, flags=(flag,))
+    assert f"Worth a closer look (no part of the verdict) - {flag}" in flat(drawn(flagged))
+    assert "Worth a closer look" not in drawn(strangers)
+
+
+@pytest.mark.parametrize("name", ["taller", "rotated", "strangers", "ranked"])
+def test_all_of_it_is_told_in_korean(name, request):
+    result = request.getfixturevalue(name)
+    text = report_markdown(result, KOREAN)
+    assert "(영어 원문)" not in text
+    assert KOREAN.say("title.alignment") in text
+    assert "(영어 원문)" not in report_html(result, KOREAN)
+
+
+@pytest.mark.parametrize("name", ["taller", "rotated", "strangers", "ranked"])
+def test_a_deep_comparison_follows_its_schema_and_comes_back_equal(name, request):
+    result = request.getfixturevalue(name)
+    document = result.to_json()
+    jsonschema.validate(json.loads(document), schema("modelkin.comparison/1"))
+    assert mk.Comparison.from_json(document) == result
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_is_wide_enough(taller, rotated, ranked, width):
+    for result in (taller, rotated, ranked):
+        for verbose in (False, True):
+            lines = drawn(result, width=width, verbose=verbose).splitlines()
+            assert max(map(len, lines)) <= width

@@ -1,0 +1,11 @@
+"""Folders that tests read from, wherever a test itself is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ZOO = ROOT / "tests" / "zoo"
+DATA = ROOT / "tests" / "data"
+FORMATS = DATA / "formats"
