@@ -136,6 +136,6 @@ def test_every_public_name_is_in_the_documentation():
 
 
 def test_every_option_of_fetching_says_what_it_is_for():
-    source = (ROOT / "src/modelkin/_config.py").read_text()
+    source = (ROOT / "src/modelkin/options.py").read_text()
     for name in mk.FetchOptions.__dataclass_fields__:
         assert re.search(rf"^    {name}: [^\n]+\n    \"\"\"", source, re.MULTILINE), name

@@ -62,7 +62,7 @@ def matrix(
     ...     models = {"base": str(zoo / "base"), "twin": str(zoo / "twin-1")}
     ...     found = matrix(models, MatrixOptions(measures=("cosine",), roles=("input-norm",)))
     >>> [(row.measure, row.layer_a) for row in found.table][:3]
-    [('cosine', 0), ('cosine', 1), ('mean-direction', 0)]
+    [('cosine', 0), ('cosine', 1), ('cosine', 2)]
     """
     options = options or MatrixOptions()
     given = _named(models)
