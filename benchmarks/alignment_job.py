@@ -14,7 +14,7 @@ from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
 from modelkin.comparison.alignment import find_frame
 from modelkin.comparison.deep import DeepStage, learn_frame
-from modelkin.comparison.methods import frame_rows, load_method
+from modelkin.comparison.methods import Skipped, frame_rows, load_method
 from modelkin.comparison.run import _Run
 from modelkin.model import Model, open_model
 
@@ -56,10 +56,10 @@ def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, 
 def _survey(stage: DeepStage, name: str) -> str:
     pair = replace(stage.pair, layer_pairs=stage._pairs_to_match())
     stage._survey(pair, (name,))
-    skipped = [item.reason for item in stage.evidence if not item.ok]
+    skipped = [item.reason for item in stage.evidence if isinstance(item, Skipped)]
     if load_method(name).plan(pair).surveys:
         return "done"
-    return (skipped[0] or "") if skipped else "nothing to do"
+    return skipped[0] if skipped else "nothing to do"
 
 
 def _frame(stage: DeepStage, way: str) -> str:

@@ -23,6 +23,7 @@ from benchmarks.decode import best_cpu
 from benchmarks.peers_subject import SEVEN_B, llama
 from benchmarks.tables import Table, megabytes, times
 from modelkin import compare
+from modelkin.comparison.methods import Skipped
 from modelkin.model import open_model
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource
@@ -321,7 +322,9 @@ def _read_row(scheme: Scheme | None) -> list[str]:
         with open_model("bench/candidate", fetch) as candidate, open_model("bench/base", fetch) as base:
             result = compare(candidate=candidate, base=base, options=CompareOptions(fetch=fetch))
             totals = candidate.totals()
-    left_out = [test for test in result.evidence if test.reason and "input-first" in test.reason]
+    left_out = [
+        test for test in result.evidence if isinstance(test, Skipped) and "input-first" in test.reason
+    ]
     return [
         scheme.name if scheme is not None else "BF16",
         megabytes(whole),

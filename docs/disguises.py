@@ -140,11 +140,11 @@ def _agreement(result: Comparison) -> Row | None:
     found = measured(result.evidence)
     if not found:
         return None
-    details = found[0].details
+    rank = found[0].rank
     return {
         "score": round(agreement_score(found), 4),
-        "control_pairs": details.get("control_pairs", 0),
-        "largest_control": details.get("largest_control"),
+        "control_pairs": rank.control_pairs if rank else 0,
+        "largest_control": rank.largest_control if rank else None,
     }
 
 

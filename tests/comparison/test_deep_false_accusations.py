@@ -14,6 +14,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_b
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
+from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.run import _Run
 from modelkin.source import MemorySource
 
@@ -115,7 +116,7 @@ def test_units_that_agree_by_design_have_no_agreement(change):
         random_model(2, change, embeddings=same_geometry(2)),
     )
     assert not result.verdict.related
-    shares = [test.effect.value for test in result.evidence if test.method == "unit-agreement" and test.ok]
+    shares = [test.effect.value for test in result.evidence if isinstance(test, Agreement)]
     assert len(shares) == 4
     assert max(shares) < 0.2
 
@@ -197,7 +198,7 @@ def test_tests_of_chosen_layers_pay_for_all_they_were_chosen_from(name):
     disguise = "experts" if name == "expert-map" else "units" if name == "mlp-matching" else "heads"
     child = disguised(base, disguise)
     result = deep(MemorySource(child.files(), name="child"), MemorySource(base.files(), name="base"))
-    found = [test for test in result.evidence if test.method == name and test.ok]
+    found = [test for test in result.evidence if test.method == name and isinstance(test, Tested)]
     layers = base.config["num_hidden_layers"]
     experts = base.config["num_local_experts"] if name == "expert-map" else 1
     assert found

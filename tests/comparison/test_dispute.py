@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from modelkin.comparison.methods import Effect, Evidence, count_equal
+from modelkin.comparison.methods import Effect, Likeness, Tested, count_equal
 from modelkin.comparison.verdict import Conclusion, decide, load_rule
 from modelkin.stats import AxisOptions, NotTestable, axis_test, cosine_decomposition, joint_features
 
@@ -33,7 +33,7 @@ def verdict_of(*tests):
 
 
 def evidence(component, *, z, log10_p, effect, half_width, matched=1, n=4096):
-    return Evidence(
+    return Tested(
         method="m",
         version="1",
         component=component,
@@ -44,7 +44,7 @@ def evidence(component, *, z, log10_p, effect, half_width, matched=1, n=4096):
         n=n,
         n_matched=matched,
         detection_limit=0.02,
-        exact=True,
+        statistic=1.0,
     )
 
 
@@ -122,13 +122,14 @@ def test_v6_changes_of_one_step_of_the_format_are_counted_and_are_no_stranger():
 
 
 def test_v7_a_cosine_of_1_00_alone_says_nothing():
-    measure = Evidence(
+    measure = Likeness(
         method="same-names",
         version="1",
         component="unknown",
         axis="none",
-        exact=False,
-        details={"cosine": 1.0},
+        n=4096,
+        share_equal=0.0,
+        cosine=1.0,
     )
     assert verdict_of(measure).conclusion is Conclusion.NOT_TESTABLE
 

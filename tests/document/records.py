@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.record import Comparison, ControlResult, Direction, FrameRecord
 
 EVIL = (
@@ -39,10 +40,17 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
         ),
         evidence=tuple(
             replace(
-                test,
-                **_all("method", "version", "component", "role", "reason", "null", "axis", text=evil),
-                flags=(evil,),
-                details={evil: evil},
+                replace(test, reason=evil)
+                if isinstance(test, Skipped)
+                else replace(test, flags=(evil,), details={evil: evil})
+                if isinstance(test, Tested)
+                else test,
+                method=evil,
+                version=evil,
+                component=evil,
+                role=evil,
+                null=evil,
+                axis=evil,
             )
             for test in result.evidence
         ),

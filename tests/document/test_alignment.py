@@ -12,6 +12,7 @@ from tests.document.test_comparison_view import drawn, flat
 
 import modelkin as mk
 from modelkin.casework.lab import derive
+from modelkin.comparison.methods import Agreement, Rank, Tested
 from modelkin.comparison.record import ControlResult
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown, schema
@@ -59,10 +60,17 @@ def ranked(rotated):
         log10_p=np.log10(1 / 28),
         calibrated=True,
     )
-    agreeing = replace(
-        next(test for test in rotated.evidence if test.component == "mlp" and test.ok),
+    found = next(test for test in rotated.evidence if test.component == "mlp" and isinstance(test, Tested))
+    agreeing = Agreement(
         method="unit-agreement",
-        details={"control_pairs": 27, "largest_control": 0.03},
+        version="1",
+        component="mlp",
+        axis="mlp",
+        layers=found.layers,
+        statistic=found.effect.value,
+        effect=found.effect,
+        n=found.n,
+        rank=Rank(log10_p=float(np.log10(1 / 28)), control_pairs=27, largest_control=0.03),
     )
     verdict = replace(rotated.verdict, log10_p=np.log10(1 / 28), components={"mlp": mlp})
     return replace(rotated, verdict=verdict, evidence=(agreeing,))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from modelkin.comparison.methods import Likeness, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document import comparison_view, report_markdown
 from modelkin.document._words import HEADLINE
@@ -79,9 +80,18 @@ def test_extrapolations_are_shown_only_when_asked_for(compared):
 
 def test_a_measure_without_a_p_value_is_shown_as_such(compared):
     result = compared("not-testable")
-    test = replace(result.evidence[0], status="ok", reason=None, details={"cosine": 0.99996, "values": 4096})
+    test = Likeness(
+        method="same-names",
+        version="1",
+        component="unknown",
+        axis="none",
+        role="a.weight",
+        n=4096,
+        share_equal=0.0,
+        cosine=0.99996,
+    )
     text = flat(drawn(replace(result, evidence=(test,)), verbose=True))
-    assert "(no p-value): cosine 0.99996; values 4,096" in text
+    assert "(no p-value): tensor a.weight; values 4,096; share equal 0; cosine 0.99996" in text
 
 
 def test_methods_that_were_not_used_at_quick_depth_are_named(compared):
@@ -153,7 +163,10 @@ def test_names_cannot_control_the_terminal_or_use_markup(compared):
         result,
         verdict=verdict,
         candidate=replace(result.candidate, ref=evil, skipped=(evil,), family=evil),
-        evidence=tuple(replace(test, method=evil, role=evil, reason=evil) for test in result.evidence),
+        evidence=tuple(
+            replace(test, method=evil, role=evil, **({"reason": evil} if isinstance(test, Skipped) else {}))
+            for test in result.evidence
+        ),
     )
     text = drawn(hostile, width=200, verbose=True)
     assert "\x1b" not in text

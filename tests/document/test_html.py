@@ -10,8 +10,10 @@ from html.parser import HTMLParser
 import pytest
 from tests.document.records import EVIL, hostile, with_maps
 
+from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown
+from modelkin.document._evidence import evidence_row
 from modelkin.document._numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.document._words import facing_layers, undone
 from modelkin.document.html._markup import Html, element, own_text, powers, with_names
@@ -180,25 +182,25 @@ def test_every_piece_of_evidence_has_its_row(comparison, language):
     parsed = Parsed(report_html(comparison, language))
     rows = [" ".join(row) for row in parsed.rows.get("evidence", [])[1:]]
     assert len(rows) == len(comparison.evidence)
-    ordered = sorted(comparison.evidence, key=lambda test: not test.ok)
-    for row, test in zip(rows, ordered, strict=True):
+    ordered = sorted(comparison.evidence, key=lambda test: isinstance(test, Skipped))
+    for row, test in zip(rows, map(evidence_row, ordered), strict=True):
         assert row.startswith(test.method)
         shown = [effect_text(test.effect)] if test.effect else []
-        shown += [powers(bound_text(test.log10_p))] if test.log10_p is not None and test.ok else []
+        shown += [powers(bound_text(test.log10_p))] if test.log10_p is not None else []
         shown += [f"{test.n_matched:,}"] if test.n_matched is not None else []
         for number in shown:
             assert number in row
     sortable = {float(value) for value in parsed.values("data-v")}
     for test in comparison.evidence:
-        if test.ok and test.z is not None and test.log10_p is not None:
+        if isinstance(test, Tested) and test.z is not None:
             assert {test.z, test.log10_p} <= sortable
 
 
 def test_what_was_not_examined_and_why_is_on_the_page(comparison):
     text = Parsed(report_html(comparison)).text
     for test in comparison.evidence:
-        if not test.ok:
-            assert (test.reason or "") in text
+        if isinstance(test, Skipped):
+            assert test.reason in text
     for sentence in comparison.verdict.limitations:
         assert sentence in text
 

@@ -1,10 +1,11 @@
 import contextlib
 
 import pytest
-from tests.casework.catalogue.examples import CONTROLS, TESTS, Effect, Test, evidence_forest, made_up_map
+from tests.casework.catalogue.examples import CONTROLS, TESTS, Effect, evidence_forest, made_up_map
 
 from modelkin import compare
 from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.methods import Agreement, Tested
 from modelkin.demo import demo_zoo
 from modelkin.errors import UsageError
 from modelkin.figures import HeatMap, Intervals, ReferenceLine, Table, figure_from_json
@@ -25,7 +26,7 @@ def test_a_real_comparison_fits():
     assert {"evidence", "components", "controls", "z_histogram"} <= figures.keys()
     assert len(only(figures["components"], Table).rows) == len(result.verdict.components)
     whole = c.evidence_forest(result.evidence, names=NAMES, most=10_000)
-    tested = sorted(test.effect.value for test in result.evidence if test.effect)
+    tested = sorted(test.effect.value for test in result.evidence if isinstance(test, Tested))
     assert tested
     assert sorted(value for value in only(whole, Intervals).values if value is not None) == tested
     for figure in figures.values():
@@ -85,7 +86,10 @@ def test_a_forest_needs_a_test():
 
 
 def test_a_test_without_p_value_does_not_meet_the_rule():
-    test = Test("m", "mlp", (), Effect(0.9, 0.8, 1.0))
+    effect = Effect(0.9, 0.8, 1.0)
+    test = Agreement(
+        method="m", version="1", component="mlp", axis="mlp", statistic=0.9, effect=effect, n=512
+    )
     mark = only(c.evidence_forest([test], names=NAMES, rule_log10_p=-9.0), Intervals)
     assert mark.strong == (False,)
 

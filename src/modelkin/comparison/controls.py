@@ -9,22 +9,21 @@ from math import fsum
 from pathlib import Path
 
 from modelkin.architecture import Architecture, Role
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Agreement, Evidence, Rank
 from modelkin.stats import log10_conformal
 
 LEAST_AGREEMENT = 0.05
 """Below this there is nothing to calibrate: strangers agree as much."""
-METHOD = "unit-agreement"
 
 
-def measured(evidence: Iterable[Evidence]) -> list[Evidence]:
+def measured(evidence: Iterable[Evidence]) -> list[Agreement]:
     """Return the agreements among pieces of evidence."""
-    return [item for item in evidence if item.method == METHOD and item.ok and item.effect is not None]
+    return [item for item in evidence if isinstance(item, Agreement)]
 
 
 def agreement_score(evidence: Iterable[Evidence]) -> float:
     """Return the mean agreement over layers: one number for a pair of models."""
-    values = [item.effect.value for item in measured(evidence) if item.effect is not None]
+    values = [item.effect.value for item in measured(evidence)]
     return fsum(values) / len(values)
 
 
@@ -41,11 +40,8 @@ def calibrated(evidence: Iterable[Evidence], scores: Sequence[float]) -> list[Ev
     if not found or not scores:
         return items
     log10_p = log10_conformal(agreement_score(found), scores)
-    about = {"control_pairs": len(scores), "largest_control": max(scores)}
-    return [
-        replace(item, log10_p=log10_p, details={**item.details, **about}) if item in found else item
-        for item in items
-    ]
+    rank = Rank(log10_p=log10_p, control_pairs=len(scores), largest_control=max(scores))
+    return [replace(item, rank=rank) if isinstance(item, Agreement) else item for item in items]
 
 
 def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> str | None:

@@ -23,6 +23,8 @@ from modelkin.comparison.methods import (
     FrameRows,
     Pair,
     Side,
+    Skipped,
+    Tested,
     acting_gain,
     frame_rows,
     load_method,
@@ -135,10 +137,9 @@ class DeepStage:
 
     def _same_coordinates(self) -> bool:
         """Say whether directions, not only gains, agree in coordinates as they are."""
-        return _found(
-            item
-            for item in (*self.earlier, *self.evidence)
-            if item.frame == "identity" and item.component != "norms" and (item.z or 0.0) > 0
+        return any(
+            item.frame == "identity" and item.component != "norms" and (item.z or 0.0) > 0
+            for item in _found((*self.earlier, *self.evidence))
         )
 
     def _settled(self, frame: str) -> bool:
@@ -147,18 +148,18 @@ class DeepStage:
             tested = {
                 item.layers
                 for item in self.evidence
-                if item.ok and item.exact and item.component in components and len(item.layers) == 1
+                if isinstance(item, Tested) and item.component in components and len(item.layers) == 1
             }
             found = {item.layers for item in self._found_in(frame) if item.component in components}
             if not tested or found != tested:
                 return False
         return True
 
-    def _found_in(self, frame: str) -> list[Evidence]:
+    def _found_in(self, frame: str) -> list[Tested]:
         return [
             item
-            for item in (*self.earlier, *self.evidence)
-            if item.frame == frame and len(item.layers) == 1 and _is_found(item) and (item.z or 1.0) > 0
+            for item in _found((*self.earlier, *self.evidence))
+            if item.frame == frame and len(item.layers) == 1 and (item.z or 1.0) > 0
         ]
 
     def _n_layers_found(self, frame: str) -> int:
@@ -256,7 +257,7 @@ class DeepStage:
                 self.maps += found.maps
             if n_left_out:
                 reason = _USED_UP.format(n_left_out, len(plan.surveys))
-                self.evidence.append(replace(method.skip(reason), frame=pair.frame_kind))
+                self.evidence.append(method.skip(reason, frame=pair.frame_kind))
 
     def _result(self, frame: str) -> DeepResult:
         return DeepResult(
@@ -269,11 +270,11 @@ class DeepStage:
 
     def _found_pairs(self, frame: str) -> tuple[tuple[int, int], ...]:
         """Return the layers that were found to be of common origin, the surest base layer for each."""
-        best: dict[int, Evidence] = {}
+        best: dict[int, Tested] = {}
         for item in self._found_in(frame):
             if item.component in ("mlp", "experts", "attention"):
                 layer = item.layers[0]
-                if layer not in best or (item.log10_p or 0.0) < (best[layer].log10_p or 0.0):
+                if layer not in best or item.log10_p < best[layer].log10_p:
                     best[layer] = item
         return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
@@ -353,7 +354,7 @@ def agreements(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | N
     stage = DeepStage(candidate, base, pair, tokens)
     stage.token_frame = learn_frame(stage.reading, pair, tokens)
     stage._measure_agreement()
-    return tuple(item for item in stage.evidence if item.ok)
+    return tuple(item for item in stage.evidence if not isinstance(item, Skipped))
 
 
 def by_depth(candidate: Architecture, base: Architecture) -> tuple[tuple[int, int], ...]:
@@ -372,9 +373,6 @@ def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int
     return tuple(pairs[math.floor((2 * i + 1) * len(pairs) / (2 * most))] for i in range(most))
 
 
-def _is_found(item: Evidence) -> bool:
-    return item.ok and item.exact and item.log10_p is not None and item.log10_p < FOUND_LOG10_P
-
-
-def _found(evidence: Iterable[Evidence]) -> bool:
-    return any(_is_found(item) for item in evidence)
+def _found(evidence: Iterable[Evidence]) -> list[Tested]:
+    """Return the tests that leave no doubt."""
+    return [item for item in evidence if isinstance(item, Tested) and item.log10_p < FOUND_LOG10_P]

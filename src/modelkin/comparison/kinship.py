@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from modelkin.comparison.adapters import is_on
 from modelkin.comparison.deep import DeepResult
 from modelkin.comparison.identity import CopyKind
-from modelkin.comparison.methods import EqualityCount, Evidence
+from modelkin.comparison.methods import Agreement, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.model import Model
@@ -26,7 +26,7 @@ def alignment_summary(
 ) -> AlignmentSummary:
     """Say which layers, coordinates and units were paired."""
     mine, theirs = candidate.architecture, base.architecture
-    made = any(test.ok for test in evidence)
+    made = any(not isinstance(test, Skipped) for test in evidence)
     ranked = any(item.calibrated for item in verdict.components.values())  # whatever the numbers of units
     paired = _agreeing(verdict, evidence) if ranked else ()
     paired = (deep.layer_pairs if deep else ()) or paired or _equal_numbers(mine.layers, theirs.layers)
@@ -36,7 +36,7 @@ def alignment_summary(
         residual = deep.frame
     elif deep is not None and deep.frames and ranked:
         residual = deep.frames[0].kind  # agreement is measured in the coordinates that were tried first
-    reordered = ranked or any("reordered" in test.flags for test in evidence)
+    reordered = ranked or any("reordered" in test.flags for test in evidence if isinstance(test, Tested))
     searched = ranked or bool(deep and deep.frame != "none")
     return AlignmentSummary(
         layers=layers,
@@ -135,7 +135,7 @@ def _agreeing(verdict: Verdict, evidence: Iterable[Evidence]) -> tuple[tuple[int
     return tuple(
         (layer, facing)
         for test in evidence
-        if test.ok and not test.exact and (found := verdict.components.get(test.component)) is not None
+        if isinstance(test, Agreement) and (found := verdict.components.get(test.component)) is not None
         for layer, facing in zip(test.layers, test.base_layers or test.layers, strict=False)
         if found.calibrated and layer in found.layers
     )
@@ -158,7 +158,7 @@ def _best_effect(evidence: Iterable[Evidence], layer: int, facing: int) -> float
     values = [
         test.effect.value
         for test in evidence
-        if test.ok and test.exact and test.effect is not None and test.layers == (layer,)
+        if isinstance(test, Tested) and test.layers == (layer,)
         if (test.base_layers or test.layers) == (facing,)
     ]
     return max(values, key=abs, default=None)

@@ -35,6 +35,7 @@ from modelkin.comparison.methods import (
     Evidence,
     Pair,
     Side,
+    Skipped,
     Task,
     all_methods,
     count_equal,
@@ -272,7 +273,8 @@ class _Run:
         for task, left, right in zip(tasks, mine, theirs, strict=True):
             found = self._unless_fixed(task.evaluate(left, right), left, right)
             self.evidence.append(found)
-            if found.ok and task.same_parts:  # tables that training never touches are equal between strangers
+            # Tables that training never touches are equal between strangers.
+            if task.same_parts and not isinstance(found, Skipped):
                 self.equality += count_equal(left, right, dtypes=self._dtypes(task))
 
     def _align(self, controls: Sequence[Model]) -> None:
@@ -368,8 +370,8 @@ class _Run:
 
         Trained rows that were copied show in other parts as well, or after any further training.
         """
-        table = found.ok and found.component in ("embedding", "head") and self._has_guesses()
-        if not table or not all(map(np.array_equal, left, right)):
+        table = found.component in ("embedding", "head") and self._has_guesses()
+        if isinstance(found, Skipped) or not table or not all(map(np.array_equal, left, right)):
             return found
         method = next(method for method in all_methods() if method.card.name == found.method)
         return method.skip(_EQUAL_TABLE, layers=found.layers, role=found.role)

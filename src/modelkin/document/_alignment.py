@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict
 
@@ -64,7 +65,12 @@ def reordered_lines(result: Comparison, language: Language = ENGLISH) -> Iterato
     layers: dict[str, set[int]] = {}
     for test in result.evidence:
         found = result.verdict.components.get(test.component)
-        if REORDERED in test.flags and found is not None and found.conclusion.related:
+        if (
+            isinstance(test, Tested)
+            and REORDERED in test.flags
+            and found is not None
+            and found.conclusion.related
+        ):
             layers.setdefault(test.component, set()).update(test.layers)
     for component, numbers in layers.items():
         yield language.say(
@@ -93,9 +99,9 @@ def ranked_among(result: Comparison, name: str | None = None) -> int | None:
     wanted = [key for key, item in components.items() if item.log10_p == result.verdict.log10_p]
     ranked = [key for key in (wanted if name is None else [name]) if _is_ranked(components.get(key))]
     numbers = [
-        int(test.details["control_pairs"])
+        test.rank.control_pairs
         for test in result.evidence
-        if test.component in ranked and "control_pairs" in test.details
+        if test.component in ranked and isinstance(test, Agreement) and test.rank
     ]
     return max(numbers, default=0) if ranked else None
 

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from modelkin.comparison.methods import Effect, Evidence
+from modelkin.comparison.methods import Effect, Evidence, Skipped
 from modelkin.comparison.record import Comparison, ModelSummary
 from modelkin.comparison.verdict import Conclusion
 from modelkin.untrusted import visible
@@ -26,6 +26,7 @@ from ._alignment import (
     was_looked_for,
 )
 from ._beside import config_lines, config_rows, tokenizer_lines
+from ._evidence import evidence_row
 from ._numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 from ._words import (
     HEADLINE,
@@ -183,20 +184,25 @@ def _evidence(result: Comparison) -> Iterable[RenderableType]:
     titles = ("method", "role", "layers", "effect", "p at most", "extrapolated", "limit")
     table = _table(*titles, right=(3, 4, 5, 6))
     for test in result.evidence:
-        if test.ok and test.log10_p is not None:
-            far, limit = test.log10_p_extrapolated, test.detection_limit
+        row = evidence_row(test)
+        if row.log10_p is not None:
+            far, limit = row.log10_p_extrapolated, row.detection_limit
             table.add_row(
                 Text(visible(test.method)),
                 Text(visible(test.role or "-")),
                 _facing(test),
-                f"{test.effect.value:.3f}" if test.effect else "-",
-                bound_text(test.log10_p),
+                f"{row.effect.value:.3f}" if row.effect else "-",
+                bound_text(row.log10_p),
                 bound_text(far) if far is not None else "-",
                 limit_text(limit) if limit is not None else "-",
             )
     if table.row_count:
         yield _Fitting(table)
-    described = [test for test in result.evidence if test.ok and test.log10_p is None]
+    described = [
+        test
+        for test in result.evidence
+        if not isinstance(test, Skipped) and evidence_row(test).log10_p is None
+    ]
     if described:
         yield _list(f"{test.method} (no p-value): {details_text(test)}" for test in described)
 

@@ -10,6 +10,7 @@ from enum import Enum
 from importlib import resources
 from pathlib import PurePath
 
+from modelkin.comparison.methods import Agreement, Likeness, Skipped, Tested
 from modelkin.comparison.record import SCHEMA as COMPARISON_SCHEMA
 from modelkin.comparison.record import Comparison
 from modelkin.describe.configs import SCHEMA as CONFIGS_SCHEMA
@@ -23,6 +24,7 @@ from modelkin.source import BytePlan, StoreInfo
 from modelkin.tokenizer import SCHEMA as TOKENIZERS_SCHEMA
 from modelkin.tokenizer import TokenizerComparison
 
+from ._evidence import evidence_row
 from ._message_json import companions
 
 _SCHEMAS: dict[type, str] = {
@@ -76,6 +78,8 @@ def _plain(value: object) -> object:
                     {"file": file, "start": item.start, "stop": item.stop} for file, item in value.requests
                 ],
             }
+        case Tested() | Agreement() | Likeness() | Skipped():
+            return plain(evidence_row(value))
         case Enum():
             return plain(value.value)
         case None | bool() | int() | str():

@@ -20,6 +20,7 @@ from ._alignment import (
     silent_maps,
     was_looked_for,
 )
+from ._evidence import evidence_row
 from ._grids import grids
 from ._numbers import (
     bound_text,
@@ -264,7 +265,8 @@ class _Document:
         yield self._title("nulls", level=3)
         yield "\n".join(f"- {_text(line)}" for line in method_lines(self.result, self.language))
 
-    def _evidence_row(self, test: Evidence) -> tuple[str, ...]:
+    def _evidence_row(self, found: Evidence) -> tuple[str, ...]:
+        test = evidence_row(found)
         return (
             _text(test.method),
             _text(self.language.word("component", test.component)),
@@ -278,7 +280,7 @@ class _Document:
             bound_text(test.log10_p_extrapolated) if test.log10_p_extrapolated is not None else "-",
             _value(test.n_matched),
             limit_text(test.detection_limit) if test.detection_limit is not None else "-",
-            _text(remarks_text(test, self.language)) or "-",
+            _text(remarks_text(found, self.language)) or "-",
         )
 
     def _missing(self) -> Iterator[str]:

@@ -10,10 +10,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from modelkin.comparison.methods import Evidence
 from modelkin.comparison.record import SCHEMA, Comparison
 from modelkin.errors import FormatError
 from modelkin.message import Message
 
+from ._evidence import EvidenceRow, evidence_of
 from ._message_json import companion_names, read_message, read_messages
 
 _Record = TypeVar("_Record")
@@ -87,6 +89,8 @@ def _kinds(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401  any type of a field
 
 def _read(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type of a field
     """Read a value of a type; JSON has fewer types than Python."""
+    if kind == Evidence:
+        return _evidence(value, path)
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return _one_of(get_args(kind), value, path)
@@ -106,6 +110,11 @@ def _read(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type
     if isinstance(kind, type) and is_dataclass(kind):
         return _record(kind, value, path)
     return _scalar(kind, value, path)
+
+
+def _evidence(value: object, path: str) -> Evidence:
+    found = evidence_of(_record(EvidenceRow, value, path))
+    return found if found is not None else _refuse(path, "the numbers of one kind of evidence", value)
 
 
 def _mapping(kind: Any, value: dict[str, object], path: str) -> dict[str, object]:  # noqa: ANN401

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from modelkin.comparison.alignment import LayerMap
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Evidence, Skipped, Tested
 from modelkin.comparison.record import Comparison, ModelSummary
 from modelkin.source import pinned
 from modelkin.untrusted import visible
@@ -29,12 +29,15 @@ def command_text(result: Comparison) -> str:
 def remarks_text(test: Evidence, language: Language = ENGLISH) -> str:
     """Write what is to be said of a piece of evidence beside its numbers."""
     say = language.say
-    remarks = [say("text.not_made", reason=reason_text(test.reason, language))] if not test.ok else []
+    remarks = (
+        [say("text.not_made", reason=reason_text(test.reason, language))] if isinstance(test, Skipped) else []
+    )
     coordinates, others = undone(test.frame), facing_layers(test)
     remarks += [say("text.frame", frame=language.word("frame", coordinates))] if coordinates else []
     remarks += [say("text.faces", layers=runs_text(others))] if others else []
-    remarks += [details_text(test, language)] if test.details else []
-    remarks += [language.word("flag", flag) for flag in test.flags]
+    details = details_text(test, language)
+    remarks += [details] if details else []
+    remarks += [language.word("flag", flag) for flag in test.flags] if isinstance(test, Tested) else []
     return "; ".join(remarks)
 
 

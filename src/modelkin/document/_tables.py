@@ -6,12 +6,13 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 
-from modelkin.comparison.methods import Evidence
 from modelkin.comparison.record import Comparison
+
+from ._evidence import EvidenceRow, evidence_row
 
 Cell = str | int | float | None
 
-_COLUMNS: Mapping[str, Callable[[Evidence], Cell]] = {
+_COLUMNS: Mapping[str, Callable[[EvidenceRow], Cell]] = {
     "method": lambda test: test.method,
     "version": lambda test: test.version,
     "component": lambda test: test.component,
@@ -42,5 +43,6 @@ def tensors_csv(result: Comparison) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for test in result.evidence:
-        writer.writerow([column(test) for column in _COLUMNS.values()])
+        row = evidence_row(test)
+        writer.writerow([column(row) for column in _COLUMNS.values()])
     return text.getvalue()

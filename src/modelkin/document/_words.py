@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Evidence, Skipped
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 
+from ._evidence import details_of
 from ._numbers import limit_text, runs_text, value_text
 from .languages import ENGLISH, Language, known_sentence, limitation_text, sentence_text, summary_text
 
@@ -75,7 +76,9 @@ def layers_text(name: str, item: ComponentVerdict, result: Comparison, language:
 
 def tested_layers(name: str, result: Comparison) -> str:
     """List the layers of a component in which a test was made."""
-    made = (test.layers for test in result.evidence if test.component == name and test.ok)
+    made = (
+        test.layers for test in result.evidence if test.component == name and not isinstance(test, Skipped)
+    )
     return runs_text(sorted({layer for layers in made for layer in layers}))
 
 
@@ -97,9 +100,9 @@ def limits_text(result: Comparison, language: Language = ENGLISH) -> str:
 
 def not_examined(result: Comparison, language: Language = ENGLISH) -> Iterator[str]:
     """Yield everything that was left out, with its reason; equal reasons are told once."""
-    groups: dict[tuple[str, str], list[Evidence]] = {}
+    groups: dict[tuple[str, str], list[Skipped]] = {}
     for test in result.evidence:
-        if not test.ok:
+        if isinstance(test, Skipped):
             groups.setdefault((test.component, reason_text(test.reason, language)), []).append(test)
     merged: dict[tuple[str, str], list[str]] = {}
     for (component, reason), tests in groups.items():
@@ -157,7 +160,8 @@ def told_value(value: str | float | bool | None, language: Language = ENGLISH) -
 def details_text(test: Evidence, language: Language = ENGLISH) -> str:
     """Write what a test says beside its numbers."""
     return "; ".join(
-        f"{name_text(name, language)} {told_value(value, language)}" for name, value in test.details.items()
+        f"{name_text(name, language)} {told_value(value, language)}"
+        for name, value in details_of(test).items()
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from modelkin.comparison.methods import Agreement, Evidence, Skipped, Tested
 from modelkin.errors import UsageError
 from modelkin.figures._figure import Axis, Figure, Panel
 from modelkin.figures._inputs import binned, edges_of, words
@@ -18,7 +19,7 @@ from modelkin.figures._values import Numbers, Series, brief, grid, known, mean, 
 
 if TYPE_CHECKING:
     from modelkin.comparison.alignment import LayerMap
-    from modelkin.comparison.methods import Effect, Evidence
+    from modelkin.comparison.methods import Effect
     from modelkin.comparison.record import Comparison, ControlResult
     from modelkin.comparison.verdict import ComponentVerdict
 
@@ -81,17 +82,17 @@ def evidence_forest(
     """
     if not tests:
         raise UsageError("evidence_forest", "expected at least one test")
-    order = sorted(tests, key=lambda test: (test.effect is None, test.log10_p or 0.0, test.component))
+    order = sorted(tests, key=lambda test: (_effect(test) is None, _log10_p(test) or 0.0, test.component))
     shown = order[:most]
-    effects = [test.effect for test in shown]
+    effects = [_effect(test) for test in shown]
     strong = tuple(_meets(test, rule_log10_p, floor) for test in shown) if rule_log10_p is not None else ()
     mark = Intervals(
         labels=tuple(_test_label(test) for test in shown),
         values=numbers(effect.value if effect else None for effect in effects),
         low=numbers(effect.low if effect else None for effect in effects),
         high=numbers(effect.high if effect else None for effect in effects),
-        limits=numbers(test.detection_limit if test.effect else None for test in shown),
-        reasons=tuple(p_words(t.log10_p) if t.effect else t.reason or "no reason given" for t in shown),
+        limits=numbers(test.detection_limit if isinstance(test, Tested) else None for test in shown),
+        reasons=tuple(_chance_or_reason(test) for test in shown),
         strong=strong,
     )
     marks: list[Mark] = [ReferenceLine(value=0.0, axis="x", label="chance", style=NULL), mark]
@@ -109,9 +110,26 @@ def evidence_forest(
 
 
 def _meets(test: Evidence, log10_p: float, floor: float | None) -> bool:
-    if test.effect is None or test.log10_p is None:
+    effect, found = _effect(test), _log10_p(test)
+    if effect is None or found is None:
         return False
-    return test.log10_p <= log10_p and (floor is None or test.effect.value >= floor)
+    return found <= log10_p and (floor is None or effect.value >= floor)
+
+
+def _effect(test: Evidence) -> Effect | None:
+    return test.effect if isinstance(test, Tested | Agreement) else None
+
+
+def _log10_p(test: Evidence) -> float | None:
+    if isinstance(test, Tested):
+        return test.log10_p
+    return test.rank.log10_p if isinstance(test, Agreement) and test.rank else None
+
+
+def _chance_or_reason(test: Evidence) -> str:
+    if isinstance(test, Skipped):
+        return test.reason
+    return p_words(_log10_p(test)) if _effect(test) else "no reason given"
 
 
 def _test_label(test: Evidence) -> str:
@@ -195,7 +213,7 @@ def comparison_figures(result: Comparison) -> dict[str, Figure]:
     if result.verdict.components:
         figures["components"] = component_table(result.verdict.components, names=names)
     figures["controls"] = control_strip(names, result.verdict.effect, result.verdict.log10_p, result.controls)
-    z = [test.z for test in result.evidence if test.z is not None]
+    z = [test.z for test in result.evidence if isinstance(test, Tested) and test.z is not None]
     if z:
         figures["z_histogram"] = z_histogram(z)
     for i, found in enumerate(result.alignment.maps):

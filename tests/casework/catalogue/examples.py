@@ -82,22 +82,33 @@ def Test(
     layers: tuple[int, ...],
     effect: methods.Effect | None,
     z: float | None = None,
-    log10_p: float | None = None,
+    log10_p: float = 0.0,
     detection_limit: float | None = None,
     reason: str | None = None,
 ) -> methods.Evidence:
-    return methods.Evidence(
+    if effect is None:
+        return methods.Skipped(
+            method=method,
+            version="1",
+            component=component,
+            axis="mlp",
+            layers=layers,
+            exact=True,
+            reason=reason or "",
+        )
+    return methods.Tested(
         method=method,
         version="1",
         component=component,
         axis="mlp",
         layers=layers,
+        statistic=1.0,
         effect=effect,
         z=z,
         log10_p=log10_p,
+        n=512,
+        n_matched=0,
         detection_limit=detection_limit,
-        status="skipped" if reason else "ok",
-        reason=reason,
     )
 
 

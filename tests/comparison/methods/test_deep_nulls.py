@@ -11,7 +11,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_b
 
 import modelkin as mk
 from modelkin.comparison.deep import by_depth
-from modelkin.comparison.methods import _head_matching, _matching, load_method
+from modelkin.comparison.methods import Tested, _head_matching, _matching, load_method
 from modelkin.comparison.reading import read_parts
 from modelkin.comparison.run import _Run
 from modelkin.source import MemorySource
@@ -71,7 +71,7 @@ def keep_all(monkeypatch):
 def test_the_order_of_residual_dimensions_is_a_null(name):
     # One test of each pair: those of a pair depend on each other.
     found = [surveyed(name, number)[0] for number in range(N_PAIRS)]
-    assert all(test.ok for test in found)
+    assert all(isinstance(test, Tested) for test in found)
     z = np.array([test.z for test in found])
     assert stats.kstest(z, "norm").pvalue > 1e-3
     assert abs(z.mean()) < 4 / math.sqrt(N_PAIRS)
@@ -82,5 +82,5 @@ def test_the_order_of_residual_dimensions_is_a_null(name):
 @pytest.mark.parametrize("name", ["mlp-map", "attention-map"])
 def test_the_best_of_all_pairs_of_layers_is_corrected_for(name):
     found = [surveyed(name, number) for number in range(N_PAIRS)]
-    p = np.array([min(10**test.log10_p for test in tests if test.ok) for tests in found])
+    p = np.array([min(10**test.log10_p for test in tests if isinstance(test, Tested)) for tests in found])
     assert np.count_nonzero(p <= 0.05) <= 3 + 4 * math.sqrt(3)

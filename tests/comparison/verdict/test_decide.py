@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from modelkin.comparison.methods import Effect, Evidence
+from modelkin.comparison.methods import Agreement, Effect, Likeness, Rank, Skipped, Tested
 from modelkin.comparison.verdict import Conclusion, Identity, decide, load_rule
 
 RULE = load_rule()
 
 
 def found(component, *, log10_p, effect=0.5, layer=None, z=20.0, matched=100, role=None, low=None, high=None):
-    return Evidence(
+    return Tested(
         method="m",
         version="1",
         component=component,
@@ -29,14 +29,12 @@ def found(component, *, log10_p, effect=0.5, layer=None, z=20.0, matched=100, ro
         n=512,
         n_matched=matched,
         detection_limit=0.01,
-        exact=True,
+        statistic=1.0,
     )
 
 
 def skipped(component, reason="no such tensors"):
-    return Evidence(
-        method="m", version="1", component=component, axis="mlp", exact=True, status="skipped", reason=reason
-    )
+    return Skipped(method="m", version="1", component=component, axis="mlp", exact=True, reason=reason)
 
 
 def null(component, **how):
@@ -49,15 +47,16 @@ def judged(evidence, *, stage="standard", identity=None):
 
 def agreeing(layer, *, share=0.9, control_pairs=27, beaten_by=0):
     rank = math.log10((1 + beaten_by) / (1 + control_pairs))
-    return Evidence(
+    return Agreement(
         method="unit-agreement",
         version="1",
         component="mlp",
         axis="mlp",
         layers=(layer,),
-        log10_p=rank,
+        statistic=share,
         effect=Effect(value=share, low=share - 0.05, high=share + 0.05),
-        details={"control_pairs": control_pairs},
+        n=512,
+        rank=Rank(log10_p=rank, control_pairs=control_pairs, largest_control=0.03),
     )
 
 
@@ -207,13 +206,14 @@ def test_limitations_are_always_there(evidence):
 
 
 def test_evidence_without_an_exact_null_never_accuses():
-    measure = Evidence(
+    measure = Likeness(
         method="same-names",
         version="1",
         component="unknown",
         axis="none",
-        exact=False,
-        details={"cosine": 0.999},
+        n=4096,
+        share_equal=0.999,
+        cosine=0.999,
     )
     assert judged([measure]).conclusion is Conclusion.NOT_TESTABLE
 

@@ -15,7 +15,7 @@ from modelkin.tensors import Array, TensorSlice
 from ._axis import unit_evidence
 from ._blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
 from ._interface import Factors, Method, MethodCard, Pair, Plan, Side, Task
-from ._result import Evidence
+from ._result import Evidence, Skipped
 
 SPACE = "mlp"
 MOST_UNITS = 4096
@@ -73,10 +73,10 @@ class AdapterUnits(Method):
             self._both(pair, place) if len(bare) == 2 else self._one(pair, place) for place in _places(pair)
         ]
         tasks = tuple(item for item in planned if isinstance(item, Task))
-        skipped = [item for item in planned if isinstance(item, Evidence)]
+        skipped = [item for item in planned if isinstance(item, Skipped)]
         return Plan(tasks=tasks, skipped=tuple(skipped) if planned else (self.skip(_BARE),))
 
-    def _one(self, pair: Pair, place: _Place) -> Task | Evidence:
+    def _one(self, pair: Pair, place: _Place) -> Task | Skipped:
         """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
         turned = pair.candidate.updates is None
         adapter, model = (pair.base, pair.candidate) if turned else (pair.candidate, pair.base)
@@ -118,7 +118,7 @@ class AdapterUnits(Method):
             same_parts=False,
         )
 
-    def _both(self, pair: Pair, place: _Place) -> Task | Evidence:
+    def _both(self, pair: Pair, place: _Place) -> Task | Skipped:
         """Plan the updates of two adapters against each other: their products, which no gauge changes."""
         sides = pair.candidate, pair.base
         pairs = [_factors(side, place) for side in sides]
@@ -163,7 +163,7 @@ class AdapterUnits(Method):
             details={"facing": place.facing.value},
         )
 
-    def _skipped(self, place: _Place, reason: str) -> Evidence:
+    def _skipped(self, place: _Place, reason: str) -> Skipped:
         return self.skip(reason, layers=(place.layer,), role=place.updated.value)
 
 

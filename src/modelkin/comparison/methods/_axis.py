@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from modelkin.tensors import Array
 
 from ._interface import Method
 from ._repeats import stands_alone
-from ._result import Effect, Evidence
+from ._result import Details, Effect, Skipped, Tested
 from ._tied import TIED, is_tied
 
 N_PERMUTATIONS = 9_999
@@ -31,6 +29,8 @@ N_CHOSEN = 999
 """Drawn orders of a test that was picked from many: corrected for these, a rank can decide nothing, and only
 the bounds can."""
 
+REORDERED = "reordered"
+"""Flag of evidence that holds although units have other numbers."""
 FEWEST_ALONE = 4
 REPEATED = "nearly all units of one model are copies of each other"
 
@@ -48,15 +48,18 @@ def as_evidence(
     *,
     layers: tuple[int, ...] = (),
     role: str | None = None,
-    details: Mapping[str, float | int | str] | None = None,
+    details: Details | None = None,
     chosen_from: int = 1,
-) -> Evidence:
+    reordered: bool = False,
+) -> Tested | Skipped:
     """Dress a result with what the method knows about it.
 
     Parameters
     ----------
     chosen_from
         Number of tests that this one was picked from; p-values are corrected for it (Bonferroni).
+    reordered
+        Whether the units that face each other have other numbers.
     """
     if isinstance(result, NotTestable):
         return method.skip(result.reason, layers=layers, role=role)
@@ -65,10 +68,15 @@ def as_evidence(
     limit = detection_limit_of(result, log10_alpha=alpha) if result.standard_error > 0 else None
     # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
     scale = _signed_root if result.sign_free else float
-    return replace(
-        method.blank(),
+    card = method.card
+    return Tested(
+        method=card.name,
+        version=card.version,
+        component=card.component,
+        axis=card.axis,
         role=role,
         layers=layers,
+        null=card.null,
         statistic=result.statistic,
         z=result.z,
         log10_p=min(0.0, result.log10_p + price),
@@ -83,8 +91,9 @@ def as_evidence(
         n_features=result.n_features,
         n_matched=result.n_matched,
         detection_limit=scale(limit.effect) if isinstance(limit, DetectionLimit) else None,
-        flags=result.flags,
-        details={**(details or {}), **({"sign_free": 1} if result.sign_free else {})},
+        sign_free=result.sign_free,
+        flags=(*result.flags, REORDERED) if reordered else result.flags,
+        details=details or {},
     )
 
 
@@ -96,9 +105,10 @@ def unit_evidence(
     sign_free: bool = False,
     layers: tuple[int, ...] = (),
     role: str | None = None,
-    details: Mapping[str, float | int | str] | None = None,
+    details: Details | None = None,
     chosen_from: int = 1,
-) -> Evidence:
+    reordered: bool = False,
+) -> Tested | Skipped:
     """Test the numbering of units, one row a unit, candidate and base.
 
     The caller has refused axes whose order is fixed. Units that are tied to coordinates in both models are
@@ -118,4 +128,12 @@ def unit_evidence(
             sign_free=sign_free, n_permutations=N_PERMUTATIONS if chosen_from == 1 else N_CHOSEN
         ),
     )
-    return as_evidence(method, result, layers=layers, role=role, details=details, chosen_from=chosen_from)
+    return as_evidence(
+        method,
+        result,
+        layers=layers,
+        role=role,
+        details=details,
+        chosen_from=chosen_from,
+        reordered=reordered,
+    )

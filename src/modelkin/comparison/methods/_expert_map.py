@@ -15,7 +15,6 @@ from modelkin.tensors import Array
 
 from ._axis import unit_evidence
 from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
-from ._matching import REORDERED
 from ._result import Evidence
 from ._sketch import Source, frame_problem, rows_part, source_of
 from ._tied import is_tied
@@ -50,7 +49,7 @@ class ExpertMap(Method):
         """Plan a few units of some candidate experts and of all base experts, for each pair of layers."""
         problem = frame_problem(pair)
         if problem is not None:
-            return Plan(skipped=(replace(self.skip(problem), frame=pair.frame_kind),))
+            return Plan(skipped=(self.skip(problem, frame=pair.frame_kind),))
         surveys: list[Survey] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _experts(pair.candidate, layer), _experts(pair.base, facing)
@@ -107,10 +106,9 @@ class ExpertMap(Method):
                 "cells": n_cells,
             },
             chosen_from=n_cells,
+            reordered=experts[0] != experts[1][best].expert,
         )
-        moved = experts[0] != experts[1][best].expert
-        flags = (*tested.flags, REORDERED) if moved else tested.flags
-        return replace(tested, base_layers=(layers[1],), frame=pair.frame_kind, flags=flags)
+        return replace(tested, base_layers=(layers[1],), frame=pair.frame_kind)
 
 
 def _experts(side: Side, layer: int) -> list[Source]:

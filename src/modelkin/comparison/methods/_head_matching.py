@@ -15,15 +15,14 @@ import numpy as np
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import match_units
-from modelkin.stats import longest_increasing
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
 from ._blocks import UnitChoice, unit_block
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
-from ._matching import FOUND_COSINE, FOUND_SHARE, REORDERED
+from ._matching import FOUND_COSINE, FOUND_SHARE, in_order
 from ._norm_profile import residual_problem
-from ._result import Evidence
+from ._result import Evidence, Skipped
 from ._sketch import Source, rows_part, source_of
 
 MOST_DIMENSIONS = 192
@@ -65,7 +64,7 @@ class HeadMatching(Method):
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
         surveys: list[Survey] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _heads(pair.candidate, layer), _heads(pair.base, facing)
             if mine is None or theirs is None:
@@ -116,10 +115,9 @@ class HeadMatching(Method):
             role=Role.ATTENTION_OUTPUT.value,
             details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
             chosen_from=pair.n_layer_pairs,
+            reordered=not in_order(places),
         )
-        in_order = longest_increasing(places.tolist()) > len(places) / 2
-        flags = tested.flags if in_order else (*tested.flags, REORDERED)
-        return replace(tested, base_layers=(layers[1],), flags=flags)
+        return replace(tested, base_layers=(layers[1],))
 
 
 def _heads(side: Side, layer: int) -> _Heads | None:

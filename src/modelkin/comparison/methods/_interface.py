@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from modelkin.architecture import Architecture, Role
@@ -12,7 +12,7 @@ from modelkin.comparison.alignment import Frame, LayerMap
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._result import Evidence
+from ._result import Evidence, Skipped
 
 Stage = Literal["quick", "standard", "deep"]
 
@@ -135,7 +135,7 @@ class Plan:
 
     tasks: tuple[Task, ...] = ()
     surveys: tuple[Survey, ...] = ()
-    skipped: tuple[Evidence, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
 
 class Method(ABC):
@@ -147,18 +147,20 @@ class Method(ABC):
     def plan(self, pair: Pair) -> Plan:
         """Say what to read. Headers are all that is known here."""
 
-    def blank(self) -> Evidence:
-        """Return evidence that holds what the card says and nothing else yet."""
+    def skip(
+        self, reason: str, *, layers: tuple[int, ...] = (), role: str | None = None, frame: str = "identity"
+    ) -> Skipped:
+        """Return the value that stands for a test that was not made."""
         card = self.card
-        return Evidence(
+        return Skipped(
             method=card.name,
             version=card.version,
             component=card.component,
             axis=card.axis,
+            role=role,
+            layers=layers,
+            frame=frame,
             exact=card.exact,
             null=card.null,
+            reason=reason,
         )
-
-    def skip(self, reason: str, *, layers: tuple[int, ...] = (), role: str | None = None) -> Evidence:
-        """Return the value that stands for a test that was not made."""
-        return replace(self.blank(), role=role, layers=layers, status="skipped", reason=reason)

@@ -26,7 +26,7 @@ from modelkin.tensors import Array
 from ._axis import unit_evidence
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
 from ._norm_profile import residual_problem
-from ._result import Effect, Evidence
+from ._result import Agreement, Effect, Evidence, Skipped, Tested
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
 from ._tied import TIED, is_tied
 
@@ -39,8 +39,6 @@ FOUND_COSINE = 0.5
 FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
-REORDERED = "reordered"
-"""Flag of evidence that holds although units have other numbers."""
 _TOO_LARGE = "the layer is too large for the bytes of this depth"
 _SHARE = 0.25
 """Part of the byte allowance for one role of one layer of the base."""
@@ -69,9 +67,8 @@ class _Matching(Method):
             return None
         return int(share * max(source.n_units for source in sources))
 
-    def _skipped(self, pair: Pair, reason: str, layer: int | None = None) -> Evidence:
-        layers = () if layer is None else (layer,)
-        return replace(self.skip(reason, layers=layers), frame=pair.frame_kind)
+    def _skipped(self, pair: Pair, reason: str, layer: int | None = None) -> Skipped:
+        return self.skip(reason, layers=() if layer is None else (layer,), frame=pair.frame_kind)
 
 
 class _HalfMatching(_Matching):
@@ -83,7 +80,7 @@ class _HalfMatching(_Matching):
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
         surveys: list[Survey] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             n_read = self._n_read(pair, theirs)
             if n_read is None:
@@ -140,9 +137,9 @@ class _HalfMatching(_Matching):
                 "cells": pair.n_layer_pairs,
             },
             chosen_from=pair.n_layer_pairs,
+            reordered=not in_order(places),
         )
-        flags = tested.flags if _in_order(places) else (*tested.flags, REORDERED)
-        return replace(tested, base_layers=(layers[1],), component=component, flags=flags)
+        return replace(tested, base_layers=(layers[1],), component=component)
 
 
 @final
@@ -219,7 +216,7 @@ class MlpOrder(_Matching):
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
         surveys: list[Survey] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             if mine[0].n_units == theirs[0].n_units or len(mine) > 1 or len(theirs) > 1:
                 continue
@@ -258,12 +255,16 @@ class MlpOrder(_Matching):
         n, rising = len(places), longest_increasing(places)
         expected = 2.0 * np.sqrt(min(n, n_base))
         share = max(0.0, (rising - expected) / max(1.0, n - expected))
-        return replace(
-            self.blank(),
+        return Tested(
+            method=self.card.name,
+            version=self.card.version,
+            component=self.card.component,
+            axis=self.card.axis,
+            role=source.entry.role.value,
             layers=(layers[0],),
             base_layers=(layers[1],),
             frame=pair.frame_kind,
-            role=source.entry.role.value,
+            null=self.card.null,
             statistic=float(rising),
             log10_p=log10_increasing_bound(n, rising),
             effect=Effect(value=share, low=share, high=share),
@@ -298,7 +299,7 @@ class UnitAgreement(_Matching):
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
         surveys: list[Survey] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
             if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
@@ -346,13 +347,16 @@ class UnitAgreement(_Matching):
         if share is None or n < FEWEST_UNITS:
             return self._skipped(pair, f"{n} units that are not zero are too few", layers[0])
         error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
-        return replace(
-            self.blank(),
+        return Agreement(
+            method=self.card.name,
+            version=self.card.version,
             component="experts" if source.expert is not None else self.card.component,
+            axis=self.card.axis,
+            role=source.entry.role.value,
             layers=(layers[0],),
             base_layers=(layers[1],),
             frame=pair.frame_kind,
-            role=source.entry.role.value,
+            null=self.card.null,
             statistic=share,
             effect=Effect(value=share, low=max(0.0, share - error), high=min(1.0, share + error)),
             n=n,
@@ -360,7 +364,8 @@ class UnitAgreement(_Matching):
         )
 
 
-def _in_order(places: npt.NDArray[np.intp]) -> bool:
+def in_order(places: npt.NDArray[np.intp]) -> bool:
+    """Say whether most matches come in rising order."""
     return longest_increasing(places.tolist()) > len(places) / 2
 
 

@@ -1,12 +1,14 @@
-"""What a method found: one piece of evidence, with its null and its limits; or why there is none."""
+"""What a method found. A test, an agreement of units, values of equal name; or why there is nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, TypeAlias
 
 Status = Literal["ok", "skipped"]
+Details = Mapping[str, float | int | str]
+"""What is shown to people beside the numbers; no code reads it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +23,8 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """One test on one part of two models, or the reason why it was not made."""
+class _Finding:
+    """Which parts of two models a method looked at."""
 
     method: str
     version: str
@@ -36,27 +38,83 @@ class Evidence:
     """Layers of the base that they were compared with, where these are not the ones of equal number."""
     frame: str = "identity"
     """Coordinates of the residual stream in which it was made: as they are, or mapped by an alignment."""
-    statistic: float | None = None
-    z: float | None = None
-    log10_p: float | None = None
+    null: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested(_Finding):
+    """A test with an exact null."""
+
+    status: ClassVar[Status] = "ok"
+    exact: ClassVar[bool] = True
+
+    statistic: float
+    log10_p: float
     """Rigorous: corrected for the parts of the test, never below what they can support."""
+    effect: Effect
+    n: int
+    n_matched: int
+    """Units whose best match is the unit of the same number."""
+    z: float | None = None
+    """None for a test of the order of matches, whose p-value is a count."""
     log10_p_extrapolated: float | None = None
     """Normal tail of z; an extrapolation beyond what permutations can show."""
-    effect: Effect | None = None
-    n: int | None = None
     n_features: int | None = None
-    n_matched: int | None = None
-    """Units whose best match is the unit of the same number."""
     detection_limit: float | None = None
     """Smallest effect that this test finds with 99.9 % power."""
-    exact: bool = False
-    null: str = ""
+    sign_free: bool = False
+    """Whether only the square of a cosine means something, so that the effect is never far below zero."""
     flags: tuple[str, ...] = ()
-    status: Status = "ok"
-    reason: str | None = None
-    details: Mapping[str, float | int | str] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
 
-    @property
-    def ok(self) -> bool:
-        """Whether the test was made."""
-        return self.status == "ok"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """Where an agreement stands among those of pairs with unrelated models."""
+
+    log10_p: float
+    control_pairs: int
+    largest_control: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement(_Finding):
+    """How many units two matchings agree on: without a null of its own, so controls show what is chance."""
+
+    status: ClassVar[Status] = "ok"
+    exact: ClassVar[bool] = False
+
+    statistic: float
+    effect: Effect
+    n: int
+    rank: Rank | None = None
+    """None until it was held against controls."""
+    details: Details = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likeness(_Finding):
+    """How alike the values of two tensors of equal name are: no test, as nobody knows what they are for."""
+
+    status: ClassVar[Status] = "ok"
+    exact: ClassVar[bool] = False
+
+    n: int
+    """Values that were compared."""
+    share_equal: float
+    cosine: float | None = None
+    pearson: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped(_Finding):
+    """A test that was not made, with the reason."""
+
+    status: ClassVar[Status] = "skipped"
+
+    exact: bool
+    """Whether the test would have been exact."""
+    reason: str
+
+
+Evidence: TypeAlias = Tested | Agreement | Likeness | Skipped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -15,7 +14,7 @@ from modelkin.tensors import Array, TensorSlice, sample_blocks
 from ._blocks import spread
 from ._equality import count_equal
 from ._interface import Method, MethodCard, Pair, Plan, Task
-from ._result import Evidence
+from ._result import Evidence, Likeness
 
 _MOST_TENSORS = 48
 _BLOCKS, _BLOCK_ELEMENTS = 8, 4096
@@ -82,15 +81,19 @@ class SameNames(Method):
         count = count_equal([mine], [theirs], dtypes=dtypes)
         if not count.n_compared:
             return self.skip(f"{name} is constant or empty: nothing to compare", role=name)
-        details: dict[str, float | int | str] = {
-            "tensor": name,
-            "values": count.n_compared,
-            "share_equal": count.n_equal / count.n_compared,
-        }
         finite = np.isfinite(mine) & np.isfinite(theirs)
+        parts = None
         if mine[finite].any() and theirs[finite].any():
             parts = cosine_decomposition(candidate=mine[finite], base=theirs[finite])
-            details["cosine"] = parts.cosine
-            if parts.pearson is not None:
-                details["pearson"] = parts.pearson
-        return replace(self.blank(), role=name, n=count.n_compared, details=details)
+        return Likeness(
+            method=self.card.name,
+            version=self.card.version,
+            component=self.card.component,
+            axis=self.card.axis,
+            role=name,
+            null=self.card.null,
+            n=count.n_compared,
+            share_equal=count.n_equal / count.n_compared,
+            cosine=parts.cosine if parts else None,
+            pearson=parts.pearson if parts else None,
+        )

@@ -62,23 +62,23 @@ class UnitMap(Method):
         """Plan one sketch for each layer of both models."""
         problem = frame_problem(pair)
         if problem is not None:
-            return Plan(skipped=(self._marked(pair, self.skip(problem)),))
+            return Plan(skipped=(self.skip(problem, frame=pair.frame_kind),))
         sides = pair.candidate, pair.base
         found = [self._sources(pair, side) for side in sides]
         if not found[0] or not found[1]:
-            return Plan(skipped=(self._marked(pair, self.skip("one of the models has no such layers")),))
+            return Plan(skipped=(self.skip("one of the models has no such layers", frame=pair.frame_kind),))
         for side, sources in zip(sides, found, strict=True):
             space = side.architecture.space(next(iter(sources.values())).space)
             if not space.exchangeable:
                 reason = f"the order of {space.name} is fixed in {side.name}: {space.why}"
-                return Plan(skipped=(self._marked(pair, self.skip(reason)),))
+                return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
         count = self._n_units(pair, found)
         if count < FEWEST_UNITS:
-            return Plan(skipped=(self._marked(pair, self.skip(f"{count} units are too few for a test")),))
+            return Plan(skipped=(self.skip(f"{count} units are too few for a test", frame=pair.frame_kind),))
         found, features = _affordable(pair, found, count)
         if not features:
             reason = "units are stored input-first, and the bytes of this depth are not enough for a layer"
-            return Plan(skipped=(self._marked(pair, self.skip(reason)),))
+            return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
         parts = [
             tuple(rows_part(side, source, count=count, features=features[at]) for source in sources.values())
             for at, (side, sources) in enumerate(zip(sides, found, strict=True))
@@ -128,7 +128,7 @@ class UnitMap(Method):
         scores[_incomparable(mine, theirs, tied)] = math.nan
         n_cells = int(np.count_nonzero(~np.isnan(scores)))
         if not n_cells:
-            return Findings(evidence=(self._marked(pair, self.skip("no two layers have the same shape")),))
+            return Findings(evidence=(self.skip("no two layers have the same shape", frame=pair.frame_kind),))
         found = layer_map(
             component=_component(self.card.component, mine),
             method=self.card.name,
@@ -160,10 +160,7 @@ class UnitMap(Method):
             details={"cells": found.n_cells},
             chosen_from=found.n_cells,
         )
-        return self._marked(pair, replace(tested, base_layers=(facing,), component=found.component))
-
-    def _marked(self, pair: Pair, evidence: Evidence) -> Evidence:
-        return replace(evidence, frame=pair.frame_kind)
+        return replace(tested, base_layers=(facing,), component=found.component, frame=pair.frame_kind)
 
 
 def _affordable(

@@ -27,7 +27,7 @@ from ._blocks import (
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Method, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
-from ._result import Evidence
+from ._result import Evidence, Skipped
 
 MOST_UNITS = 512
 FEWEST_UNITS = 16
@@ -80,7 +80,7 @@ class UnitRows(Method):
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
         tasks: list[Task] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         found = False
         for target in self.targets(pair):
             places = list(self.places(pair, target))

@@ -23,7 +23,7 @@ from ._axis import unit_evidence
 from ._blocks import UnitChoice, unit_axis, unit_block, units_across
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
 from ._norm_profile import residual_problem
-from ._result import Evidence
+from ._result import Skipped
 from ._tied import is_tied
 from ._unit_map import cell_threshold
 
@@ -63,7 +63,7 @@ class ResidualWriters(Method):
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
         surveys: list[Survey] = []
-        skipped: list[Evidence] = []
+        skipped: list[Skipped] = []
         for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
             made = self._survey(pair, component, roles)
             if roles is _MLP and not isinstance(made, Survey):

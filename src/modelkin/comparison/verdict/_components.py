@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from modelkin.comparison.methods import Effect, Evidence
+from modelkin.comparison.methods import Agreement, Effect, Evidence, Likeness, Skipped, Tested
 from modelkin.stats import bonferroni
 
 from ._result import ComponentVerdict, Conclusion
@@ -29,12 +29,12 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     penalty
         What is added to log10 p for looking at several components and for stages.
     """
-    made = [test for test in tests if test.ok and test.exact and test.log10_p is not None]
+    made = [test for test in tests if isinstance(test, Tested)]
     calibrated = _calibrated(tests, rule)
     if calibrated is not None:
         return calibrated
     if not made:
-        reasons = sorted({test.reason for test in tests if test.reason})
+        reasons = sorted({test.reason for test in tests if isinstance(test, Skipped)})
         reasons += _measures(tests)
         return ComponentVerdict(
             conclusion=Conclusion.NOT_TESTABLE,
@@ -62,13 +62,13 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
 
 def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdict | None:
     """Judge what was measured on controls: the only evidence that is not exact and may still decide."""
-    made = [test for test in tests if test.ok and not test.exact and test.log10_p is not None]
+    made = [(test, test.rank) for test in tests if isinstance(test, Agreement) and test.rank]
     if not made:
         return None
     limits = rule.agreement
-    strong = [test for test in made if test.effect is not None and test.effect.low > limits["floor"]]
-    log10_p = max(test.log10_p for test in made if test.log10_p is not None)
-    n_pairs = min(int(test.details.get("control_pairs", 0)) for test in made)
+    strong = [test for test, _ in made if test.effect.low > limits["floor"]]
+    log10_p = max(rank.log10_p for _, rank in made)
+    n_pairs = min(rank.control_pairs for _, rank in made)
     # Among many pairs the second rank is a small p-value, too, and not enough: 1 / (n + 1), not 2 / (n + 1).
     beats_all = log10_p < math.log10(1.5 / (1 + n_pairs))
     if not beats_all or n_pairs < limits["control_pairs"] or len(strong) < min(limits["layers"], len(made)):
@@ -85,62 +85,57 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
 
 def _measures(tests: Sequence[Evidence]) -> list[str]:
     """Say what was measured without a test: it decides nothing, but a reader wants to know it."""
-    shares = [
-        float(test.details["share_equal"]) for test in tests if test.ok and "share_equal" in test.details
-    ]
-    if not shares:
+    alike = [test for test in tests if isinstance(test, Likeness)]
+    if not alike:
         return []
-    correlations = [float(test.details["pearson"]) for test in tests if test.ok and "pearson" in test.details]
+    correlations = [test.pearson for test in alike if test.pearson is not None]
     middle = f", median correlation {median(correlations):.3f}" if correlations else ""
     return [
-        f"{len(shares)} tensors of equal name were measured, without a test: "
-        f"{_mean(shares):.1%} of the values are equal{middle}"
+        f"{len(alike)} tensors of equal name were measured, without a test: "
+        f"{_mean(test.share_equal for test in alike):.1%} of the values are equal{middle}"
     ]
 
 
 def _conclusion(
     strong: bool,
-    made: Sequence[Evidence],
+    made: Sequence[Tested],
     other: tuple[int, ...],
-    effect: Effect | None,
+    effect: Effect,
     rule: DecisionRule,
 ) -> Conclusion:
     if not strong:
         return Conclusion.NO_EVIDENCE
-    if effect is not None and effect.value < 0 and all(test.z is not None and test.z < 0 for test in made):
+    if effect.value < 0 and all(test.z is not None and test.z < 0 for test in made):
         # Chance never anti-correlates this much: a flipped or rotated copy does.
         return Conclusion.SHARED_REPARAMETRISED
-    found = [test for test in made if test.log10_p is not None and test.log10_p < rule.log10_p]
+    found = [test for test in made if test.log10_p < rule.log10_p]
     if found and all(test.frame != "identity" or "reordered" in test.flags for test in found):
         return Conclusion.SHARED_REPARAMETRISED
     return Conclusion.SHARED_PARTIAL if other else Conclusion.SHARED
 
 
-def _by_layer(made: Sequence[Evidence]) -> dict[tuple[int, ...], list[Evidence]]:
-    groups: dict[tuple[int, ...], list[Evidence]] = {}
+def _by_layer(made: Sequence[Tested]) -> dict[tuple[int, ...], list[Tested]]:
+    groups: dict[tuple[int, ...], list[Tested]] = {}
     for test in made:
         groups.setdefault(test.layers, []).append(test)
     return groups
 
 
-def _best_of(group: Sequence[Evidence]) -> float:
-    best = min(test.log10_p for test in group if test.log10_p is not None)
+def _best_of(group: Sequence[Tested]) -> float:
+    best = min(test.log10_p for test in group)
     return min(0.0, best + math.log10(len(group)))
 
 
-def _effect(made: Sequence[Evidence]) -> Effect | None:
+def _effect(made: Sequence[Tested | Agreement]) -> Effect:
     """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left.
 
     Tensors whose sign is free are used only where there are no others: their effect is never below zero by
     much, so that chance looks larger in them than it is.
     """
     by_role: dict[tuple[str, str | None, str], list[Effect]] = {}
-    signed = [test for test in made if "sign_free" not in test.details]
+    signed = [test for test in made if isinstance(test, Agreement) or not test.sign_free]
     for test in signed or made:
-        if test.effect is not None:
-            by_role.setdefault((test.method, test.role, test.frame), []).append(test.effect)
-    if not by_role:
-        return None
+        by_role.setdefault((test.method, test.role, test.frame), []).append(test.effect)
     chosen = max(by_role.values(), key=lambda effects: abs(_mean(effect.value for effect in effects)))
     value = _mean(effect.value for effect in chosen)
     # As wide as the widest of one layer: layers need not be independent, so averaging buys nothing.
@@ -154,14 +149,14 @@ def _mean(values: Iterable[float]) -> float:
     return math.fsum(held) / len(held)
 
 
-def _not_negligible(made: Sequence[Evidence], effect: Effect | None, rule: DecisionRule) -> bool:
-    if any((test.n_matched or 0) >= rule.matched_floor for test in made):
+def _not_negligible(made: Sequence[Tested], effect: Effect, rule: DecisionRule) -> bool:
+    if any(test.n_matched >= rule.matched_floor for test in made):
         return True
-    return effect is not None and (effect.low > rule.effect_floor or effect.high < -rule.effect_floor)
+    return effect.low > rule.effect_floor or effect.high < -rule.effect_floor
 
 
 def _split_layers(
-    by_layer: dict[tuple[int, ...], list[Evidence]],
+    by_layer: dict[tuple[int, ...], list[Tested]],
     layer_p: dict[tuple[int, ...], float],
     rule: DecisionRule,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Agreement, Evidence, Tested
 
 from ._components import judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
@@ -45,11 +45,7 @@ def decide(
     """
     identity = identity or Identity()
     components = sorted({test.component for test in evidence})
-    tested = {
-        name
-        for name in components
-        if any(test.ok and test.exact for test in evidence if test.component == name)
-    }
+    tested = {test.component for test in evidence if isinstance(test, Tested)}
     penalty = math.log10(max(1, len(tested))) + rule.stage_penalty(stage)
     judged = {
         name: judge_component([test for test in evidence if test.component == name], rule, penalty=penalty)
@@ -102,12 +98,8 @@ def _in_changed_form(
     """
     if item.conclusion is not Conclusion.NO_EVIDENCE:
         return item
-    agreeing = [test for test in tests if test.ok and not test.exact and test.effect is not None]
-    strong = [
-        test
-        for test in agreeing
-        if test.effect is not None and test.effect.low > rule.agreement["attributed"]
-    ]
+    agreeing = [test for test in tests if isinstance(test, Agreement)]
+    strong = [test for test in agreeing if test.effect.low > rule.agreement["attributed"]]
     if strong and len(strong) == len(agreeing):
         layers = tuple(sorted({layer for test in strong for layer in test.layers}))
         return replace(
@@ -147,6 +139,8 @@ def _strongest(judged: Mapping[str, ComponentVerdict]) -> ComponentVerdict | Non
 def _extrapolated(evidence: Sequence[Evidence]) -> float | None:
     """Return the smallest normal tail, corrected for the number of tests it was chosen from."""
     tails = [
-        test.log10_p_extrapolated for test in evidence if test.ok and test.log10_p_extrapolated is not None
+        test.log10_p_extrapolated
+        for test in evidence
+        if isinstance(test, Tested) and test.log10_p_extrapolated is not None
     ]
     return min(0.0, min(tails) + math.log10(len(tails))) if tails else None

@@ -75,7 +75,7 @@ class _Axes:
         ]
         values = [value for value in found if value is not None]
         if measure.key == "effect":
-            lows = [test[0].effect.low for item in series for test in item.tests.values() if test[0].effect]
+            lows = [test[0].effect.low for item in series for test in item.tests.values()]
             self.low, self.high = (-1.0 if min(lows, default=0.0) < -0.25 else -0.25), 1.0
         else:
             self.low = min([0.0, *values]) if measure.key == "log10_p" else min([-4.0, *values])
@@ -150,7 +150,7 @@ def _curve(item: Series, number: int, axes: _Axes, offset: float, language: Lang
             "polyline", points=" ".join(f"{x:.1f},{y:.1f}" for _, _, x, y in points), class_="curve"
         )
     for layer, test, x, y in points:
-        if axes.measure.key == "effect" and test.effect is not None:
+        if axes.measure.key == "effect":
             ends = axes.y(test.effect.low), axes.y(test.effect.high)
             yield element("line", x1=x, x2=x, y1=ends[0], y2=ends[1], class_="interval")
             if test.detection_limit is not None and test.detection_limit <= 1:

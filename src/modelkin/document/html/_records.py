@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Evidence, Skipped
 from modelkin.comparison.record import Comparison, ControlResult, RangeRecord
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document._alignment import (
@@ -16,6 +16,7 @@ from modelkin.document._alignment import (
     silent_maps,
     was_looked_for,
 )
+from modelkin.document._evidence import evidence_row
 from modelkin.document._grids import grids
 from modelkin.document._numbers import (
     bound_text,
@@ -54,7 +55,7 @@ def evidence_table(result: Comparison, language: Language) -> Html:
         *("method", "component", "role", "layers", "units", "z", "effect", "p_at_most"),
         *("matched", "found_from", "remarks"),
     )
-    made_first = sorted(result.evidence, key=lambda test: not test.ok)
+    made_first = sorted(result.evidence, key=lambda test: isinstance(test, Skipped))
     rows = [_evidence_row(test, language) for test in made_first]
     made = table(
         [language.say(f"label.{key}") for key in titles],
@@ -70,7 +71,8 @@ def evidence_table(result: Comparison, language: Language) -> Html:
     return joined([made, note, element("details", nulls, element("ul", *lines), class_="print")])
 
 
-def _evidence_row(test: Evidence, language: Language) -> Row:
+def _evidence_row(found: Evidence, language: Language) -> Row:
+    test = evidence_row(found)
     effect, limit = test.effect, test.detection_limit
     where = (
         words(test.method),
@@ -78,8 +80,8 @@ def _evidence_row(test: Evidence, language: Language) -> Row:
         words(test.role or "-"),
         Cell(shown=runs(runs_text(test.layers) or "-"), number=min(test.layers, default=None)),
     )
-    if not test.ok:
-        reason = Cell(shown=name_of(remarks_text(test, language)), kind="remarks", span=7)
+    if isinstance(found, Skipped):
+        reason = Cell(shown=name_of(remarks_text(found, language)), kind="remarks", span=7)
         return Row(cells=(*where, reason), kind="skipped")
     units = value_text(test.n) + (f" x {value_text(test.n_features)}" if test.n_features else "")
     return Row(
@@ -91,7 +93,7 @@ def _evidence_row(test: Evidence, language: Language) -> Row:
             number(powers(bound_text(test.log10_p)) if test.log10_p is not None else "-", test.log10_p),
             number(value_text(test.n_matched), test.n_matched),
             number(limit_text(limit) if limit is not None else "-", limit),
-            words(remarks_text(test, language) or "-", kind="remarks"),
+            words(remarks_text(found, language) or "-", kind="remarks"),
         ),
     )
 

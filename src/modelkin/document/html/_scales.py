@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Tested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Measure:
 
     key: str
     """Also its name in the language files."""
-    value: Callable[[Evidence], float | None]
+    value: Callable[[Tested], float | None]
     steps: tuple[float, ...]
     """Sizes at which the colour changes; below the first is chance."""
     compressed: bool
@@ -31,16 +31,16 @@ class Measure:
         return math.copysign(math.log10(1 + abs(value)), value) if self.compressed else value
 
 
-def _effect(test: Evidence) -> float | None:
-    return test.effect.value if test.effect is not None else None
+def _effect(test: Tested) -> float:
+    return test.effect.value
 
 
-def _strength(test: Evidence) -> float | None:
-    return -test.log10_p + 0.0 if test.log10_p is not None else None
+def _strength(test: Tested) -> float:
+    return -test.log10_p + 0.0
 
 
-def _matched(test: Evidence) -> float | None:
-    return test.n_matched / test.n if test.n and test.n_matched is not None else None
+def _matched(test: Tested) -> float | None:
+    return test.n_matched / test.n if test.n else None
 
 
 MEASURES: Mapping[str, Measure] = {

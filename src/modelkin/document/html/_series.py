@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin.comparison.methods import Evidence
+from modelkin.comparison.methods import Tested
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document._numbers import bound_text, effect_text, limit_text, runs_text, z_text
@@ -21,15 +21,15 @@ class Series:
 
     name: str
     component: str
-    tests: Mapping[int, tuple[Evidence, ...]]
+    tests: Mapping[int, tuple[Tested, ...]]
     """Layer -> its tests, the strongest first: several where a layer has several experts."""
 
 
 def layer_series(result: Comparison) -> tuple[Series, ...]:
     """Return the series in the order of the evidence. Measures without an exact null are no tests."""
-    found: dict[tuple[str, str, str], dict[int, list[Evidence]]] = {}
+    found: dict[tuple[str, str, str], dict[int, list[Tested]]] = {}
     for test in result.evidence:
-        if test.ok and test.exact and test.log10_p is not None and len(test.layers) == 1:
+        if isinstance(test, Tested) and len(test.layers) == 1:
             key = (test.component, test.role or test.method, test.method)
             found.setdefault(key, {}).setdefault(test.layers[0], []).append(test)
     methods_of: dict[str, set[str]] = {}
@@ -39,14 +39,13 @@ def layer_series(result: Comparison) -> tuple[Series, ...]:
         Series(
             name=role if len(methods_of[role]) == 1 else f"{role} ({method})",
             component=component,
-            tests={layer: tuple(sorted(tests, key=_strength)) for layer, tests in sorted(layers.items())},
+            tests={
+                layer: tuple(sorted(tests, key=lambda test: test.log10_p))
+                for layer, tests in sorted(layers.items())
+            },
         )
         for (component, role, method), layers in found.items()
     )
-
-
-def _strength(test: Evidence) -> float:
-    return test.log10_p if test.log10_p is not None else 0.0
 
 
 def point_note(series: Series, layer: int, language: Language) -> str:
@@ -57,9 +56,9 @@ def point_note(series: Series, layer: int, language: Language) -> str:
         "text.point",
         role=series.name,
         layer=str(layer),
-        effect=effect_text(test.effect) if test.effect else "-",
+        effect=effect_text(test.effect),
         z=z_text(test.z) if test.z is not None else "-",
-        p=powers(bound_text(test.log10_p)) if test.log10_p is not None else "-",
+        p=powers(bound_text(test.log10_p)),
         limit=limit_text(test.detection_limit) if test.detection_limit is not None else "-",
     )
     others, coordinates = facing_layers(test), undone(test.frame)
@@ -81,9 +80,7 @@ def layer_states(result: Comparison) -> dict[str, dict[int, str]]:
     states: dict[str, dict[int, str]] = {}
     for name, item in result.verdict.components.items():
         made = [
-            test.layers
-            for test in result.evidence
-            if test.component == name and test.ok and test.exact and test.log10_p is not None
+            test.layers for test in result.evidence if test.component == name and isinstance(test, Tested)
         ]
         single = {layers[0] for layers in made if len(layers) == 1}
         tested = sorted({layer for layers in made for layer in layers})
