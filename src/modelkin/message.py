@@ -22,7 +22,7 @@ class Message:
 
     def __str__(self) -> str:
         """Tell it in English."""
-        from modelkin.document.languages import ENGLISH
+        from modelkin.document.language import ENGLISH
 
         return ENGLISH.tell(self)
 

@@ -14,13 +14,13 @@ from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown
 from modelkin.document._evidence import evidence_row
-from modelkin.document._numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.document._words import facing_layers, undone
-from modelkin.document.html._markup import Html, element, own_text, powers, with_names
 from modelkin.document.html._series import layer_states
+from modelkin.document.html.markup import Html, element, own_text, powers, with_names
+from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
 
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
-VOID = {"meta", "br", "col"}
+VOID = {"meta", "br", "col", "img"}
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -147,14 +147,14 @@ def test_the_page_refers_to_nothing_outside(comparison, language):
 
 
 def test_the_policy_lets_only_our_style_and_script_in(compared):
-    parsed = Parsed(report_html(compared("shared")))
+    parsed = Parsed(report_html(with_maps(compared("shared"))))
     assert parsed.tags.index("meta") < parsed.tags.index("title")
     directives = dict(part.strip().split(" ", 1) for part in policy(parsed).split(";"))
     assert directives["default-src"] == "'none'"
     assert directives["style-src"] == f"'{digest(parsed.styles[0])}'"
-    data, script = parsed.scripts
+    *data, script = parsed.scripts
     assert directives["script-src"] == f"'{digest(script)}'"
-    assert set(json.loads(data)) == {"maps", "words"}
+    assert [set(json.loads(text)) for text in data] == [{"candidate", "base", "scores", "path", "words"}]
     assert directives["base-uri"] == directives["form-action"] == "'none'"
     assert len(parsed.styles) == 1
     assert [value for tag, name, value in parsed.attributes if tag == "script" and name == "type"] == [
@@ -272,7 +272,7 @@ def test_the_command_and_everything_that_fixes_the_result_is_shown(compared):
 
 def test_a_map_of_layers_is_drawn_with_its_numbers(compared, language):
     parsed = Parsed(report_html(with_maps(compared("shared")), language))
-    data = json.loads(parsed.scripts[0])["maps"][0]
+    data = json.loads(parsed.scripts[0])
     assert data["scores"][3][2] == 50.25
     assert data["scores"][0][8] is None
     assert [5, 3] in data["path"]

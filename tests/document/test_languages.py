@@ -13,8 +13,8 @@ from modelkin.comparison.methods import Effect, all_methods
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict._words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
+from modelkin.document._sentences import limitation_text, sentence_text, summary_text
 from modelkin.document._words import not_examined
-from modelkin.document.languages import limitation_text, sentence_text, summary_text
 from modelkin.errors import UsageError
 
 ROOT = Path(modelkin.__file__).parent

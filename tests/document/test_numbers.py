@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelkin.comparison.methods import Effect
 from modelkin.document import bound_text, count_text, effect_text, p_text, size_text
-from modelkin.document._numbers import limit_text, runs_text
+from modelkin.document.numbers import limit_text, runs_text
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict
 
-from ._numbers import runs_text, value_text
 from ._rows import map_place
-from .languages import ENGLISH, Language, known_sentence
+from ._sentences import known_sentence
+from .language import ENGLISH, Language
+from .numbers import runs_text, value_text
 
 FRAME_COLUMNS = ("kind", "learned_from", "n_rows", "fit", "chance")
 REORDERED = "reordered"

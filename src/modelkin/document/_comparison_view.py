@@ -27,7 +27,6 @@ from ._alignment import (
 )
 from ._beside import config_lines, config_rows, tokenizer_lines
 from ._evidence import evidence_row
-from ._numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 from ._words import (
     HEADLINE,
     SCALE,
@@ -43,7 +42,8 @@ from ._words import (
     tested_components,
     undone,
 )
-from .languages import ENGLISH
+from .language import ENGLISH
+from .numbers import bound_text, count_text, effect_text, limit_text, p_text, runs_text, size_text
 
 # Neither red nor green: a common origin is no crime, and no evidence of one is no acquittal.
 _COLOUR = {

@@ -15,7 +15,7 @@ from ._json import to_json
 from ._markdown import report_markdown
 from ._tables import tensors_csv
 from .html import report_html
-from .languages import load_language
+from .language import load_language
 
 if TYPE_CHECKING:
     from modelkin.figures import Format

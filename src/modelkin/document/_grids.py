@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ._json import plain
 from ._words import name_text, told_value
-from .languages import Language
+from .language import Language
 
 _SIDES = ("candidate", "base")
 

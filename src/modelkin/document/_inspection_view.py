@@ -12,7 +12,7 @@ from rich.text import Text
 
 from modelkin.describe.inspection import InspectedTensor, Inspection, TensorPurpose
 
-from ._numbers import count_text, runs_text, size_text
+from .numbers import count_text, runs_text, size_text
 
 _MOST_UNKNOWN = 12
 _FLOW = ("embedding", "positions", "norms", "attention", "router", "experts", "mlp")

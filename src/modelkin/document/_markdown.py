@@ -22,15 +22,6 @@ from ._alignment import (
 )
 from ._evidence import evidence_row
 from ._grids import grids
-from ._numbers import (
-    bound_text,
-    effect_text,
-    limit_text,
-    p_text,
-    runs_text,
-    value_text,
-    z_text,
-)
 from ._rows import (
     command_text,
     effect_place,
@@ -42,6 +33,7 @@ from ._rows import (
     reading_rows,
     remarks_text,
 )
+from ._sentences import sentence_text
 from ._words import (
     layers_text,
     limitations_of,
@@ -53,7 +45,16 @@ from ._words import (
     tested_components,
     told_value,
 )
-from .languages import ENGLISH, Language, sentence_text
+from .language import ENGLISH, Language
+from .numbers import (
+    bound_text,
+    effect_text,
+    limit_text,
+    p_text,
+    runs_text,
+    value_text,
+    z_text,
+)
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&!$])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
 _LIST_MARK = re.compile(r"^[-+]|(?<=^\d)[.)]")

@@ -25,7 +25,7 @@ from ._matrix_words import (
     number_text,
     sections,
 )
-from ._numbers import runs_text, size_text
+from .numbers import runs_text, size_text
 
 
 def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[Path, ...]:

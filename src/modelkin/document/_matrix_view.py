@@ -23,7 +23,7 @@ from ._matrix_words import (
     missing_lines,
     sections,
 )
-from ._numbers import runs_text, size_text
+from .numbers import runs_text, size_text
 
 _MOST_REASONS = 20
 

@@ -10,7 +10,7 @@ import numpy as np
 from modelkin.describe.matrix import MatrixResult
 from modelkin.describe.measures import MEASURES, Table, chosen_measures
 
-from ._numbers import runs_text
+from .numbers import runs_text
 
 MOST_LINES = 64
 """Pairs of layers that are listed one by one; of more, only the mean and the range are shown."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from modelkin.message import Message, Value, say
 
-from .languages import ENGLISH
+from .language import ENGLISH
 
 
 def companions(name: str, value: object) -> dict[str, object]:

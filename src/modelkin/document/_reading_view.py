@@ -11,7 +11,7 @@ from rich.text import Text
 from modelkin.source import BytePlan, StoreInfo
 from modelkin.untrusted import visible
 
-from ._numbers import size_text
+from .numbers import size_text
 
 
 def plan_view(plan: BytePlan) -> RenderableType:

@@ -11,9 +11,10 @@ from modelkin.comparison.record import Comparison, ModelSummary
 from modelkin.source import pinned
 from modelkin.untrusted import visible
 
-from ._numbers import count_text, effect_text, runs_text, size_text, value_text
+from ._sentences import sentence_text
 from ._words import details_text, facing_layers, reason_text, strongest_component, undone
-from .languages import ENGLISH, Language, sentence_text
+from .language import ENGLISH, Language
+from .numbers import count_text, effect_text, runs_text, size_text, value_text
 
 
 def command_text(result: Comparison) -> str:

@@ -9,8 +9,9 @@ from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 
 from ._evidence import details_of
-from ._numbers import limit_text, runs_text, value_text
-from .languages import ENGLISH, Language, known_sentence, limitation_text, sentence_text, summary_text
+from ._sentences import known_sentence, limitation_text, sentence_text, summary_text
+from .language import ENGLISH, Language
+from .numbers import limit_text, runs_text, value_text
 
 
 def _by_conclusion(table: str) -> Mapping[Conclusion, str]:

@@ -8,7 +8,7 @@ from itertools import chain
 
 from modelkin._version import __version__
 from modelkin.document.html._head import asset, digest_of
-from modelkin.document.html._markup import Html, element, own_text
+from modelkin.document.html.markup import Html, element, own_text
 
 from ._document import Block, Heading, Paragraph, Picture, TableBlock, appendix, story, title_of
 from ._record import Replay

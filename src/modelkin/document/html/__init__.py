@@ -1,5 +1,6 @@
-"""``report.html``: the whole record of a comparison as one page that loads nothing and trusts no name."""
+"""Pages: one file each that loads nothing and trusts no name."""
 
 from modelkin.document.html._page import report_html
+from modelkin.document.html.render import render_html
 
-__all__ = ["report_html"]
+__all__ = ["render_html", "report_html"]

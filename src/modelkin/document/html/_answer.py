@@ -8,7 +8,6 @@ from modelkin.comparison.methods import Effect
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document._alignment import ranked_text
-from modelkin.document._numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.document._rows import effect_place
 from modelkin.document._words import (
     layers_text,
@@ -20,11 +19,12 @@ from modelkin.document._words import (
     tested_components,
     told_value,
 )
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
+from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
 
 from ._bars import axis_start, effect_bar
-from ._markup import Html, element, escaped, joined, own_text, powers, with_names
 from ._tables import Cell, Row, number, runs, table, words
+from .markup import Html, element, escaped, joined, own_text, powers, with_names
 
 # Neither red nor green: a common origin is no crime, and no evidence of one is no acquittal.
 _TONE = {Conclusion.NO_EVIDENCE: "none", Conclusion.NOT_TESTABLE: "open"}

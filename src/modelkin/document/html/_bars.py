@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from modelkin.comparison.methods import Effect
 
-from ._markup import Html, element
+from .markup import Html, element
 
 _WIDTH, _HEIGHT = 200.0, 22.0
 

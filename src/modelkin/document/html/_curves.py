@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelkin.comparison.record import Comparison
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
 
-from ._markup import Html, element, joined
 from ._scales import MEASURES, Measure, ticks
 from ._series import Series, n_layers, point_note
+from .markup import Html, element, joined
 
 _WIDTH, _HEIGHT = 900.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 12.0, 12.0, 34.0

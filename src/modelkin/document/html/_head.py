@@ -6,7 +6,7 @@ import base64
 import hashlib
 from importlib import resources
 
-from ._markup import Html, element
+from .markup import Html, element
 
 
 def asset(name: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.record import Comparison
 from modelkin.document._rows import map_place
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
 
 from ._layer_map import step_legend
-from ._markup import Html, element, joined, name_of
 from ._scales import MEASURES, colour
 from ._tables import Row, number, table
+from .markup import Html, element, joined, name_of
 
 _Z = MEASURES["z"]
 _EDGE = 30.0
@@ -23,12 +24,12 @@ def heat_maps(result: Comparison, language: Language) -> Html | None:
     maps = result.alignment.maps
     if not maps:
         return None
-    drawn = [_figure(item, place, language) for place, item in enumerate(maps)]
+    drawn = [_figure(item, language) for item in maps]
     paints = {paint for item in maps for paint in _paths(item)}
     return joined([element("div", *drawn, class_="heats"), step_legend(_Z, language, paints)])
 
 
-def _figure(item: LayerMap, place: int, language: Language) -> Html:
+def _figure(item: LayerMap, language: Language) -> Html:
     return element(
         "figure",
         element(
@@ -37,24 +38,26 @@ def _figure(item: LayerMap, place: int, language: Language) -> Html:
             " ",
             name_of(map_place(item, language)),
         ),
-        element("div", _picture(item, place, language), class_="scroll"),
+        element("div", _picture(item, language), class_="scroll"),
+        _data(item, language),
         element("output", language.say("text.hint"), class_="readout", aria_live="polite"),
         _pairing(item, language),
         class_="heat",
     )
 
 
-def map_data(result: Comparison) -> list[dict[str, object]]:
-    """Return what the page needs to say the number of a cell."""
-    return [
-        {
-            "candidate": list(item.candidate_layers),
-            "base": list(item.base_layers),
-            "scores": [[None if z is None else round(z, 2) for z in row] for row in item.scores],
-            "path": [list(pair) for pair in item.path],
-        }
-        for item in result.alignment.maps
-    ]
+def _data(item: LayerMap, language: Language) -> Html:
+    """Embed what the page needs to say the number of a cell; nothing in it can end the element."""
+    data = {
+        "candidate": list(item.candidate_layers),
+        "base": list(item.base_layers),
+        "scores": [[None if z is None else round(z, 2) for z in row] for row in item.scores],
+        "path": [list(pair) for pair in item.path],
+        "words": {key: language.texts[f"text.{key}"] for key in ("cell", "cell_missing", "on_path")},
+    }
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    inert = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return element("script", Html(inert), type="application/json")
 
 
 def _cell_size(item: LayerMap) -> float:
@@ -71,7 +74,7 @@ def _paths(item: LayerMap) -> dict[str, str]:
     return {paint: "".join(cells) for paint, cells in sorted(paths.items())}
 
 
-def _picture(item: LayerMap, place: int, language: Language) -> Html:
+def _picture(item: LayerMap, language: Language) -> Html:
     cell = _cell_size(item)
     width, height = len(item.base_layers) * cell, len(item.candidate_layers) * cell
     cells = [element("path", d=path, class_=f"cell {paint}") for paint, path in _paths(item).items()]
@@ -106,7 +109,6 @@ def _picture(item: LayerMap, place: int, language: Language) -> Html:
         role="img",
         tabindex=0,
         aria_label=name,
-        data_map=place,
         data_cell=cell,
         data_left=_EDGE + 16,
         data_top=_EDGE,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from modelkin.comparison.record import Comparison
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
 
-from ._markup import Html, element, joined
 from ._scales import MEASURES, Measure, colour, short
 from ._series import Series, layer_states, n_layers, point_note
+from .markup import Html, element, joined
 
 _ROW = 26
 _LABEL_LETTER = 7.2

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from modelkin.comparison.record import Comparison
-from modelkin.document.languages import ENGLISH, Language
+from modelkin.document.language import ENGLISH, Language
 
 from . import _records as records
 from ._answer import components_table, limits_list, verdict_card
 from ._curves import curves
 from ._head import asset, digest_of, page_head
-from ._heat_maps import heat_maps, map_data
+from ._heat_maps import heat_maps
 from ._layer_map import layer_map
-from ._markup import Html, element, escaped, joined, own_text, with_names
 from ._scales import MEASURES
 from ._series import Series, layer_series, layer_states
+from .markup import Html, element, escaped, joined, own_text, with_names
 
 
 def report_html(result: Comparison, language: Language = ENGLISH) -> str:
@@ -50,7 +49,6 @@ def report_html(result: Comparison, language: Language = ENGLISH) -> str:
             *(_section(key, made, language) for key, made in sections),
         ),
         _footer(result, language),
-        _data(result, language),
         element("script", Html(script)),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang=language.code, dir='ltr')}\n"
@@ -142,14 +140,3 @@ def _tools(series: tuple[Series, ...], language: Language) -> Html:
         element("label", language.say("label.role"), " ", element("select", *roles, name="role")),
         class_="tools",
     )
-
-
-# -- what is in the file -------------------------------------------------------------------------------
-
-
-def _data(result: Comparison, language: Language) -> Html:
-    """Embed the numbers of the heat maps; nothing in them can end the element."""
-    cells = {key: language.texts[f"text.{key}"] for key in ("cell", "cell_missing", "on_path")}
-    text = json.dumps({"maps": map_data(result), "words": cells}, ensure_ascii=True, allow_nan=False)
-    inert = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return element("script", Html(inert), type="application/json", id="data")

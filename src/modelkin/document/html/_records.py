@@ -18,15 +18,6 @@ from modelkin.document._alignment import (
 )
 from modelkin.document._evidence import evidence_row
 from modelkin.document._grids import grids
-from modelkin.document._numbers import (
-    bound_text,
-    effect_text,
-    limit_text,
-    runs_text,
-    size_text,
-    value_text,
-    z_text,
-)
 from modelkin.document._rows import (
     command_text,
     glossary,
@@ -36,12 +27,22 @@ from modelkin.document._rows import (
     reading_rows,
     remarks_text,
 )
+from modelkin.document._sentences import sentence_text
 from modelkin.document._words import not_examined, reason_text, relation_text, told_value
-from modelkin.document.languages import Language, sentence_text
+from modelkin.document.language import Language
+from modelkin.document.numbers import (
+    bound_text,
+    effect_text,
+    limit_text,
+    runs_text,
+    size_text,
+    value_text,
+    z_text,
+)
 
 from ._answer import chip
-from ._markup import Html, element, escaped, joined, name_of, own_text, powers
 from ._tables import Cell, Row, fact_table, grid_table, number, runs, table, words
+from .markup import Html, element, escaped, joined, name_of, own_text, powers
 
 _MOST_RANGES = 300
 _LONG_CONFIG = 12

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from modelkin.comparison.methods import Tested
 from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document._numbers import bound_text, effect_text, limit_text, runs_text, z_text
 from modelkin.document._words import facing_layers, undone
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
+from modelkin.document.numbers import bound_text, effect_text, limit_text, runs_text, z_text
 
-from ._markup import powers
+from .markup import powers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modelkin.document._grids import Grid
-from modelkin.document.languages import Language
+from modelkin.document.language import Language
 
-from ._markup import Html, element, escaped, name_of
+from .markup import Html, element, escaped, name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,12 +91,12 @@
     });
   }
 
-  // Heat maps: a cell is found from its place, its number from the data in the page.
-  const data = JSON.parse(document.getElementById("data").textContent);
+  // Heat maps: a cell is found from its place, its number from the data of its figure.
   const fill = (text, values) => text.replace(/\{(\w+)\}/g, (whole, key) => (key in values ? values[key] : whole));
   for (const svg of all("svg.grid-probe")) {
-    const map = data.maps[Number(svg.dataset.map)];
-    const readout = svg.closest("figure").querySelector(".readout");
+    const figure = svg.closest("figure");
+    const map = JSON.parse(figure.querySelector("script").textContent);
+    const readout = figure.querySelector(".readout");
     const cursor = svg.querySelector(".cursor");
     const [cell, left, top] = ["cell", "left", "top"].map((key) => Number(svg.dataset[key]));
     const paired = new Set(map.path.map((pair) => pair.join(" ")));
@@ -108,8 +108,8 @@
       cursor.setAttribute("x", column);
       cursor.setAttribute("y", row);
       const [candidate, base, z] = [map.candidate[row], map.base[column], map.scores[row][column]];
-      const text = fill(z === null ? data.words.cell_missing : data.words.cell, { candidate, base, z });
-      readout.textContent = paired.has(`${candidate} ${base}`) ? `${text} (${data.words.on_path})` : text;
+      const text = fill(z === null ? map.words.cell_missing : map.words.cell, { candidate, base, z });
+      readout.textContent = paired.has(`${candidate} ${base}`) ? `${text} (${map.words.on_path})` : text;
     };
     for (const kind of ["pointermove", "click"]) {
       svg.addEventListener(kind, (event) => {

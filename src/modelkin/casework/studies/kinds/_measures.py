@@ -20,7 +20,7 @@ from modelkin.describe.measures import (
     PAIRINGS,
     LayerPairing,
 )
-from modelkin.document._numbers import runs_text
+from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
 from modelkin.model import Model
 

@@ -13,7 +13,7 @@ from modelkin.casework.studies._bench import Bench
 from modelkin.casework.studies._result import Step, StudyResult
 from modelkin.casework.studies._spec import Drawing
 from modelkin.document import load_language, p_text, size_text
-from modelkin.document.languages import limitation_text
+from modelkin.document._sentences import limitation_text
 from modelkin.untrusted import visible
 
 MOST_ROWS = 120

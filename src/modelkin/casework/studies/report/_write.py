@@ -11,7 +11,7 @@ from modelkin.casework.studies._bench import Bench
 from modelkin.casework.studies._result import StudyResult
 from modelkin.document._markdown import _list, _table, _text
 from modelkin.document.html._head import asset, digest_of, page_head
-from modelkin.document.html._markup import Html, element, joined
+from modelkin.document.html.markup import Html, element, joined
 
 from ._blocks import Block, Bullets, Grid, Heading, Link, Paragraph, Picture, Teller
 

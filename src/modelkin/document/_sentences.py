@@ -13,7 +13,7 @@ from functools import cache
 
 from modelkin.comparison.verdict import Conclusion
 
-from ._language import ENGLISH, Language
+from .language import ENGLISH, Language
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _LONGEST = 2_000

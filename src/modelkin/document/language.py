@@ -67,7 +67,7 @@ def load_language(code: str) -> Language:
     """
     if code not in LANGUAGES:
         raise UsageError(code, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
-    return Language(code=code, texts=read_texts("modelkin.document", "languages", f"{code}.toml"))
+    return Language(code=code, texts=read_texts("modelkin.document", "texts", f"{code}.toml"))
 
 
 def read_texts(package: str, *path: str) -> dict[str, str]:

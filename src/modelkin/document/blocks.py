@@ -1,0 +1,275 @@
+"""What a document is made of. Views turn results into blocks; each renderer writes any of them.
+
+A plain `str` is a text of anybody: every renderer shows it as it is, and nothing in it is markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tone = Literal["shared", "none", "open"]
+"""Colour of a conclusion. Neither red nor green: a common origin is no crime, no evidence no acquittal."""
+
+
+# -- inside a line -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text of ours: ``*emphasis*`` and ```code``` in it are marks. Never holds a text of others."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A sentence in which names of others stand, kept apart from the direction of the text around them."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """A text that catches the eye."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literally:
+    """A command, a digest, a name: in the letters of code."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Layers in their grammar (``0-10,20``), broken between runs only."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A conclusion in one coloured word."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """An effect between chance (0) and identity (1), drawn. Left out where nothing can be drawn."""
+
+    value: float
+    low: float
+    high: float
+    start: float
+    """Where the axis begins; below 0 there is room for effects below chance."""
+    limit: float | None = None
+    """From where on an effect would have been found."""
+    label: str
+
+
+Inline = str | Marked | Named | Strong | Literally | Runs | Chip | Bar
+Text = Inline | tuple[Inline, ...]
+
+
+# -- blocks --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading; level 1 is the title of the document. With a `key`, a page links to it."""
+
+    text: Text
+    level: int = 2
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph; lines of a plain text stay apart.
+
+    `strong` ones are answers, a `note` explains what stands above it, a `lead` opens a section, `boxed` ones
+    have a frame on the terminal.
+    """
+
+    text: Text
+    look: Literal["plain", "strong", "note", "lead", "boxed"] = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list."""
+
+    items: tuple[Text, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell that is more than its text."""
+
+    text: Text
+    sort: float | None = None
+    """By what a page sorts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table. A column of bars has no title, and is left out where nothing can be drawn."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Text | Cell, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    """Places of columns with numbers."""
+    title: Text = ""
+    kind: str = ""
+    """What it is about; a page gives some kinds a look of their own."""
+    sortable: bool = False
+    muted: frozenset[int] = frozenset()
+    """Places of rows that stand back: what was not done, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Names with values."""
+
+    rows: tuple[tuple[str, Text], ...]
+    columns: tuple[str, str] = ("", "")
+    """Titles, where a document needs them; without them the names are strong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number that a page shows large."""
+
+    label: str
+    value: str
+    rest: str = ""
+    """Such as its interval, in smaller letters."""
+    note: str
+    bar: Bar | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A line of a card."""
+
+    name: str
+    text: Text
+    """Empty if there is only a tile."""
+    tile: Tile | None = None
+    """What a page shows in its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A verdict at a glance: in plain words first, then its numbers."""
+
+    headline: str
+    tone: Tone
+    summary: Text
+    meaning: str = ""
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure: its file in the folder of the document, what it shows, and what to say about it."""
+
+    file: str
+    alt: str
+    caption: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A reference to another file of the folder."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A command."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Blocks under a title; a page links to those with a `key` and opens `closed` ones on demand."""
+
+    title: Text
+    blocks: tuple[Block, ...]
+    key: str = ""
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOnly:
+    """What only a page has room for. The JSON has it as well."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interactive:
+    """A figure that a page draws itself and answers questions about."""
+
+    draw: Callable[[], str] = field(repr=False)
+    """Makes its markup (`html.Html`)."""
+    instead: tuple[Block, ...] = ()
+    """What others show."""
+
+
+Block = (
+    Heading
+    | Paragraph
+    | Bullets
+    | Table
+    | Facts
+    | Card
+    | Picture
+    | Link
+    | Code
+    | Section
+    | PageOnly
+    | Interactive
+)
+
+
+def parts_of(text: Text) -> tuple[Inline, ...]:
+    """Return the parts of a text, one or several."""
+    return text if isinstance(text, tuple) else (text,)
+
+
+def cell_of(item: Text | Cell) -> Cell:
+    """Return a cell, whatever was written for it."""
+    return item if isinstance(item, Cell) else Cell(text=item)
+
+
+def is_drawn(table: Table, place: int) -> bool:
+    """Say whether a column holds bars and nothing else that can be read."""
+    return not table.columns[place] and any(isinstance(row[place], Bar) for row in table.rows)
+
+
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[Text | Cell]],
+    *,
+    numeric: Iterable[int] = (),
+    title: Text = "",
+) -> Table:
+    """Return a table of whatever can be iterated."""
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(tuple(row) for row in rows),
+        numeric=frozenset(numeric),
+        title=title,
+    )
