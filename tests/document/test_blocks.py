@@ -92,9 +92,9 @@ def page(blocks):
 
 
 def drawn(blocks, width=120):
-    console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    console.print(render_terminal(blocks))
-    return console.file.getvalue()
+    file = io.StringIO()
+    Console(file=file, width=width, force_terminal=False).print(render_terminal(blocks))
+    return file.getvalue()
 
 
 def test_a_text_of_anybody_is_no_markup():
