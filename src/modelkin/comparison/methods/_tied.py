@@ -59,23 +59,37 @@ def is_tied(
 def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: int) -> bool:
     """Say whether units and their strongest features keep a distance, modulo a divisor of the width.
 
-    Each is numbered by its remainder or by its block. In the usual kind of model all distances are equally
-    likely, whichever features are the strong ones, because units of all remainders are equally many.
+    Each is numbered by its remainder or by its block. How often chance gives a distance depends on which
+    units and which features there are to be paired: of a narrow run of a wide space all have the same block,
+    and their distances are small whatever the model is like. So the rate is that of the same units and the
+    same features, paired in any order.
     """
     periods = [period for period in range(2, width + 1) if width % period == 0]
     price = math.log(4 * len(periods) / _PATTERN_P) if periods else 0.0
-    for period in periods:
-        for unit in (places % period, places * period // n_units):
-            for feature in (strongest % period, strongest * period // width):
-                most = int(np.bincount((feature - unit) % period).max())
-                if _log_tail(len(places), period, most) + math.log(period) + price < 0.0:
-                    return True
-    return False
+    return any(
+        _keeps_a_distance(unit, feature, period, price)
+        for period in periods
+        for unit in (places % period, places * period // n_units)
+        for feature in (strongest % period, strongest * period // width)
+    )
 
 
-def _log_tail(n: int, period: int, count: int) -> float:
-    """Bound the log of the chance that a remainder has so large a share (Chernoff)."""
-    share, rate = count / n, 1.0 / period
+def _keeps_a_distance(unit: Numbers, feature: Numbers, period: int, price: float) -> bool:
+    n = len(unit)
+    counts = np.bincount((feature - unit) % period, minlength=period)
+    # Expected share of each distance: a cyclic correlation of how often each number occurs on both sides.
+    units, features = (np.bincount(side, minlength=period) / n for side in (unit, feature))
+    rates = np.fft.irfft(np.fft.rfft(features) * np.fft.rfft(units).conj(), period)
+    price += math.log(int(np.count_nonzero(counts)))
+    return any(
+        _log_tail(n, float(rates[distance]), int(counts[distance])) + price < 0.0
+        for distance in np.flatnonzero(counts > n * rates + 1.0)
+    )
+
+
+def _log_tail(n: int, rate: float, count: int) -> float:
+    """Bound the log of the chance that a distance has so large a share (Chernoff)."""
+    share, rate = count / n, max(rate, 1.0 / n**2)
     if share <= rate:
         return 0.0
     rest = (1.0 - share) * math.log((1.0 - share) / (1.0 - rate)) if share < 1.0 else 0.0

@@ -1,0 +1,81 @@
+"""What holds at the zoo's width of 128 holds at the widths of the world."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.support import LlamaShape, llama_config, llama_tensors
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint, derive
+from modelkin.comparison.methods._tied import is_tied
+from modelkin.source import MemorySource
+
+WIDTHS = (96, 128, 256, 1_024, 4_096, 5_120, 8_192)
+BLOCK = 256
+"""Dimensions that `residual-writers` reads of a wide stream."""
+
+
+def halves(width: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Divide a run of dimensions by chance, as `residual-writers` does."""
+    n = min(BLOCK, width)
+    order = rng.permutation(n)
+    first = int(rng.integers(0, width - n + 1))
+    return np.sort(order[n // 2 :]) + first, np.sort(order[: n // 2]) + first
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_independent_rows_of_a_run_are_never_called_tied(width):
+    rng = np.random.default_rng(width)
+    for _ in range(50):
+        units, features = halves(width, rng)
+        rows = rng.standard_normal((len(units), len(features)))
+        assert not is_tied(rows, units=units, features=features, width=width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("period", [2, 4, 8, 16])
+def test_a_tiled_stream_is_called_tied_at_every_width(width, period):
+    rng = np.random.default_rng(period)
+    for _ in range(5):
+        units, features = halves(width, rng)
+        alike = units[:, None] % period == features[None] % period
+        rows = rng.standard_normal(alike.shape) * np.where(alike, 3.0, 0.3)
+        assert is_tied(rows, units=units, features=features, width=width)
+
+
+def model(width: int, seed: int) -> Checkpoint:
+    """Return a model of that width with gains that are not constant."""
+    shape = LlamaShape(layers=4, hidden=width, mlp=2 * width, heads=8, kv_heads=8, vocab=512)
+    rng = np.random.default_rng(seed)
+    tensors = {
+        name: (values * rng.lognormal(sigma=0.2, size=values.shape)).astype(np.float32)
+        if values.ndim == 1
+        else values
+        for name, values in llama_tensors(shape, seed=seed).items()
+    }
+    return Checkpoint(config=llama_config(shape), tensors=tensors)
+
+
+def compared(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
+    options = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
+    sides = [MemorySource(item.files("BF16"), name=name) for name, item in (("c", candidate), ("b", base))]
+    return mk.compare(candidate=sides[0], base=sides[1], options=options)
+
+
+@pytest.mark.parametrize("width", [256, 1_024])
+def test_a_noisy_copy_with_units_and_heads_reordered_is_found(width):
+    base, rng = model(width, 1), np.random.default_rng(5)
+    copy = derive.add_noise(base, size=0.05, rng=rng)
+    copy = derive.permute_heads(derive.permute_mlp_units(copy, rng=rng), rng=rng)
+    copy = derive.renew_embeddings(copy, rng=rng)
+    gains = model(width, 2).tensors
+    copy = copy.with_tensors({name: gains[name] for name in copy.tensors if "norm" in name})
+    verdict = compared(copy, base).verdict
+    assert verdict.related
+    assert verdict.log10_p < -20
+
+
+@pytest.mark.parametrize("width", [256, 1_024])
+def test_two_models_of_that_width_are_not_accused(width):
+    assert compared(model(width, 3), model(width, 4)).verdict.related is False
