@@ -73,6 +73,7 @@ def test_a_noisy_copy_with_units_and_heads_reordered_is_found(width):
     copy = copy.with_tensors({name: gains[name] for name in copy.tensors if "norm" in name})
     verdict = compared(copy, base).verdict
     assert verdict.related
+    assert verdict.log10_p is not None
     assert verdict.log10_p < -20
 
 
