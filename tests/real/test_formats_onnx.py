@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.real import models
-from tests.real.formats import published
+from tests.real.published import published, whisper_tiny_en
 
 import modelkin as mk
 
@@ -76,5 +75,5 @@ def test_whisper_in_onnx_is_read_from_two_files_and_is_not_accused_of_its_englis
         assert model.architecture.family == "whisper"
         assert mk.inspect_model(model).unknown == ()
         assert len(model.index.files) == 2
-    result = mk.compare(candidate=str(folder), base=models.whisper_tiny_en())
+    result = mk.compare(candidate=str(folder), base=whisper_tiny_en())
     assert result.verdict.conclusion.value == "no-evidence"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.real.formats import published
+from tests.real.published import published
 
 import modelkin as mk
 from modelkin.errors import NotFound, UnsupportedFormat

@@ -1,7 +1,7 @@
 """Published files of torch: a copy, three relatives, and the original Whisper."""
 
 import numpy as np
-from tests.real.formats import published
+from tests.real.published import published
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion

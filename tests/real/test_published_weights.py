@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import pytest
 from tests.real.published import ENSEMBLE, FINE_TUNE, MINILM, folder_of, weights_of
 
 import modelkin as mk
 from modelkin.architecture import looks_fixed
 from modelkin.comparison.verdict import Conclusion
-
-N_MEMBERS = 4
-MEMBER_PAIRS = list(combinations(range(N_MEMBERS), 2))
 
 
 def compared(candidate, base, **options):
@@ -69,21 +64,6 @@ def test_the_table_of_positions_is_no_evidence():
         positions = next(name for name in model.index if name.endswith("position_ids"))
         assert looks_fixed(model.tensor(positions)) == "counting numbers"
         assert [entry.fixed for entry in model.architecture.tensors if entry.tensor == positions] == [True]
-
-
-@pytest.mark.parametrize(("first", "second"), MEMBER_PAIRS)
-def test_independent_members_of_an_ensemble_are_not_accused(first, second):
-    """Nobody declared this family, so there is no exact test; plain values must not make an accusation."""
-    members = weights_of(ENSEMBLE)
-    assert len(members) == N_MEMBERS
-    verdict = compared(members[first], members[second]).verdict
-    assert verdict.conclusion in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE)
-    assert not verdict.related
-
-
-def test_a_member_of_an_undeclared_family_is_identical_with_itself():
-    member = weights_of(ENSEMBLE)[0]
-    assert compared(member, member).verdict.conclusion is Conclusion.IDENTICAL
 
 
 def test_an_encoder_and_an_undeclared_family_cannot_be_tested_against_each_other():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.real import models
-from tests.real.published import MINILM, folder_of
+from tests.real.published import MINILM, folder_of, gte_small, paraphrase_l3, whisper_tiny, whisper_tiny_en
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion
@@ -27,7 +26,7 @@ def minilm():
 
 def test_layers_of_equal_number_show_what_little_they_share(minilm):
     """all-MiniLM-L6 has every other layer of MiniLM-L12, gte-small has all: only layer 0 is in its place."""
-    result = compared(minilm, models.gte_small())
+    result = compared(minilm, gte_small())
     assert result.verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert result.verdict.components["mlp"].layers == (0,)
     assert result.verdict.components["attention"].layers == (0,)
@@ -37,7 +36,7 @@ def test_layers_of_equal_number_show_what_little_they_share(minilm):
 
 @pytest.mark.parametrize("other", ["minilm", "gte"])
 def test_embeddings_are_shared_where_no_layer_of_equal_number_is(other, minilm):
-    result = compared(models.paraphrase_l3(), minilm if other == "minilm" else models.gte_small())
+    result = compared(paraphrase_l3(), minilm if other == "minilm" else gte_small())
     assert result.verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert conclusions(result.verdict) == {
         "embedding": "shared",
@@ -52,7 +51,7 @@ def test_embeddings_are_shared_where_no_layer_of_equal_number_is(other, minilm):
 @pytest.mark.parametrize("turned", [False, True])
 def test_two_whispers_from_one_laboratory_are_not_accused(depth, turned):
     """Same architecture, same makers, an equal table of positions; but trained from scratch twice."""
-    pair = [models.whisper_tiny(), models.whisper_tiny_en()]
+    pair = [whisper_tiny(), whisper_tiny_en()]
     verdict = compared(*(reversed(pair) if turned else pair), depth=depth).verdict
     assert verdict.conclusion is Conclusion.NO_EVIDENCE
     assert verdict.related is False
@@ -61,7 +60,7 @@ def test_two_whispers_from_one_laboratory_are_not_accused(depth, turned):
 
 def test_two_whispers_could_have_been_found_out():
     """The negative is worth something: small effects would have been seen."""
-    parts = compared(models.whisper_tiny(), models.whisper_tiny_en()).verdict.components
+    parts = compared(whisper_tiny(), whisper_tiny_en()).verdict.components
     limits = {name: part.detection_limit for name, part in parts.items() if part.n_tests}
     assert limits["mlp"] < 0.05
     assert limits["attention"] < 0.1
@@ -69,5 +68,5 @@ def test_two_whispers_could_have_been_found_out():
 
 
 def test_an_encoder_of_text_and_a_whisper_of_equal_width_are_not_accused(minilm):
-    verdict = compared(models.whisper_tiny(), minilm).verdict
+    verdict = compared(whisper_tiny(), minilm).verdict
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

