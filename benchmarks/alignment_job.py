@@ -12,10 +12,12 @@ import numpy as np
 import modelkin as mk
 from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
+from modelkin.comparison import plan_comparison
 from modelkin.comparison.alignment import find_frame
 from modelkin.comparison.deep import DeepStage, learn_frame
 from modelkin.comparison.methods import Skipped, frame_rows, load_method
-from modelkin.comparison.run import _Run
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.tokens import pair_tokens
 from modelkin.model import Model, open_model
 
 OPTIONS = mk.CompareOptions(depth="deep")
@@ -36,8 +38,8 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole(sources: tuple[Synthetic, Synthetic]) -> dict[str, Any]:
     models = open_model(sources[0], OPTIONS.fetch), open_model(sources[1], OPTIONS.fetch)
-    run = _Run(*models, OPTIONS)
-    planned = [plan.bytes_to_fetch for plan in run.plans()]
+    plans = plan_comparison(candidate=models[0], base=models[1], options=OPTIONS)
+    planned = [plan.bytes_to_fetch for plan in plans]
     before = _counts(sources, models)
     comparison = mk.compare(candidate=models[0], base=models[1], options=OPTIONS)
     said = f"{comparison.verdict.conclusion.value}, {comparison.alignment.residual}"
@@ -45,9 +47,8 @@ def _whole(sources: tuple[Synthetic, Synthetic]) -> dict[str, Any]:
 
 
 def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]) -> dict[str, Any]:
-    run = _Run(*models, OPTIONS)
-    run._pair_tokens()
-    stage = run._deep_stage()
+    pair = ModelPair(candidate=models[0], base=models[1], options=OPTIONS)
+    stage = DeepStage(pair, pair_tokens(*models))
     before = _counts(sources, models)
     result = _frame(stage, FRAMES[name]) if name in FRAMES else _survey(stage, name)
     return {**_since(before, sources, models), "planned": stage.reading.spent, "result": result}
@@ -64,7 +65,7 @@ def _survey(stage: DeepStage, name: str) -> str:
 
 def _frame(stage: DeepStage, way: str) -> str:
     if way == "tokens":
-        found = learn_frame(stage.reading, stage.pair, stage.tokens)
+        found = learn_frame(stage.reading, stage.pair)
     else:
         rows = frame_rows(stage.pair)
         if rows is None:

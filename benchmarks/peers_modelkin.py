@@ -9,7 +9,7 @@ from typing import Any
 import huggingface_hub.utils  # noqa: F401  imports are not counted, ours as little as the others'
 
 import modelkin as mk
-import modelkin.comparison.run
+import modelkin.comparison.stages
 import modelkin.model
 from benchmarks.peers_job import answer_job
 

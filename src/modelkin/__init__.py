@@ -13,8 +13,7 @@ from modelkin._version import __version__
 if TYPE_CHECKING:
     from modelkin import errors
     from modelkin.architecture import Architecture
-    from modelkin.comparison.record import Comparison
-    from modelkin.comparison.run import compare
+    from modelkin.comparison import Comparison, compare
     from modelkin.describe.configs import ConfigComparison, compare_configs
     from modelkin.describe.embeddings import EmbeddingComparison, compare_embeddings
     from modelkin.describe.inspection import Inspection, inspect_model, plan_components
@@ -30,7 +29,7 @@ _HOME = {
     "Architecture": "modelkin.architecture",
     "BytePlan": "modelkin.source",
     "CompareOptions": "modelkin.options",
-    "Comparison": "modelkin.comparison.record",
+    "Comparison": "modelkin.comparison",
     "ConfigComparison": "modelkin.describe.configs",
     "EmbeddingComparison": "modelkin.describe.embeddings",
     "FetchOptions": "modelkin.options",
@@ -43,7 +42,7 @@ _HOME = {
     "ModelRef": "modelkin.source",
     "TensorSlice": "modelkin.tensors",
     "TokenizerComparison": "modelkin.tokenizer",
-    "compare": "modelkin.comparison.run",
+    "compare": "modelkin.comparison",
     "compare_configs": "modelkin.describe.configs",
     "compare_embeddings": "modelkin.describe.embeddings",
     "compare_tokenizers": "modelkin.describe.tokenizers",

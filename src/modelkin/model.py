@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from modelkin.architecture import Architecture, detect
 from modelkin.errors import ConfigError, UnsupportedFormat
@@ -38,6 +40,9 @@ from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_toke
 
 if TYPE_CHECKING:
     from modelkin.source import LedgerTotals
+
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 MAX_CONFIG_BYTES = 16 * MIB
 """The longest public config has some 100 kB; nothing near this limit is a config."""
@@ -315,6 +320,12 @@ class Model:
         return self.fetcher.totals()
 
 
+for _name in ("_adapter", "_config_file", "config", "weights"):
+    # Up to Python 3.11 all instances share one lock: models that are opened side by side would wait for each
+    # other's headers. The architecture keeps its lock, since its tables are made by who comes first.
+    vars(Model)[_name].lock = nullcontext()
+
+
 def open_model(
     model: str | ModelRef | Source, options: FetchOptions | None = None, *, progress: Progress | None = None
 ) -> Model:
@@ -347,6 +358,38 @@ def open_model(
     return Model(
         Fetcher(source, options, store=store, progress=progress), options, ref=ref, progress=progress
     )
+
+
+ModelLike = str | ModelRef | Source | Model
+"""What stands for a model: a reference, a source, or a model that is open already."""
+
+
+@contextmanager
+def open_models(
+    models: Sequence[ModelLike], options: FetchOptions | None = None, *, progress: Progress | None = None
+) -> Iterator[list[Model]]:
+    """Open models side by side, and close them at the end; those that were open already stay open.
+
+    If one cannot be opened, the others are closed and the error of the first such model is raised.
+    """
+    with ExitStack() as stack:
+
+        def opened(model: ModelLike) -> Model:
+            if isinstance(model, Model):
+                return model
+            return stack.enter_context(open_model(model, options, progress=progress))
+
+        yield _side_by_side(opened, models)
+
+
+def read_headers(models: Sequence[Model]) -> None:
+    """Read listing, config and headers of all models side by side."""
+    _side_by_side(lambda model: (model.weights, model.config), models)
+
+
+def _side_by_side(work: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made]:
+    with ThreadPoolExecutor(max(1, len(items))) as pool:
+        return list(pool.map(work, items))
 
 
 def _store_of(ref: ModelRef, options: FetchOptions) -> RangeStore | None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,8 +21,11 @@ from tests.support import LlamaShape
 import modelkin as mk
 from benchmarks import alignment
 from modelkin import options as _config
+from modelkin.comparison import plan_comparison
+from modelkin.comparison.deep import DeepStage
 from modelkin.comparison.methods import Tested, frame_rows, load_method
-from modelkin.comparison.run import _Run, plan_comparison
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.tokens import UNREAD, pair_tokens
 from modelkin.model import open_model
 from modelkin.source import ByteRange
 
@@ -47,25 +51,36 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module", params=SUBJECTS)
-def large(request):
-    sources = pair_of(request.param, "strangers")
-    models = open_model(sources[0]), open_model(sources[1])
-    run = _Run(*models, DEEP)
-    run._pair_tokens()
-    return request.param, run
+def stage_of(candidate, base, tokens=UNREAD):
+    return DeepStage(ModelPair(candidate=candidate, base=base, options=DEEP), tokens)
 
 
-def bytes_of(run, name):
-    stage = run._deep_stage()
+@pytest.fixture(scope="module")
+def opened():
+    """Open a large pair and pair its tokens, once."""
+
+    @cache
+    def pair(name):
+        models = tuple(open_model(source) for source in pair_of(name, "strangers"))
+        return *models, pair_tokens(*models)
+
+    return pair
+
+
+@pytest.fixture(params=SUBJECTS)
+def large(request, opened):
+    return request.param, stage_of(*opened(request.param))
+
+
+def bytes_of(stage, name):
     plan = load_method(name).plan(replace(stage.pair, layer_pairs=stage._pairs_to_match()))
     return tuple(
         model.plan(
             [item for survey in plan.surveys for part in parts(survey) for item in part.slices]
         ).bytes_needed
         for model, parts in (
-            (run.candidate, lambda survey: survey.candidate),
-            (run.base, lambda survey: survey.base),
+            (stage.models.candidate, lambda survey: survey.candidate),
+            (stage.models.base, lambda survey: survey.base),
         )
     )
 
@@ -87,43 +102,42 @@ MATCHING_BYTES = {
 
 
 def test_a_step_reads_what_its_shapes_say(large):
-    name, run = large
-    assert bytes_of(run, "mlp-map") == (MAP_BYTES[name],) * 2
-    assert bytes_of(run, "mlp-matching") == MATCHING_BYTES[name]
+    name, stage = large
+    assert bytes_of(stage, "mlp-map") == (MAP_BYTES[name],) * 2
+    assert bytes_of(stage, "mlp-matching") == MATCHING_BYTES[name]
 
 
 def test_the_plan_of_all_steps_stays_within_a_gigabyte(large):
-    _, run = large
-    plans = plan_comparison(candidate=run.candidate, base=run.base, options=DEEP)
-    for model, plan in zip((run.candidate, run.base), plans, strict=True):
-        beside = run._overhead(model) + 2 * model.fetcher.source.find("tokenizer.json").size
+    pair = large[1].models
+    plans = plan_comparison(candidate=pair.candidate, base=pair.base, options=DEEP)
+    for model, plan in zip(pair.models, plans, strict=True):
+        beside = pair.overhead(model) + 2 * model.fetcher.source.find("tokenizer.json").size
         assert plan.bytes_needed > 400_000_000
         assert plan.bytes_to_fetch + beside <= alignment.CEILING
 
 
-def test_each_way_of_the_stage_stays_within_its_allowance(large):
-    _, run = large
-    for with_units in (False, True):
-        stage = run._deep_stage()
-        spent = stage.rehearse(with_units=with_units)
-        assert 0 < spent <= stage.pair.byte_allowance
-        asked = [
-            model.plan(slices).bytes_needed
-            for model, slices in zip(stage.reading.models, stage.reading.asked, strict=True)
-        ]
-        assert max(asked) <= spent
+@pytest.mark.parametrize("with_units", [False, True])
+def test_each_way_of_the_stage_stays_within_its_allowance(large, with_units):
+    _, stage = large
+    spent = stage.rehearse(with_units=with_units)
+    assert 0 < spent <= stage.pair.byte_allowance
+    asked = [
+        model.plan(slices).bytes_needed
+        for model, slices in zip(stage.reading.models, stage.reading.asked, strict=True)
+    ]
+    assert max(asked) <= spent
 
 
 def test_rows_for_a_map_are_enough_for_a_rotation_where_they_can_be_had(large):
-    name, run = large
-    pair = run._deep_stage().pair
+    name, stage = large
+    pair = stage.pair
     rows = frame_rows(pair)
     if name == "13B GPT-2":  # one matrix of a layer, stored input-first, is more than may be read
         assert rows is None
         return
     assert rows is not None
     width = pair.base.architecture.sizes["residual"]
-    n_bytes = run.base.plan([item for part in rows.base for item in part.slices]).bytes_needed
+    n_bytes = stage.models.base.plan([item for part in rows.base for item in part.slices]).bytes_needed
     assert n_bytes <= 0.2 * pair.byte_allowance
     assert n_bytes // (BF16 * width) >= width / 0.875
 
@@ -132,8 +146,8 @@ def test_rows_for_a_map_are_enough_for_a_rotation_where_they_can_be_had(large):
 def ceiling(monkeypatch):
     def lower(n_bytes):
         monkeypatch.setitem(_config.READING, "deep", (n_bytes, 10_000))
-        monkeypatch.setattr("modelkin.comparison.run.MAX_TOKENIZER_BYTES", 0)
-        monkeypatch.setattr("modelkin.comparison.run.VOCABULARY_BYTES", 0)
+        monkeypatch.setattr("modelkin.comparison.pair.MAX_TOKENIZER_BYTES", 0)
+        monkeypatch.setattr("modelkin.comparison.pair.VOCABULARY_BYTES", 0)
 
     return lower
 
@@ -146,7 +160,7 @@ def test_what_a_run_reads_is_within_its_bytes_and_its_plan(family, n_bytes, ceil
     models = open_model(sources[0]), open_model(sources[1])
     assert all(model.architecture.is_known for model in models)
     before = [model.totals().bytes_fetched for model in models]
-    stage = _Run(*models, DEEP)._deep_stage()
+    stage = stage_of(*models)
     result = stage.run()
     read = [model.totals().bytes_fetched - start for model, start in zip(models, before, strict=True)]
     assert result.frame == "none"
@@ -170,7 +184,7 @@ def test_first_features_are_enough_where_units_are_stored_input_first(ceiling):
     mine, theirs = (
         open_model(Synthetic(subject, seed=1, vocabulary=1, name=name)) for name in ("copy", "base")
     )
-    stage = _Run(mine, theirs, DEEP)._deep_stage()
+    stage = stage_of(mine, theirs)
     stage._survey(stage.pair, ("mlp-map",))
     plan = load_method("mlp-map").plan(stage.pair)
     n_bytes = mine.plan([item for part in plan.surveys[0].candidate for item in part.slices]).bytes_needed
@@ -185,7 +199,7 @@ def test_a_second_reading_of_kept_sketches_costs_nothing():
         for seed in (1, 2)
     )
     models = mine, theirs
-    stage = _Run(mine, theirs, DEEP)._deep_stage()
+    stage = stage_of(mine, theirs)
     stage._survey(stage.pair, ("mlp-map",))
     spent, read = list(stage.reading.spent), [model.totals().bytes_fetched for model in models]
     stage._survey(stage.pair, ("mlp-map",))

@@ -6,7 +6,7 @@ from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.casework.lab import Checkpoint, derive, load_zoo
-from modelkin.comparison.record import ControlResult
+from modelkin.comparison import ControlResult
 from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
 

@@ -11,8 +11,10 @@ from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.comparison.controls import agreement_score
+from modelkin.comparison.deep import agreements
 from modelkin.comparison.methods import Agreement
-from modelkin.comparison.run import _Run
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.tokens import pair_tokens
 from modelkin.comparison.verdict import load_rule
 from modelkin.source import MemorySource
 from modelkin.stats import log10_conformal
@@ -23,7 +25,8 @@ WANTED = load_rule().agreement["control_pairs"]
 
 def score_of(candidate: str, base: str) -> float:
     with mk.open_model(str(ZOO / candidate)) as mine, mk.open_model(str(ZOO / base)) as theirs:
-        return agreement_score(_Run(mine, theirs, DEEP).agreements())
+        pair = ModelPair(candidate=mine, base=theirs, options=DEEP)
+        return agreement_score(agreements(pair, pair_tokens(mine, theirs)))
 
 
 def test_every_row_that_rests_on_controls_has_enough_of_them():

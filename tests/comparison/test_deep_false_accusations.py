@@ -14,8 +14,10 @@ from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_b
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
+from modelkin.comparison.controls import Memory, scores_of
 from modelkin.comparison.methods import Agreement, Tested
-from modelkin.comparison.run import _Run
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.stages import judge
 from modelkin.source import MemorySource
 
 WIDTH = 64
@@ -183,11 +185,12 @@ def test_a_control_that_is_given_twice_counts_once():
         mk.open_model(random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)))
         for seed in (1, 2, 3, 4)
     ]
-    run = _Run(models[0], models[1], mk.CompareOptions(depth="deep"))
+    pair = ModelPair(candidate=models[0], base=models[1], options=mk.CompareOptions(depth="deep"))
+    memory = Memory(lambda pair, memory: judge(pair, memory).verdict)
     again = mk.open_model(random_model(3, mlp=64, layers=2, embeddings=same_geometry(3)))
-    assert len(run._scores_of(models[2:3])) == 2
-    assert len(run._scores_of(models[2:])) == 5
-    assert run._scores_of([*models[2:], again, models[3]]) == run._scores_of(models[2:])
+    assert len(scores_of(pair, models[2:3], memory)) == 2
+    assert len(scores_of(pair, models[2:], memory)) == 5
+    assert scores_of(pair, [*models[2:], again, models[3]], memory) == scores_of(pair, models[2:], memory)
 
 
 @pytest.mark.parametrize("name", ["expert-map", "mlp-matching", "head-matching"])

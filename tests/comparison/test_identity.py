@@ -5,7 +5,8 @@ import pytest
 from tests.support import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
 
 import modelkin as mk
-from modelkin.comparison.identity import kind_of_copy, published_digests, same_bits, same_file, same_layout
+from modelkin.comparison.identity import kind_of_copy, published_digests, same_bits, same_layout
+from modelkin.comparison.tokens import same_tokenizer
 from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
 
@@ -80,9 +81,9 @@ def test_a_copy_may_lack_a_small_part_and_no_large_one():
         assert kind_of_copy(opened({"model.safetensors": safetensors_bytes(rest)}), whole) == kind
 
 
-def test_files_are_compared_by_their_bytes_where_they_are_near():
+def test_tokenizers_are_compared_by_their_bytes_where_they_are_near():
     files = llama_files()
     one, other = opened({**files, "tokenizer.json": b"abc"}), opened({**files, "tokenizer.json": b"abd"})
-    assert same_file(one, one, "tokenizer.json") is True
-    assert same_file(one, other, "tokenizer.json") is False
-    assert same_file(one, other, "nothing.json") is None
+    assert same_tokenizer(one, one) is True
+    assert same_tokenizer(one, other) is False
+    assert same_tokenizer(one, opened(files)) is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from modelkin.comparison import Comparison, ControlResult, Direction, FrameRecord
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Skipped, Tested
-from modelkin.comparison.record import Comparison, ControlResult, Direction, FrameRecord
 
 EVIL = (
     "</script><script>window.ran = 1</script>"

@@ -12,8 +12,8 @@ from tests.document.test_comparison_view import drawn, flat
 
 import modelkin as mk
 from modelkin.casework.lab import derive
+from modelkin.comparison import ControlResult
 from modelkin.comparison.methods import Agreement, Rank, Tested
-from modelkin.comparison.record import ControlResult
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown, schema
 from modelkin.document._alignment import layer_rows, ranked_among, ranked_text

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.comparison.record import Comparison
-from modelkin.comparison.run import compare
+from modelkin.comparison import Comparison, compare
 from modelkin.model import Model, open_model
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress

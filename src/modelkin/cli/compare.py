@@ -130,7 +130,7 @@ def _open(ref: str, fetch: FetchOptions, output: Output) -> Model:
 
 
 def _show_plans(opened: list[Model], options: CompareOptions, output: Output) -> None:
-    from modelkin.comparison.run import plan_comparison
+    from modelkin.comparison import plan_comparison
     from modelkin.document import plans_view
 
     mine, theirs = plan_comparison(candidate=opened[0], base=opened[1], options=options)

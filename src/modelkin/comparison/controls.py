@@ -1,19 +1,145 @@
-"""Agreement measured on controls: what pairs of unrelated models show, and where the tested pair stands."""
+"""Controls: what the same tests say of unrelated models, and where the tested pair stands among them.
+
+Agreement of units has no null of its own: it is a rank among pairs that have an unrelated model in them. So
+many pairs are measured, and `Memory` sees to it that none is judged twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from math import fsum
 from pathlib import Path
 
 from modelkin.architecture import Architecture, Role
+from modelkin.comparison.deep import agreements
 from modelkin.comparison.methods import Agreement, Evidence, Rank
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.record import ControlResult
+from modelkin.comparison.tokens import pair_tokens
+from modelkin.comparison.verdict import Verdict, load_rule
+from modelkin.model import Model, open_model
+from modelkin.options import FetchOptions
 from modelkin.stats import log10_conformal
 
 LEAST_AGREEMENT = 0.05
 """Below this there is nothing to calibrate: strangers agree as much."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was found of pairs of models within one run: none is judged twice at one depth.
+
+    Verdicts and agreements are kept, which are small; maps of the residual stream are not.
+    """
+
+    judge: Callable[[ModelPair, Memory], Verdict]
+    _verdicts: dict[ModelPair, Verdict] = field(default_factory=dict)
+    _agreements: dict[ModelPair, tuple[Evidence, ...]] = field(default_factory=dict)
+    _references: list[Model] | None = None
+
+    def verdict(self, pair: ModelPair) -> Verdict:
+        """Judge a pair without controls of its own."""
+        if pair not in self._verdicts:
+            self._verdicts[pair] = self.judge(pair, self)
+        return self._verdicts[pair]
+
+    def agreements(self, pair: ModelPair) -> tuple[Evidence, ...]:
+        """Measure the agreement of a pair and nothing else."""
+        if pair not in self._agreements:
+            self._agreements[pair] = agreements(pair, pair_tokens(*pair.models))
+        return self._agreements[pair]
+
+    def references(self, options: FetchOptions) -> list[Model]:
+        """Open the independent models that come with the package."""
+        if self._references is None:
+            self._references = [open_model(str(folder), options) for folder in reference_folders()]
+        return self._references
+
+    def close(self) -> None:
+        """Close the models that were opened here."""
+        for model in self._references or ():
+            model.close()
+
+
+def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:
+    """Measure the agreement of all pairs that have an unrelated model in them.
+
+    The few models of the package help out where the caller's are not enough.
+    """
+    usable = [model for model in controls if _is_unrelated(model, pair, memory)]
+    if _n_pairs(len(usable)) < int(load_rule().agreement["control_pairs"]):
+        shipped = memory.references(pair.options.fetch)
+        usable += [model for model in shipped if _is_unrelated(model, pair, memory)]
+    return scores_of(pair, usable, memory)
+
+
+def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:
+    """Measure controls with both sides and among themselves, each lineage once.
+
+    A control that is a relative of another, or the same model again, would let one accident count twice.
+    """
+    kept: list[Model] = []
+    scores: list[float | None] = []
+    for control in controls:
+        among = [_score(pair.of(other, control), memory) for other in kept]
+        if any(related for _, related in among):
+            continue
+        kept.append(control)
+        sides = [_score(pair.of(side, control), memory) for side in pair.models]
+        scores += [score for score, related in (*sides, *among) if not related]
+    return [score for score in scores if score is not None]
+
+
+def _score(pair: ModelPair, memory: Memory) -> tuple[float | None, bool]:
+    """Return the agreement of a pair, None if it cannot be measured, and whether they are relatives."""
+    found = memory.agreements(pair)
+    if not found:
+        return None, False
+    related = worth_calibrating(found) and memory.verdict(pair.to_depth("standard")).related
+    return agreement_score(found), bool(related)
+
+
+def _is_unrelated(control: Model, pair: ModelPair, memory: Memory) -> bool:
+    """Say whether a model can stand for strangers: comparable, and no relative as far as can be seen."""
+    return can_be_control(control.architecture, pair.base.architecture) and not any(
+        memory.verdict(pair.of(side, control).to_depth("standard")).related for side in pair.models
+    )
+
+
+def _n_pairs(n_controls: int) -> int:
+    """Return in how many pairs of models there is a control: with both sides, and among themselves."""
+    return 2 * n_controls + n_controls * (n_controls - 1) // 2
+
+
+def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[ControlResult]:
+    """Compare a control with both sides, under the same plan."""
+    verdicts = [(side, memory.verdict(pair.of(side, control))) for side in pair.models]
+    return [
+        ControlResult(
+            pair=(side.location.ref, control.location.ref),
+            revision=control.location.revision,
+            conclusion=verdict.conclusion.value,
+            effect=verdict.effect,
+            log10_p=verdict.log10_p,
+            usable=verdict.related is False,
+            reason=_problem(verdict),
+        )
+        for side, verdict in verdicts
+    ]
+
+
+def _problem(verdict: Verdict) -> str | None:
+    if verdict.related:
+        return "this control is a relative itself and cannot serve as a negative"
+    if verdict.related is None:
+        reasons = dict.fromkeys(part.reason for part in verdict.components.values() if part.reason)
+        return "; ".join(reason for reason in reasons if reason)
+    return None
+
+
+# -- agreement ----------------------------------------------------------------------------------------------
 
 
 def measured(evidence: Iterable[Evidence]) -> list[Agreement]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
@@ -30,10 +30,11 @@ from modelkin.comparison.methods import (
     load_method,
     untouched_layers,
 )
+from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Reading
+from modelkin.comparison.tokens import Tokens
 from modelkin.model import Model
 from modelkin.tensors import Array, TensorSlice
-from modelkin.tokenizer import TokenPairs
 
 FOUND_LOG10_P = -9.0
 """Evidence this strong settles where to look next: enough for the rule, corrected for all that is tested."""
@@ -71,20 +72,20 @@ class DeepResult:
 class DeepStage:
     """One pair on its way through the attempts."""
 
-    candidate: Model
-    base: Model
-    pair: Pair
-    tokens: TokenPairs | None
+    models: ModelPair
+    tokens: InitVar[Tokens]
     earlier: Sequence[Evidence] = ()
     note: Callable[[str], None] = lambda _: None
     evidence: list[Evidence] = field(default_factory=list)
     maps: list[LayerMap] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     token_frame: Frame | None = None
+    pair: Pair = field(init=False)
     reading: Reading = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.reading = Reading((self.candidate, self.base), self.pair.byte_allowance)
+    def __post_init__(self, tokens: Tokens) -> None:
+        self.pair = self.models.seen(tokens, self.models.deep_bytes())
+        self.reading = Reading(self.models.models, self.pair.byte_allowance)
 
     def run(self) -> DeepResult:
         """Make attempts until one decides."""
@@ -108,7 +109,7 @@ class DeepStage:
         self._rehearse(self.pair, (*_MAPS, "residual-writers"))
         self._rehearse(matched, _UNIT_METHODS if with_units else ())
         for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
-            wanted = _token_slices(self.pair, self.tokens, role)
+            wanted = _token_slices(self.pair, role)
             if wanted is not None:
                 self.reading.pay(*wanted)
         rows = frame_rows(self.pair)
@@ -174,7 +175,7 @@ class DeepStage:
 
     def _framed_pairs(self) -> Iterable[Pair]:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
-        by_tokens = learn_frame(self.reading, self.pair, self.tokens)
+        by_tokens = learn_frame(self.reading, self.pair)
         if by_tokens is not None:
             self.token_frame = by_tokens
             self.frames.append(by_tokens)
@@ -233,9 +234,10 @@ class DeepStage:
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
         """Choose the layers of which whole matrices are read: all of them, where that is cheap."""
         pairs = self._layer_pairs()
-        inside = {entry.tensor for entry in self.base.architecture.tensors if entry.layer is not None}
-        held = sum(self.base.index[name].n_bytes for name in inside)
-        cost = max(1, held // max(1, self.base.architecture.n_layers))
+        base = self.pair.base
+        inside = {entry.tensor for entry in base.architecture.tensors if entry.layer is not None}
+        held = sum(base.index[name].n_bytes for name in inside)
+        cost = max(1, held // max(1, base.architecture.n_layers))
         return spread_pairs(pairs, max(MATCHED_LAYERS, int(_MATCH_SHARE * self.pair.byte_allowance) // cost))
 
     # -- reading --------------------------------------------------------------------------------------------
@@ -279,11 +281,11 @@ class DeepStage:
         return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
 
-def learn_frame(reading: Reading, pair: Pair, tokens: TokenPairs | None) -> Frame | None:
+def learn_frame(reading: Reading, pair: Pair) -> Frame | None:
     """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
     best: Frame | None = None
     for role, word in ((Role.EMBEDDING, "embeddings"), (Role.OUTPUT_HEAD, "the output head")):
-        wanted = _token_slices(pair, tokens, role)
+        wanted = _token_slices(pair, role)
         if wanted is None or not reading.pay(*wanted):
             continue
         # Handed over and not held here: `find_frame` gives rows back when it needs them no more.
@@ -299,11 +301,9 @@ def learn_frame(reading: Reading, pair: Pair, tokens: TokenPairs | None) -> Fram
     return best
 
 
-def _token_slices(
-    pair: Pair, tokens: TokenPairs | None, role: Role
-) -> tuple[tuple[TensorSlice, ...], tuple[TensorSlice, ...]] | None:
+def _token_slices(pair: Pair, role: Role) -> tuple[tuple[TensorSlice, ...], tuple[TensorSlice, ...]] | None:
     """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
-    sides = pair.candidate, pair.base
+    sides, tokens = (pair.candidate, pair.base), pair.tokens
     entries = [side.architecture.find(role) for side in sides]
     if tokens is None or entries[0] is None or entries[1] is None:
         return None
@@ -349,10 +349,10 @@ def _slices(rows: FrameRows) -> tuple[list[TensorSlice], list[TensorSlice]]:
     return mine, theirs
 
 
-def agreements(candidate: Model, base: Model, pair: Pair, tokens: TokenPairs | None) -> tuple[Evidence, ...]:
+def agreements(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
     """Measure the agreement of a pair and nothing else, as is done for controls."""
-    stage = DeepStage(candidate, base, pair, tokens)
-    stage.token_frame = learn_frame(stage.reading, pair, tokens)
+    stage = DeepStage(models, tokens)
+    stage.token_frame = learn_frame(stage.reading, stage.pair)
     stage._measure_agreement()
     return tuple(item for item in stage.evidence if not isinstance(item, Skipped))
 

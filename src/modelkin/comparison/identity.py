@@ -1,4 +1,4 @@
-"""Plain sameness of two models: published digests, files, stored bits, values after rounding."""
+"""Plain sameness of two models: published digests, stored bits, values after rounding."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from modelkin.comparison.methods import code_step, equal_after_rounding, share_within
-from modelkin.model import MAX_TOKENIZER_BYTES, Model
+from modelkin.comparison.methods import EqualityCount, code_step, equal_after_rounding, share_within
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.verdict import Conclusion, Identity, Verdict
+from modelkin.model import Model
 from modelkin.tensors import TensorInfo, TensorSlice, line_elements, sample_blocks
 
 CopyKind: TypeAlias = Literal["copy", "precision-copy", "quantised-copy"]
@@ -25,6 +27,43 @@ WITHIN_A_STEP = 0.95
 that hang together strongly one in a hundred."""
 
 
+def published_identity(pair: ModelPair) -> Identity | None:
+    """Compare the digests that sources publish, before a byte of a tensor is read."""
+    mine, theirs = (published_digests(model) for model in pair.models)
+    if mine and mine == theirs:
+        return Identity(all_files_equal=True, how="every file with weights has the same published digest")
+    return None
+
+
+def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
+    """Compare every value, where no sample differs and reading all is cheap or was asked for."""
+    if equality.n_equal < equality.n_compared or not _may_walk(pair):
+        return None
+    if not same_layout(*pair.models) or not same_bits(*pair.models):
+        return None
+    return Identity(all_files_equal=True, how="every value of every tensor was compared")
+
+
+def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyKind | None:
+    """Walk over relatives that may be copies: nothing else is worth the bytes."""
+    if not verdict.related or verdict.conclusion is Conclusion.IDENTICAL or not _may_walk(pair):
+        return None
+    return kind_of_copy(*pair.models)
+
+
+def _may_walk(pair: ModelPair) -> bool:
+    """Say whether both models may be read from beginning to end, which costs nothing where they lie here.
+
+    Twice at most: for equal bits, and then for what rounding and codes explain.
+    """
+    if pair.options.depth != "full" and any(model.fetcher.source.remote for model in pair.models):
+        return False
+    budget = pair.options.fetch.byte_budget
+    return budget is None or all(
+        model.fetcher.source.budget.spent + 2 * model.index.n_bytes <= budget for model in pair.models
+    )
+
+
 def published_digests(model: Model) -> tuple[str, ...] | None:
     """Return the digests of all files with weights, as the source publishes them; None if one has none."""
     files = model.fetcher.source.files()
@@ -32,21 +71,6 @@ def published_digests(model: Model) -> tuple[str, ...] | None:
     if not digests or None in digests:
         return None
     return tuple(sorted(digest for digest in digests if digest))
-
-
-def same_file(candidate: Model, base: Model, name: str) -> bool | None:
-    """Say whether both models have the same file: by digest, or by its bytes where they are on disk."""
-    mine, theirs = (model.fetcher.source.find(name) for model in (candidate, base))
-    if mine is None or theirs is None:
-        return None
-    if mine.size != theirs.size:
-        return False
-    if candidate.location.kind == base.location.kind == "hub":
-        return mine.etag is not None and mine.etag == theirs.etag
-    if candidate.fetcher.source.remote or base.fetcher.source.remote or mine.size > MAX_TOKENIZER_BYTES:
-        return None
-    limit = MAX_TOKENIZER_BYTES
-    return candidate.start_of(name, limit=limit) == base.start_of(name, limit=limit)
 
 
 def same_layout(candidate: Model, base: Model) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Agreement, Tested
-from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict
 
 from ._rows import map_place

@@ -12,8 +12,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from modelkin.comparison import Comparison, ModelSummary
 from modelkin.comparison.methods import Effect, Evidence, Skipped
-from modelkin.comparison.record import Comparison, ModelSummary
 from modelkin.comparison.verdict import Conclusion
 from modelkin.untrusted import visible
 

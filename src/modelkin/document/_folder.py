@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelkin.comparison.record import Comparison
+from modelkin.comparison import Comparison
 from modelkin.errors import UsageError
 
 from ._json import to_json

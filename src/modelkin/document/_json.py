@@ -10,9 +10,9 @@ from enum import Enum
 from importlib import resources
 from pathlib import PurePath
 
+from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Agreement, Likeness, Skipped, Tested
-from modelkin.comparison.record import SCHEMA as COMPARISON_SCHEMA
-from modelkin.comparison.record import Comparison
 from modelkin.describe.configs import SCHEMA as CONFIGS_SCHEMA
 from modelkin.describe.configs import ConfigComparison
 from modelkin.describe.embeddings import SCHEMA as EMBEDDINGS_SCHEMA

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Evidence
-from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.untrusted import visible
 

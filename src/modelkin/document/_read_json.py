@@ -10,8 +10,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from modelkin.comparison import SCHEMA, Comparison
 from modelkin.comparison.methods import Evidence
-from modelkin.comparison.record import SCHEMA, Comparison
 from modelkin.errors import FormatError
 from modelkin.message import Message
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
+from modelkin.comparison import Comparison, ModelSummary
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Evidence, Skipped, Tested
-from modelkin.comparison.record import Comparison, ModelSummary
 from modelkin.source import pinned
 from modelkin.untrusted import visible
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 
-from modelkin.comparison.record import Comparison
+from modelkin.comparison import Comparison
 
 from ._evidence import EvidenceRow, evidence_row
 

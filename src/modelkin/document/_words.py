@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Evidence, Skipped
-from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 
 from ._evidence import details_of

@@ -18,9 +18,9 @@ from modelkin.figures._style import NULL, THRESHOLD, Style
 from modelkin.figures._values import Numbers, Series, brief, grid, known, mean, numbers
 
 if TYPE_CHECKING:
+    from modelkin.comparison import Comparison, ControlResult
     from modelkin.comparison.alignment import LayerMap
     from modelkin.comparison.methods import Effect
-    from modelkin.comparison.record import Comparison, ControlResult
     from modelkin.comparison.verdict import ComponentVerdict
 
 

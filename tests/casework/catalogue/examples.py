@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from modelkin.casework import catalogue as c
-from modelkin.comparison import methods
+from modelkin.comparison import ControlResult, methods
 from modelkin.comparison.alignment import LayerMap
-from modelkin.comparison.record import ControlResult
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
 

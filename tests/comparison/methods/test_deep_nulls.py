@@ -12,8 +12,9 @@ from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_b
 import modelkin as mk
 from modelkin.comparison.deep import by_depth
 from modelkin.comparison.methods import Tested, _head_matching, _matching, load_method
+from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import read_parts
-from modelkin.comparison.run import _Run
+from modelkin.comparison.tokens import UNREAD
 from modelkin.source import MemorySource
 
 SHAPE = LlamaShape(layers=2, hidden=64, mlp=96, heads=4, kv_heads=2, vocab=64)
@@ -46,8 +47,8 @@ def stranger(seed):
 def surveyed(name, number):
     """Return the evidence of one method on one pair of strangers."""
     models = [mk.open_model(stranger(2 * number + side)) for side in (0, 1)]
-    run = _Run(models[0], models[1], mk.CompareOptions(depth="deep"))
-    pair = run._pair(run._room())
+    opened = ModelPair(candidate=models[0], base=models[1], options=mk.CompareOptions(depth="deep"))
+    pair = opened.seen(UNREAD, opened.deep_bytes() + opened.sampled_bytes())
     facing = by_depth(pair.candidate.architecture, pair.base.architecture)
     plan = load_method(name).plan(replace(pair, layer_pairs=facing))
     return [

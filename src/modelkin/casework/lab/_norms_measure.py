@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from modelkin.comparison.run import compare
+from modelkin.comparison import compare
 from modelkin.errors import UsageError
 from modelkin.options import CompareOptions
 from modelkin.source import MemorySource

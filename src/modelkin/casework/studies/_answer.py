@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modelkin.comparison.record import Comparison
-from modelkin.comparison.run import compare
+from modelkin.comparison import Comparison, compare
 from modelkin.document import write_folder
 from modelkin.figures import Format
 from modelkin.options import CompareOptions

@@ -81,9 +81,3 @@ class Reading:
             places |= {layer: (signature, at) for at, layer in enumerate(layers)}
             notes[signature] = found[0].note
         return Shelf(stacks=stacks, places=places, missing=missing, notes=notes)
-
-
-def open_all(models: Sequence[Model]) -> None:
-    """Read headers and configs of all models side by side."""
-    with ThreadPoolExecutor(max(1, len(models))) as pool:
-        list(pool.map(lambda model: model.architecture, models))

@@ -18,13 +18,13 @@ from modelkin.describe.measures import (
     measured,
 )
 from modelkin.errors import UsageError
-from modelkin.model import Model, open_model
+from modelkin.model import Model, open_model, read_headers
 from modelkin.progress import Progress
 from modelkin.source import Source
 
 from ._baselines import baseline_rows
 from ._choose import Chosen, model_pairs
-from ._gather import Reading, Shelf, Signature, open_all
+from ._gather import Reading, Shelf, Signature
 from ._ground import Ground
 from ._items import Item, Layer
 from ._options import MatrixOptions
@@ -108,7 +108,7 @@ class _Run:
 
     def result(self) -> MatrixResult:
         models, options = self.chosen.models, self.chosen.options
-        open_all(list(models.values()))
+        read_headers(list(models.values()))
         reading = Reading(models)
         self.chosen.choose(reading)
         reading.read()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Effect
-from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document._alignment import ranked_text
 from modelkin.document._rows import effect_place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modelkin.comparison.record import Comparison
+from modelkin.comparison import Comparison
 from modelkin.document.language import Language
 
 from ._scales import MEASURES, Measure, ticks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.alignment import LayerMap
-from modelkin.comparison.record import Comparison
 from modelkin.document._rows import map_place
 from modelkin.document.language import Language
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modelkin.comparison import Comparison, ControlResult, RangeRecord
 from modelkin.comparison.methods import Evidence, Skipped
-from modelkin.comparison.record import Comparison, ControlResult, RangeRecord
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document._alignment import (
     FRAME_COLUMNS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Tested
-from modelkin.comparison.record import Comparison
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document._words import facing_layers, undone
 from modelkin.document.language import Language

@@ -1,0 +1,75 @@
+"""Tokenizers of both models: which rows stand for the same tokens, and what is recorded of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from modelkin.describe.tokenizers import Cell, tokenizer_record
+from modelkin.model import MAX_TOKENIZER_BYTES, Model
+from modelkin.options import Depth
+from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
+
+VOCABULARY_BYTES = 2_000_000
+"""Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
+UNREAD = "the tokenizers were not read at this depth"
+_FILE = "tokenizer.json"
+
+Tokens = TokenPairs | str
+"""Rows of shared tokens, or why there are none."""
+
+
+def pair_tokens(candidate: Model, base: Model) -> Tokens:
+    """Pair the rows of embeddings by the text of their tokens, or say why that is not possible."""
+    models = candidate, base
+    # Some weight files hold a tokenizer, which counts as a file of the model.
+    sizes = [model.file_size(_FILE) for model in models]
+    vocabularies = [model.architecture.sizes.get("vocab") for model in models]
+    if sizes[0] is None or sizes[1] is None:
+        if sizes[0] is sizes[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
+            return equal_rows(vocabularies[0], how="rows of equal number: no tokenizer, equal sizes")
+        return "a tokenizer.json is missing, so tokens cannot be matched by text"
+    if vocabularies[0] and same_tokenizer(candidate, base):
+        smaller = min(size for size in vocabularies if size is not None)
+        return equal_rows(smaller, how="rows of equal number: both tokenizers are the same file")
+    read = [read_vocabulary(model.start_of(_FILE, limit=VOCABULARY_BYTES)) for model in models]
+    if read[0] is None or read[1] is None:
+        return "a tokenizer.json holds no vocabulary of a known form"
+    return shared_tokens(read[0], read[1])
+
+
+def same_tokenizer(candidate: Model, base: Model) -> bool | None:
+    """Say whether both models have the same tokenizer.json: by digest, or by its bytes if on disk."""
+    mine, theirs = (model.fetcher.source.find(_FILE) for model in (candidate, base))
+    if mine is None or theirs is None:
+        return None
+    if mine.size != theirs.size:
+        return False
+    if candidate.location.kind == base.location.kind == "hub":
+        return mine.etag is not None and mine.etag == theirs.etag
+    if candidate.fetcher.source.remote or base.fetcher.source.remote or mine.size > MAX_TOKENIZER_BYTES:
+        return None
+    limit = MAX_TOKENIZER_BYTES
+    return candidate.start_of(_FILE, limit=limit) == base.start_of(_FILE, limit=limit)
+
+
+def tokenizer_summary(
+    candidate: Model, base: Model, tokens: Tokens, depth: Depth, *, whole: bool
+) -> Mapping[str, Cell]:
+    """Record what both tokenizers have in common; `whole` vocabularies are read if bytes are not short."""
+    return {
+        "candidate_has_tokenizer_json": candidate.file_size(_FILE) is not None,
+        "base_has_tokenizer_json": base.file_size(_FILE) is not None,
+        "same_file": same_tokenizer(candidate, base),
+        "shared_tokens": len(tokens) if isinstance(tokens, TokenPairs) else None,
+        "paired": tokens.how if isinstance(tokens, TokenPairs) else tokens,
+        **(_whole(candidate, base, depth) if whole else {"compared": "no: not at this stage"}),
+    }
+
+
+def _whole(candidate: Model, base: Model, depth: Depth) -> Mapping[str, Cell]:
+    """Compare whole vocabularies where that costs next to nothing, or much may be read."""
+    far = candidate.fetcher.source.remote or base.fetcher.source.remote
+    cheap = far and depth == "standard"
+    # Half, because the beginning may have been read before, for the rows of tokens.
+    limit = VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
+    return tokenizer_record(candidate, base, limit=limit)

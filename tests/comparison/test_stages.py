@@ -1,0 +1,81 @@
+"""One run: in which order models are opened and judged, and that nothing is done twice."""
+
+import threading
+from collections import Counter
+
+import pytest
+from tests.comparison.test_deep_false_accusations import random_model, same_geometry
+from tests.support import llama_files
+
+import modelkin as mk
+from modelkin.comparison import stages
+from modelkin.errors import NotFound
+from modelkin.model import open_models, read_headers
+from modelkin.source import MemorySource
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Count how often a pair is judged at a stage."""
+    counts = Counter()
+    decide = stages.decide
+
+    def counting(*arguments, candidate, base, stage, **options):
+        counts[candidate, base, stage] += 1
+        return decide(*arguments, candidate=candidate, base=base, stage=stage, **options)
+
+    monkeypatch.setattr(stages, "decide", counting)
+    return counts
+
+
+def test_no_pair_of_models_is_judged_twice_at_one_depth(judged, monkeypatch):
+    monkeypatch.setattr("modelkin.comparison.controls.LEAST_AGREEMENT", -1.0)  # all are worth calibrating
+    models = [random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)) for seed in (1, 2, 3, 4)]
+    result = mk.compare(
+        candidate=models[0],
+        base=models[1],
+        controls=models[2:],
+        options=mk.CompareOptions(depth="deep"),
+    )
+    names = ["random-1", "random-2", "random-3", "random-4"]
+    assert [control.pair for control in result.controls] == [
+        (side, control) for control in names[2:] for side in names[:2]
+    ]
+    assert judged["random-1", "random-2", "deep"] == 1
+    assert {(a, b) for a, b, stage in judged if stage == "standard"} >= {
+        (side, control) for side in names[:2] for control in names[2:]
+    }
+    assert set(judged.values()) == {1}
+
+
+def test_models_are_opened_side_by_side():
+    """Each waits in its listing until all are there: one after the other would never end."""
+    meeting = threading.Barrier(3, timeout=20)
+
+    class Meeting(MemorySource):
+        def files(self):
+            if not self.met:
+                self.met = True
+                meeting.wait()
+            return super().files()
+
+        met = False
+
+    sources = [Meeting(llama_files(seed=seed), name=f"model-{seed}") for seed in range(3)]
+    with open_models(sources) as opened:
+        read_headers(opened)
+        assert [model.location.ref for model in opened] == ["model-0", "model-1", "model-2"]
+        assert all(model.index for model in opened)
+
+
+def test_if_one_model_cannot_be_opened_the_others_are_closed(monkeypatch, tmp_path):
+    closed = []
+    monkeypatch.setattr(mk.Model, "close", lambda model: closed.append(model))
+    given = mk.open_model(MemorySource(llama_files(), name="given"))
+    opened = MemorySource(llama_files(), name="opened")
+    with (
+        pytest.raises(NotFound, match="nothing-1"),
+        open_models([given, opened, "./nothing-1", "./nothing-2"]),
+    ):
+        pass
+    assert [model.location.ref for model in closed] == ["opened"]
