@@ -8,7 +8,7 @@ from tests.comparison.test_deep_false_accusations import random_model, same_geom
 from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.comparison import stages
+from modelkin.comparison.verdict import decide
 from modelkin.errors import NotFound
 from modelkin.model import open_models, read_headers
 from modelkin.source import MemorySource
@@ -17,14 +17,13 @@ from modelkin.source import MemorySource
 @pytest.fixture
 def judged(monkeypatch):
     """Count how often a pair is judged at a stage."""
-    counts = Counter()
-    decide = stages.decide
+    counts: Counter[tuple[str, str, str]] = Counter()
 
     def counting(*arguments, candidate, base, stage, **options):
         counts[candidate, base, stage] += 1
         return decide(*arguments, candidate=candidate, base=base, stage=stage, **options)
 
-    monkeypatch.setattr(stages, "decide", counting)
+    monkeypatch.setattr("modelkin.comparison.stages.decide", counting)
     return counts
 
 
@@ -48,20 +47,20 @@ def test_no_pair_of_models_is_judged_twice_at_one_depth(judged, monkeypatch):
     assert set(judged.values()) == {1}
 
 
-def test_models_are_opened_side_by_side():
+def test_models_are_opened_side_by_side(monkeypatch):
     """Each waits in its listing until all are there: one after the other would never end."""
     meeting = threading.Barrier(3, timeout=20)
 
-    class Meeting(MemorySource):
-        def files(self):
-            if not self.met:
-                self.met = True
-                meeting.wait()
-            return super().files()
+    def wait_and_list(source, listing, met):
+        if source not in met:
+            met.add(source)
+            meeting.wait()
+        return listing(source)
 
-        met = False
-
-    sources = [Meeting(llama_files(seed=seed), name=f"model-{seed}") for seed in range(3)]
+    met: set[MemorySource] = set()
+    listing = MemorySource.files
+    monkeypatch.setattr(MemorySource, "files", lambda source: wait_and_list(source, listing, met))
+    sources = [MemorySource(llama_files(seed=seed), name=f"model-{seed}") for seed in range(3)]
     with open_models(sources) as opened:
         read_headers(opened)
         assert [model.location.ref for model in opened] == ["model-0", "model-1", "model-2"]
