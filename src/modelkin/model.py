@@ -22,6 +22,7 @@ from modelkin.formats import (
     open_adapter,
     read_weights,
 )
+from modelkin.message import Message, say
 from modelkin.options import MIB, FetchOptions
 from modelkin.progress import Progress
 from modelkin.source import (
@@ -231,13 +232,13 @@ class Model:
         limit = CHEAP_TOKENIZER_BYTES if self.fetcher.source.remote else MAX_TOKENIZER_BYTES
         present = [name for name in TOKENIZER_FILES if self.file_size(name) is not None]
         contents: dict[str, bytes] = {}
-        skipped: list[str] = []
+        skipped: list[Message] = []
         for name in present:
             if name not in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
                 continue
             data = self.read_file(name, limit=limit)
             if data is None:
-                skipped.append(f"{name}: not read, it has {self.file_size(name):,} bytes (limit {limit:,})")
+                skipped.append(say("file-too-long", file=name, n=self.file_size(name), limit=limit))
             else:
                 contents[name] = data
         return summarise_tokenizer(contents, files=tuple(present), skipped=tuple(skipped))

@@ -16,8 +16,7 @@ from tests.real.tokenizers import NPM, PYPI, file_of, first_name, known_relation
 
 from modelkin.tokenizer import Tokenizer, read_tokenizer
 from modelkin.tokenizer._ids import compare_ids
-from modelkin.tokenizer._merges import compare_merges
-from modelkin.tokenizer._overlap import overlap
+from modelkin.tokenizer._overlap import compare_merges, overlap
 
 TARGET = ROOT / "src" / "modelkin" / "tokenizer" / "data" / "background.json"
 

@@ -131,7 +131,7 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
         "id_spearman": found.ids.spearman,
         "merges_share_of_smaller": found.merges.overlap.of_smaller if found.merges is not None else None,
         "first_1000_merges_equal": found.merges.first_1000_equal if found.merges is not None else None,
-        "reading": " ".join(found.reading),
+        "reading": " ".join(map(str, found.reading)),
     }
 
 

@@ -21,8 +21,7 @@ from modelkin.describe.inspection import SCHEMA as INSPECTION_SCHEMA
 from modelkin.describe.inspection import Inspection
 from modelkin.message import Message
 from modelkin.source import BytePlan, StoreInfo
-from modelkin.tokenizer import SCHEMA as TOKENIZERS_SCHEMA
-from modelkin.tokenizer import TokenizerComparison
+from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison
 
 from ._evidence import evidence_row
 from ._message_json import companions

@@ -1,4 +1,4 @@
-"""Two tokenizers for a person at a terminal: how they relate, the numbers, and what strangers show."""
+"""Two tokenizers for a person at a terminal: how they relate, the numbers, and what separately trained ones show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tokenizers_view(found: TokenizerComparison, *, verbose: bool = False) -> Ren
     verbose
         Also show the first ids side by side, the commonest shifts, and every setting.
     """
-    parts: list[RenderableType] = [Text(found.reading[0], style="bold"), Text()]
+    parts: list[RenderableType] = [Text(str(found.reading[0]), style="bold"), Text()]
     parts.append(_indented(_sides(found.candidate, found.base)))
     parts += [_title("In common"), _indented(_common(found))]
     parts += [_title("By writing"), _indented(_classes(found))]
@@ -90,7 +90,7 @@ def _common(found: TokenizerComparison) -> Table:
             ("first 1000 merges equal", f"{found.merges.first_1000_equal:,}", ""),
         ]
     else:
-        rows.append(("merges", "not compared", found.no_merges or ""))
+        rows.append(("merges", "not compared", str(found.no_merges or "")))
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     return table

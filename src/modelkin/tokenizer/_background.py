@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -59,46 +59,24 @@ class Background:
 @cache
 def known_pairs() -> tuple[KnownPair, ...]:
     """Return the shipped table."""
+    names = [item.name for item in fields(KnownPair)]
+    rows = _document()["pairs"]
     return tuple(
-        KnownPair(
-            names=(row["names"][0], row["names"][1]),
-            relation=row["relation"],
-            of_smaller=row["of_smaller"],
-            jaccard=row["jaccard"],
-            same_id=row["same_id"],
-            spearman=row["spearman"],
-            run_words=row["run_words"],
-            merges_of_smaller=row["merges_of_smaller"],
-        )
-        for row in _document()["pairs"]
+        KnownPair(**{name: row[name] for name in names} | {"names": (*row["names"],)}) for row in rows
     )
 
 
-def background(
-    *,
-    of_smaller: float | None,
-    jaccard: float | None,
-    spearman: float | None,
-    run_words: int,
-    merges_of_smaller: float | None,
-) -> Background:
-    """Place the values of one pair among those of separately trained tokenizers."""
+def background(**here: float | None) -> Background:
+    """Place the values of one pair, by measure, among those of separately trained tokenizers."""
     pairs = [pair for pair in known_pairs() if pair.relation == SEPARATE]
     return Background(
         n_tokenizers=len({name for pair in pairs for name in pair.names}),
-        of_smaller=_spread([pair.of_smaller for pair in pairs], of_smaller),
-        jaccard=_spread([pair.jaccard for pair in pairs], jaccard),
-        spearman=_spread([pair.spearman for pair in pairs], spearman),
-        run_words=_spread([float(pair.run_words) for pair in pairs], float(run_words)),
-        merges_of_smaller=_spread(
-            [pair.merges_of_smaller for pair in pairs if pair.merges_of_smaller is not None],
-            merges_of_smaller,
-        ),
+        **{name: _spread([getattr(pair, name) for pair in pairs], value) for name, value in here.items()},
     )
 
 
-def _spread(values: list[float], here: float | None) -> Spread:
-    ordered = sorted(values)
+def _spread(values: list[float | None], here: float | None) -> Spread:
+    ordered = sorted(float(value) for value in values if value is not None)
     return Spread(
         low=ordered[0],
         median=ordered[len(ordered) // 2],

@@ -1,4 +1,4 @@
-"""Which writing a token is in, judged by the text it stands for and not by how its file spells it."""
+"""The text of a token: how it is shown, and which writing it is in."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+
+from modelkin.untrusted import visible
 
 CLASSES = (
     "ASCII letters",
@@ -43,6 +45,19 @@ _SCRIPTS = {
     "HANGUL": "Hangul",
 }
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ", "MODIFIER LETTER ")
+_LONGEST = 40
+
+
+def shown(token: bytes) -> str:
+    r"""Return a token as short printable text: ``' the'`` stays, a broken character becomes ``\xec\x95``.
+
+    Examples
+    --------
+    >>> shown(b" the"), shown(b"\n"), shown(b"\xec\x95")
+    (' the', '\\n', '\\xec\\x95')
+    """
+    text = visible(token[: 4 * _LONGEST].decode("utf-8", "backslashreplace"))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def token_class(token: bytes) -> str:

@@ -1,21 +1,34 @@
-"""Compare two tokenizers: what they have in common, beside what strangers have in common."""
+"""Compare two tokenizers: what they have in common, beside what separately trained ones have in common."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+
+from modelkin.errors import TokenizerError
+from modelkin.message import Message
 
 from ._background import Background, background
 from ._classes import CLASSES, census
 from ._ids import IdComparison, compare_ids
-from ._merges import FIRST, MergeComparison, compare_merges, lists_every_split, merges_digest
-from ._overlap import Overlap, overlap
-from ._reading import Relation, read_relation, sentences
-from ._settings import Setting, compare_settings
-from ._value import Tokenizer
+from ._overlap import (
+    FIRST,
+    MergeComparison,
+    Overlap,
+    compare_merges,
+    lists_every_split,
+    merges_digest,
+    overlap,
+)
+from ._relation import VocabularyRelation, explain, read_relation
+from ._value import Tokenizer, load_object
 
-SCHEMA = "modelkin.tokenizers/1"
+TOKENIZERS_SCHEMA = "modelkin.tokenizers/1"
+MAX_SETTINGS_BYTES = 4 * 1024 * 1024
 _LISTED = 40
+_LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +51,7 @@ class TokenizerFacts:
     merges_sha256_first_1000: str | None
     every_split: bool
     """There are more merges than tokens: the file was converted, and lists every way to split a token."""
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +88,28 @@ class HighIds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One field; None stands for a file that lacks it."""
+
+    name: str
+    candidate: str | None
+    base: str | None
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerComparison:
     """Two tokenizers side by side. It says nothing about weights."""
 
     candidate: TokenizerFacts
     base: TokenizerFacts
-    relation: Relation
-    reading: tuple[str, ...]
+    relation: VocabularyRelation
+    reading: tuple[Message, ...]
     """What the numbers mean, and what they do not."""
     tokens: Overlap
     ids: IdComparison
     merges: MergeComparison | None
-    no_merges: str | None
+    no_merges: Message | None
     """Why merges were not compared."""
     added: AddedComparison
     classes: tuple[ClassCount, ...]
@@ -134,7 +157,7 @@ def compare_two(
         candidate=mine,
         base=theirs,
         relation=relation,
-        reading=sentences(
+        reading=explain(
             relation,
             tokens,
             ids,
@@ -149,9 +172,17 @@ def compare_two(
         added=_added(candidate.added, base.added),
         classes=_classes(candidate.tokens, base.tokens),
         high_ids=_high_ids(candidate.tokens, base.tokens, high_from),
-        settings=compare_settings(*settings),
+        settings=_settings(*settings),
         background=level,
     )
+
+
+def read_settings(data: bytes) -> Mapping[str, object] | None:
+    """Parse a ``tokenizer_config.json``; None when it is no JSON object."""
+    try:
+        return load_object("tokenizer_config.json", data)
+    except TokenizerError:
+        return None
 
 
 def _facts(tokenizer: Tokenizer, name: str) -> TokenizerFacts:
@@ -219,3 +250,30 @@ def _high_ids(
     if not found:
         return None
     return HighIds(side=side, first_id=begin, tokens=len(found), classes=census(found))
+
+
+def _settings(
+    candidate: Mapping[str, object] | None, base: Mapping[str, object] | None
+) -> tuple[Setting, ...]:
+    """Compare all fields, by name; nothing when neither model has the file."""
+    mine, theirs = candidate or {}, base or {}
+    return tuple(
+        Setting(
+            name=name,
+            candidate=_setting_text(mine[name]) if name in mine else None,
+            base=_setting_text(theirs[name]) if name in theirs else None,
+            equal=name in mine and name in theirs and mine[name] == theirs[name],
+        )
+        for name in sorted(mine.keys() | theirs.keys())
+        if name != "added_tokens_decoder"  # compared as added tokens
+    )
+
+
+def _setting_text(value: object) -> str:
+    if isinstance(value, dict) and isinstance(value.get("content"), str):
+        value = value["content"]  # an added token with its flags
+    text = json.dumps(value, ensure_ascii=True)
+    if len(text) <= _LONGEST:
+        return text
+    digest = sha256(text.encode()).hexdigest()[:12]
+    return f"{text[: _LONGEST - 30]}… ({len(text)} characters, sha256 {digest})"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._shown import shown
+from ._classes import shown
 
 Ids = npt.NDArray[np.int64]
 

@@ -1,8 +1,16 @@
-"""Two sets and what they share: tokens, merges, added tokens."""
+"""Two sets and what they share: tokens, added tokens, and merges, which come in the order of training."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+
+from modelkin.message import Message, say
+
+from ._value import Tokenizer, token_bytes
+
+FIRST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +58,68 @@ def overlap(*, candidate: int, base: int, shared: int) -> Overlap:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeComparison:
+    """What two lists of merges share."""
+
+    overlap: Overlap
+    first_1000_equal: int
+    """Places among the first 1000 where both have the same merge."""
+    equal_until: int
+    """Merges before the first place where the lists differ."""
+    same_list: bool
+
+
+def merges_digest(merges: Sequence[str], first: int | None = None) -> str:
+    """Return the SHA-256 of merges joined by line ends, all or the first ones, as published analyses do."""
+    text = "\n".join(merges[:first])
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def compare_merges(candidate: Tokenizer, base: Tokenizer) -> tuple[MergeComparison | None, Message | None]:
+    """Compare two lists of merges; without a list on both sides, say why not."""
+    for side, tokenizer in (("candidate", candidate), ("base", base)):
+        if tokenizer.merges is None:
+            return None, say("side-reason", side=say(f"side.{side}"), reason=tokenizer.no_merges)
+    same_spelling = candidate.byte_level == base.byte_level
+    mine, theirs = (_keys(tokenizer, raw=same_spelling) for tokenizer in (candidate, base))
+    left, right = set(mine), set(theirs)
+    until = next(
+        (place for place, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other),
+        min(len(mine), len(theirs)),
+    )
+    return (
+        MergeComparison(
+            overlap=overlap(candidate=len(left), base=len(right), shared=len(left & right)),
+            first_1000_equal=sum(
+                one == other for one, other in zip(mine[:FIRST], theirs[:FIRST], strict=False)
+            ),
+            equal_until=until,
+            same_list=mine == theirs,
+        ),
+        None,
+    )
+
+
+def lists_every_split(tokenizer: Tokenizer) -> bool:
+    """Say whether there are more merges than tokens.
+
+    Training learns one merge for a token. Files with more were converted from ranked tokens, and list every
+    way to split a token: their merges are no second witness beside the tokens.
+    """
+    return tokenizer.merges is not None and len(tokenizer.merges) > tokenizer.n_tokens
+
+
+def _keys(tokenizer: Tokenizer, *, raw: bool) -> list[Hashable]:
+    """Return merges in a form that both sides can have: as written, or as bytes."""
+    merges = tokenizer.merges or ()
+    if raw:
+        return list(merges)
+    pairs = (merge.partition(" ") for merge in merges)
+    level = tokenizer.byte_level
+    return [
+        (token_bytes(left, byte_level=level), token_bytes(right, byte_level=level))
+        for left, _, right in pairs
+    ]

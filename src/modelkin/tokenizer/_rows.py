@@ -1,10 +1,63 @@
-"""Which row of one embedding faces which row of the other: tokens matched by their text."""
+"""Rows of an embedding by the text of their tokens: enough of a ``tokenizer.json`` to match some hundred."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ._beginning import Vocabulary
+from ._value import token_bytes
+
+_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_NUMBER = re.compile(rb"\s*+:\s*+(\d{1,9})(?!\d)")
+_QUOTE_OR_END = re.compile(rb'["}]')
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_VOCAB_BEGINS = re.compile(rb'"vocab"\s*:\s*\{')
+
+
+def read_vocabulary(data: bytes) -> Mapping[bytes, int] | None:
+    """Read the vocabulary of a ``tokenizer.json``, or of its beginning: text -> row of the embedding.
+
+    A long file is not worth downloading for some hundred shared tokens: the entries that are whole in the
+    given bytes are used. None when there is no vocabulary of a known form in them.
+    """
+    begin = _VOCAB_BEGINS.search(data)
+    if begin is None:
+        return None
+    byte_level = b'"ByteLevel"' in data[: begin.start()]
+    rows: dict[bytes, int] = {}
+    ambiguous: set[bytes] = set()
+    position = begin.end()
+    # One pass that never looks back: the author of the file is unknown, and a search that begins anew at
+    # every quote takes hours on a file made for it.
+    while (mark := _QUOTE_OR_END.search(data, position)) is not None and mark[0] != b"}":
+        string = _STRING.match(data, mark.start())
+        if string is None:
+            break  # the file ends inside a string
+        position = string.end()
+        number = _NUMBER.match(data, position)
+        if number is None:
+            continue
+        position = number.end()
+        text = token_bytes(_unescaped(string[1]), byte_level=byte_level)
+        if text is not None:
+            if text in rows:
+                ambiguous.add(text)
+            rows[text] = int(number[1])
+    for text in ambiguous:
+        del rows[text]  # two tokens with one text: neither says which row is meant
+    return rows or None
+
+
+def _unescaped(raw: bytes) -> str:
+    if _CONTROL.search(raw) is not None:
+        return ""  # no JSON
+    try:
+        text = raw.decode("utf-8", "surrogatepass")
+        return text if "\\" not in text else str(json.loads(f'"{text}"'))
+    except ValueError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +73,12 @@ class TokenPairs:
         return len(self.candidate)
 
 
-def shared_tokens(candidate: Vocabulary, base: Vocabulary) -> TokenPairs:
+def shared_tokens(candidate: Mapping[bytes, int], base: Mapping[bytes, int]) -> TokenPairs:
     """Pair the tokens whose text both vocabularies have, in the order of the base's rows."""
-    both = sorted(candidate.rows.keys() & base.rows.keys(), key=lambda text: base.rows[text])
+    both = sorted(candidate.keys() & base.keys(), key=lambda text: base[text])
     return TokenPairs(
-        candidate=tuple(candidate.rows[text] for text in both),
-        base=tuple(base.rows[text] for text in both),
+        candidate=tuple(candidate[text] for text in both),
+        base=tuple(base[text] for text in both),
         how="tokens of equal text",
     )
 

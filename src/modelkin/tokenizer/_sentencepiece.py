@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelkin.errors import TokenizerError
+from modelkin.message import say
 
 from ._value import Tokenizer, TokenTable
 
@@ -39,18 +40,12 @@ def read_sentencepiece(file: str, data: bytes) -> Tokenizer:
             number += 1
         elif field == _TRAINER:
             kind = _kind(file, _message(file, wire, value))
-    tokens, ambiguous, notes = table.finished()
-    return Tokenizer(
-        file=file,
+    return table.tokenizer(
         form="sentencepiece",
         kind=kind or "Unigram",  # the default of the format
-        byte_level=False,
-        tokens=tokens,
-        n_tokens=table.n_tokens,
-        ambiguous=ambiguous,
         added=controls,
-        no_merges="a SentencePiece file has scores in place of merges",
-        notes=(*notes, *(() if falls_back else ("no tokens for single bytes",))),
+        no_merges=say("no-merges-scores"),
+        notes=() if falls_back else (say("no-byte-tokens"),),
     )
 
 

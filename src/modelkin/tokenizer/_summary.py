@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._hf import guessed_kind
+from modelkin.message import Message, say
+
+from ._read import guessed_kind
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -43,12 +45,12 @@ class TokenizerSummary:
     """Tokens added to it, special ones included."""
     merges: int | None = None
     """Merge rules of a BPE tokenizer."""
-    skipped: tuple[str, ...] = ()
+    skipped: tuple[Message, ...] = ()
     """What was not looked at, each with its reason."""
 
 
 def summarise_tokenizer(
-    contents: Mapping[str, bytes], *, files: tuple[str, ...], skipped: tuple[str, ...] = ()
+    contents: Mapping[str, bytes], *, files: tuple[str, ...], skipped: tuple[Message, ...] = ()
 ) -> TokenizerSummary:
     """Describe a tokenizer.
 
@@ -83,16 +85,16 @@ def summarise_tokenizer(
     )
 
 
-def _object(name: str, contents: Mapping[str, bytes], notes: list[str]) -> dict[str, object]:
+def _object(name: str, contents: Mapping[str, bytes], notes: list[Message]) -> dict[str, object]:
     if name not in contents:
         return {}
     try:
         document = json.loads(contents[name])
     except (ValueError, RecursionError):
-        notes.append(f"{name}: not valid JSON")
+        notes.append(say("file-not-json", file=name))
         return {}
     if not isinstance(document, dict):
-        notes.append(f"{name}: not a JSON object")
+        notes.append(say("file-no-object", file=name))
         return {}
     return document
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from modelkin.errors import TokenizerError
-
-from ._text import is_byte_token, token_bytes
+from modelkin.message import Message, say
 
 MAX_TOKENS = 4_000_000
 """The largest public vocabularies have some 260 000 tokens."""
 MAX_ID = 1 << 31
+_MAX_CONTAINERS = 4_000_000
+"""Each list or object takes some 60 bytes of memory for 2 of the file. Public files have 0.6 million."""
+_SPACE = "▁"  # the sign with which SentencePiece writes a space
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +42,10 @@ class Tokenizer:
     """Added and control tokens as written -> id. They may be in the base vocabulary as well."""
     merges: tuple[str, ...] | None = field(default=None, repr=False)
     """Merge rules as written, both parts with a space between; None when the file has no list of them."""
-    no_merges: str | None = None
+    no_merges: Message | None = None
     """Why there are none."""
-    notes: tuple[str, ...] = ()
-    """What was odd, one sentence each."""
+    notes: tuple[Message, ...] = ()
+    """What was odd."""
 
     def __len__(self) -> int:
         return self.n_tokens
@@ -47,18 +53,11 @@ class Tokenizer:
 
 @dataclass(slots=True)
 class TokenTable:
-    """Collects the base vocabulary of one file, and refuses what is none.
-
-    Parameters
-    ----------
-    file
-        For messages.
-    byte_level
-        How tokens are written.
-    """
+    """Collects the base vocabulary of one file, and refuses what is none."""
 
     file: str
     byte_level: bool
+    """How tokens are written."""
     tokens: dict[bytes, int] = field(default_factory=dict)
     n_tokens: int = 0
     _fallbacks: dict[bytes, int] = field(default_factory=dict)
@@ -88,19 +87,40 @@ class TokenTable:
             checked = min(known, checked)
         self.tokens[text] = checked
 
-    def finished(self) -> tuple[dict[bytes, int], frozenset[bytes], tuple[str, ...]]:
-        """Return tokens, ambiguous texts and notes."""
+    def tokenizer(
+        self,
+        *,
+        form: str,
+        kind: str | None,
+        added: Mapping[str, int] | None = None,
+        merges: tuple[str, ...] | None = None,
+        no_merges: Message | None = None,
+        notes: tuple[Message, ...] = (),
+    ) -> Tokenizer:
+        """Return what was collected, with what else the file says."""
         for text, number in self._fallbacks.items():
             self.tokens.setdefault(text, number)
         if not self.tokens:
             raise TokenizerError(self.file, "expected a vocabulary, got none")
-        notes = []
+        odd = []
         if self._ambiguous:
-            notes.append(f"{len(self._ambiguous)} texts have several tokens; the smallest id is taken")
+            odd.append(say("token-texts-shared", n=len(self._ambiguous)))
         n_shared = len(self.tokens) - len(set(self.tokens.values()))
         if n_shared:
-            notes.append(f"{n_shared} tokens have an id that another token has as well")
-        return self.tokens, frozenset(self._ambiguous), tuple(notes)
+            odd.append(say("token-ids-shared", n=n_shared))
+        return Tokenizer(
+            file=self.file,
+            form=form,
+            kind=kind,
+            byte_level=self.byte_level,
+            tokens=self.tokens,
+            n_tokens=self.n_tokens,
+            ambiguous=frozenset(self._ambiguous),
+            added=added or {},
+            merges=merges,
+            no_merges=no_merges if merges is None else None,
+            notes=(*odd, *notes),
+        )
 
     def _checked(self, number: object) -> int:
         if type(number) is not int or not 0 <= number < MAX_ID:
@@ -118,4 +138,67 @@ def added_tokens(file: str, pairs: Iterable[tuple[object, object]]) -> dict[str,
         found[content] = number
         if len(found) > MAX_TOKENS:
             raise TokenizerError(file, f"expected at most {MAX_TOKENS:,} added tokens, got more")
+    return found
+
+
+def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
+    """Return the bytes a token stands for; None for an empty one."""
+    if not token:
+        return None
+    if byte_level:
+        try:
+            return token.translate(_bytes_of_letters()).encode("latin-1")
+        except UnicodeEncodeError:
+            pass  # some letter stands for no byte
+    if is_byte_token(token):
+        return bytes([int(token[3:5], 16)])
+    return token.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
+
+
+def is_byte_token(token: str) -> bool:
+    """Say whether a token is SentencePiece's way to write one byte: ``<0x0A>``."""
+    return _BYTE_TOKEN.fullmatch(token) is not None
+
+
+@cache
+def byte_alphabet() -> dict[str, int]:
+    """Return the printable stand-ins that byte-level BPE uses for the 256 bytes."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {
+        **{chr(byte): byte for byte in plain},
+        **{chr(256 + number): byte for number, byte in enumerate(others)},
+    }
+
+
+@cache
+def _bytes_of_letters() -> dict[int, int]:
+    """Return the alphabet for `str.translate`; what is not in it becomes, or stays, more than a byte."""
+    alphabet = {ord(letter): byte for letter, byte in byte_alphabet().items()}
+    return {**dict.fromkeys(range(256), 0xFFFF), **alphabet}
+
+
+def load_object(file: str, data: bytes) -> dict[str, object]:
+    """Parse a JSON object; refuse what is none, names a key twice, or would take far more memory than it has.
+
+    Raises
+    ------
+    TokenizerError
+        It is not such an object.
+    """
+    if data.count(b"[") + data.count(b"{") > _MAX_CONTAINERS:
+        raise TokenizerError(file, f"expected at most {_MAX_CONTAINERS:,} lists and objects, got more")
+    try:
+        document = json.loads(data, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise TokenizerError(file, f"expected JSON, got something else ({str(error)[:80]})") from error
+    if not isinstance(document, dict):
+        raise TokenizerError(file, f"expected a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
     return found
