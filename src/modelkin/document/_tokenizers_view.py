@@ -1,4 +1,4 @@
-"""Two tokenizers for a person at a terminal: how they relate, the numbers, and what separately trained ones show."""
+"""Two tokenizers for a person at a terminal: how they relate, and what separately trained ones show."""
 
 from __future__ import annotations
 
