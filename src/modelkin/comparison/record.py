@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Effect, Evidence
 from modelkin.comparison.verdict import Verdict
+from modelkin.message import Message
 from modelkin.model import Model
 
 SCHEMA = "modelkin.comparison/1"
@@ -158,7 +159,7 @@ class Comparison:
     alignment: AlignmentSummary
     relation: Relation
     controls: tuple[ControlResult, ...]
-    tokenizer: Mapping[str, int | float | str | bool | None]
+    tokenizer: Mapping[str, int | float | str | bool | Message | None]
     """What both tokenizers have in common; says nothing about weights."""
     config: Mapping[str, tuple[str, str]]
     """Fields of the configs that differ, by common name: candidate's value, base's value, as JSON."""

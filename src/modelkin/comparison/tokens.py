@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from modelkin.describe.tokenizers import Cell, tokenizer_record
+from modelkin.message import say
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import Depth
 from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
@@ -62,7 +63,7 @@ def tokenizer_summary(
         "same_file": same_tokenizer(candidate, base),
         "shared_tokens": len(tokens) if isinstance(tokens, TokenPairs) else None,
         "paired": tokens.how if isinstance(tokens, TokenPairs) else tokens,
-        **(_whole(candidate, base, depth) if whole else {"compared": "no: not at this stage"}),
+        **(_whole(candidate, base, depth) if whole else {"compared": say("tokenizers-not-yet")}),
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.formats import KNOWN
+from modelkin.message import Message, say
 from modelkin.model import Model, open_model
 from modelkin.source import LocalSource, Source
 from modelkin.tokenizer import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from modelkin.options import FetchOptions
     from modelkin.progress import Progress
 
-Cell = int | float | str | bool | None
+Cell = int | float | str | bool | Message | None
 TokenizerLike = str | Path | Source | Model | Tokenizer
 _WEIGHTS = tuple(ending for known in KNOWN for ending in known.endings)
 
@@ -107,10 +108,18 @@ def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
 
 def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, Cell]:
     """Return what a comparison of models records: a few numbers, or why there are none."""
-    try:
-        read = [load_tokenizer(model, limit=limit) for model in (candidate, base)]
-    except (NotFound, TokenizerError) as error:
-        return {"compared": f"no: {error}"}
+    read = []
+    for model in (candidate, base):
+        names = tokenizer_files(model.file_names())
+        if not names:
+            return {"compared": say("tokenizers-none", model=model.location.ref)}
+        for name in names:
+            if (size := model.file_size(name) or 0) > limit:
+                return {"compared": say("tokenizers-too-long", file=name, n=size, limit=limit)}
+        try:
+            read.append(load_tokenizer(model, limit=limit))
+        except (NotFound, TokenizerError) as error:
+            return {"compared": say("tokenizers-unreadable", problem=str(error))}
     found = compare_two(read[0], read[1])
     run, level = found.ids.longest_run, found.background.of_smaller
     return {
@@ -131,7 +140,7 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
         "id_spearman": found.ids.spearman,
         "merges_share_of_smaller": found.merges.overlap.of_smaller if found.merges is not None else None,
         "first_1000_merges_equal": found.merges.first_1000_equal if found.merges is not None else None,
-        "reading": " ".join(map(str, found.reading)),
+        "reading": say("sentences", said=found.reading),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from modelkin.message import Message
+
 from ._json import plain
 from ._words import name_text, told_value
 from .language import Language
@@ -39,11 +41,22 @@ def grids(value: object, language: Language, *, title: str = "", first: str = "l
     first
         Title of the first column. Below ``label.field`` stand names from a config, shown as they are.
     """
-    document = plain(value)
+    document = plain(_told(value, language))
     if isinstance(document, Mapping):
         yield from _of_mapping(document, language, title, first)
     elif isinstance(document, list) and document:
         yield from _of_list(document, language, title)
+
+
+def _told(value: object, language: Language) -> object:
+    """Replace messages by what they say."""
+    match value:
+        case Message():
+            return language.tell(value)
+        case Mapping():
+            return {name: _told(item, language) for name, item in value.items()}
+        case _:
+            return value
 
 
 def _of_mapping(document: Mapping[str, object], language: Language, title: str, first: str) -> Iterator[Grid]:

@@ -44,7 +44,7 @@ class Language:
     def _shown(self, value: Value) -> object:
         if isinstance(value, Message):
             return self.tell(value)
-        return ", ".join(str(self._shown(item)) for item in value) if isinstance(value, tuple) else value
+        return _Several(str(self._shown(item)) for item in value) if isinstance(value, tuple) else value
 
     def word(self, table: str, name: str) -> str:
         """Return what a name of the record is called; names that nobody translated stay as they are."""
@@ -54,6 +54,15 @@ class Language:
         """Return all texts of one table, by their keys in it."""
         prefix = f"{name}."
         return {key.removeprefix(prefix): text for key, text in self.texts.items() if key.startswith(prefix)}
+
+
+class _Several(tuple[str, ...]):
+    """Several texts in one place: ``{names}`` lists them, ``{sentences: }`` puts a space between them."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return (spec or ", ").join(self)
 
 
 @cache
