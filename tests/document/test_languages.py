@@ -45,6 +45,7 @@ def test_korean_texts_are_korean():
         "glossary.z.word",
         "label.z",
         "message.quoted",
+        "message.sentences",
         "text.no_layers_of",
         "text.of_side",
     }
@@ -220,8 +221,11 @@ def test_reasons_side_by_side_are_told_one_by_one():
 
 
 def test_sentences_side_by_side_are_told_one_by_one():
-    told = sentence_text("This is about tokenizers only. No verdict on weights follows.", KOREAN)
-    assert told == "이는 토크나이저에 관한 내용일 뿐입니다. 가중치에 대한 판정은 여기서 나오지 않습니다."
+    one = "The vocabularies are the same: equal tokens with equal ids."
+    other = "One vocabulary holds the other in its order: an extension."
+    told = sentence_text(f"{one} {other}", KOREAN)
+    assert told == f"{sentence_text(one, KOREAN)} {sentence_text(other, KOREAN)}"
+    assert QUOTED not in told
 
 
 def test_what_nobody_translated_is_quoted():

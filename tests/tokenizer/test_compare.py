@@ -211,7 +211,7 @@ def test_merges_of_different_spellings_meet_by_what_they_mean():
 def test_missing_merges_are_a_reason_and_no_zero():
     found = compare_two(made([b"a"]), made([b"a"], merges=("a b",)))
     assert found.merges is None
-    assert found.no_merges == say("side.reason", side=say("side.candidate"), reason=say("no-merges-file"))
+    assert found.no_merges == say("text.of_side", side=say("side.candidate"), text=say("no-merges-file"))
     assert str(found.no_merges) == "candidate: there is no merges.txt"
     assert found.background.merges_of_smaller.at_least is None
 

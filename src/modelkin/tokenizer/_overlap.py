@@ -82,7 +82,7 @@ def compare_merges(candidate: Tokenizer, base: Tokenizer) -> tuple[MergeComparis
     """Compare two lists of merges; without a list on both sides, say why not."""
     for side, tokenizer in (("candidate", candidate), ("base", base)):
         if tokenizer.merges is None:
-            return None, say("side.reason", side=say(f"side.{side}"), reason=tokenizer.no_merges)
+            return None, say("text.of_side", side=say(f"side.{side}"), text=tokenizer.no_merges)
     same_spelling = candidate.byte_level == base.byte_level
     mine, theirs = (_keys(tokenizer, raw=same_spelling) for tokenizer in (candidate, base))
     left, right = set(mine), set(theirs)
