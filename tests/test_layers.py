@@ -27,10 +27,10 @@ ORDER = [
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
-    "source": {"errors", "message", "options", "progress", "_version"},
-    "tensors": {"errors", "message", "source", "options"},
+    "source": {"errors", "message", "untrusted", "options", "progress", "_version"},
+    "tensors": {"errors", "message", "untrusted", "source", "options"},
     "tokenizer": {"errors", "message", "untrusted"},
-    "formats": {"errors", "message", "options", "source", "tensors"},
+    "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
     "architecture": {"errors", "message"},
     "stats": set(),
     "figures": {"errors", "message", "untrusted", "stats", "comparison"},

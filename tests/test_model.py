@@ -108,11 +108,11 @@ def test_a_model_without_config_is_known_by_its_names():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"nonsense", "expected JSON"),
-        (b"[1, 2]", "expected a JSON object, got list"),
-        (b"{" * 200_000, "expected JSON"),
-        (b"", "expected JSON"),
-        (b'{"a":' + b"9" * 5000 + b"}", "expected JSON"),
+        (b"nonsense", "it is no JSON"),
+        (b"[1, 2]", "it is no JSON object but a list"),
+        (b"{" * 200_000, "no JSON|nested"),
+        (b"", "it is no JSON"),
+        (b'{"a":' + b"9" * 5000 + b"}", "a whole number has 5000 digits"),
     ],
 )
 def test_a_broken_config_is_an_error_that_names_it(data, problem):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -38,6 +37,7 @@ from modelkin.source import (
 )
 from modelkin.tensors import Array, TensorChunk, TensorIndex, TensorReader, TensorSlice
 from modelkin.tokenizer import TOKENIZER_FILES, TokenizerSummary, summarise_tokenizer
+from modelkin.untrusted import JsonRefused, strict_object
 
 if TYPE_CHECKING:
     from modelkin.source import LedgerTotals
@@ -179,12 +179,9 @@ class Model:
             raise ConfigError("config.json", f"expected at most {MAX_CONFIG_BYTES} bytes, got {info.size}")
         data = self.fetcher.read_file("config.json", limit=MAX_CONFIG_BYTES)
         try:
-            document = json.loads(data or b"")
-        except (ValueError, RecursionError) as error:
-            raise ConfigError("config.json", "expected JSON, got something else") from error
-        if not isinstance(document, dict):
-            raise ConfigError("config.json", f"expected a JSON object, got {type(document).__name__}")
-        return document
+            return strict_object(data or b"", as_python_writes=True)
+        except JsonRefused as error:
+            raise ConfigError("config.json", f"expected a JSON object, but {error}") from error
 
     @cached_property
     def weights(self) -> Weights:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.tensors.hostile.builders import INDEX, index_bytes, packed, parse
 
-from modelkin.source import name_problem
 from modelkin.tensors import join_shards, parse_shard_index
+from modelkin.untrusted import path_problem
 
 
 def test_an_index_names_the_file_of_each_tensor():
@@ -40,7 +40,7 @@ def test_white_space_around_everything_is_accepted():
 def test_a_plain_relative_path_is_accepted(path: str):
     index = parse_shard_index(index_bytes({"a": path}), file=INDEX)
     assert index.files == (path,)
-    assert name_problem(path) is None
+    assert path_problem(path) is None
 
 
 def test_shards_lie_beside_their_index():

@@ -10,7 +10,7 @@ from modelkin.architecture import Architecture, Role
 from modelkin.comparison.methods import Factors
 from modelkin.formats import Fit, fit_to_base, sort_out
 from modelkin.model import Model
-from modelkin.source import shown
+from modelkin.untrusted import quoted
 
 _BY_CONSTRUCTION = (
     "what it has in common with that model it has by construction, "
@@ -71,7 +71,7 @@ def _flags(name: str, model: Model, other: Model) -> list[str]:
         return []
     if not adapter.is_bare:
         return [f"the {name} is an adapter, put on {adapter.base}: {_BY_CONSTRUCTION}"]
-    claim = f"it claims to be made for {shown(adapter.claim, 80)}" if adapter.claim else "it names no base"
+    claim = f"it claims to be made for {quoted(adapter.claim, 80)}" if adapter.claim else "it names no base"
     flags = [f"the {name} is an adapter without a base ({claim}): only what it adds to weights can be tested"]
     if _is_bare(other):
         return flags

@@ -14,7 +14,7 @@ from typing import Any
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange, Fetched, Fetcher
-from modelkin.tensors._names import MAX_NAME_LENGTH, name_problem, quoted
+from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, quoted
 
 REMOTE_WINDOW = 4096
 """What is read around a place where a header is expected: over a network some more bytes cost nothing."""

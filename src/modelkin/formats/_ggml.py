@@ -10,7 +10,7 @@ from typing import Final, final
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.source import FileInfo
 from modelkin.tensors import TensorIndex, TensorInfo
-from modelkin.tensors._names import quoted
+from modelkin.untrusted import quoted
 
 from ._forward import MAX_TENSORS, Forward
 from ._interface import Request, Weights

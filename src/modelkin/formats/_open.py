@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from modelkin.errors import NotFound, UnsupportedFormat
-from modelkin.source import ByteRange, Fetcher, FileInfo, shown
+from modelkin.source import ByteRange, Fetcher, FileInfo
+from modelkin.untrusted import quoted
 
 from ._interface import Request, Weights
 from ._known import KNOWN, UNREAD, KnownFormat, by_head, fitting
@@ -87,7 +88,7 @@ def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str
         kinds = sorted({kind for ending, kind in UNREAD.items() if any(n.endswith(ending) for n in unread)})
         raise NotFound(
             where,
-            f"no weights in a format that can be read; there are {', '.join(kinds)}: {shown(unread[0])}",
+            f"no weights in a format that can be read; there are {', '.join(kinds)}: {quoted(unread[0])}",
             hint=f"{_READABLE} Many models offer one of these on another branch.",
         )
     raise NotFound(where, "no weights there", hint="Give the folder or file that holds the weights.")

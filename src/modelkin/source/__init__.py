@@ -6,7 +6,6 @@ from modelkin.source._interface import FileInfo, Location, Source, SourceKind
 from modelkin.source._ledger import Ledger, LedgerEntry, LedgerTotals
 from modelkin.source._local import LocalSource
 from modelkin.source._memory import MemorySource
-from modelkin.source._names import name_problem, shown
 from modelkin.source._open import open_source, open_store
 from modelkin.source._overlay import OverlaySource
 from modelkin.source._plan import BytePlan
@@ -35,11 +34,9 @@ __all__ = [
     "StoreInfo",
     "StoreKey",
     "merged",
-    "name_problem",
     "open_source",
     "open_store",
     "pinned",
-    "shown",
     "split",
     "subtracted",
     "total_length",

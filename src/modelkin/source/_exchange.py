@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from modelkin.errors import RangesIgnored, WrongBytes
 from modelkin.options import MIB
+from modelkin.untrusted import quoted
 
-from ._names import shown
 from ._ranges import ByteRange
 from ._retry import Transient
 
@@ -45,7 +45,7 @@ class Exchange:
         """Say what of the body is wanted, or raise when the answer does not fit the question."""
         encoding = headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
-            raise self._wrong(f"plain bytes were asked for, the server sent {shown(encoding, 40)} ones")
+            raise self._wrong(f"plain bytes were asked for, the server sent {quoted(encoding, 40)} ones")
         if status == 416:
             return self._nothing(headers)
         declared = self._declared_length(headers)
@@ -54,7 +54,7 @@ class Exchange:
         match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
         if match is None:
             got = headers.get("Content-Range", headers.get("Content-Type", "no Content-Range"))
-            raise self._wrong(f"expected a Content-Range, got {shown(got, 80)}")
+            raise self._wrong(f"expected a Content-Range, got {quoted(got, 80)}")
         start, stop = int(match[1]), int(match[2]) + 1
         total = None if match[3] == "*" else int(match[3])
         ends_early = self.may_end_early and total is not None and stop == total < self.wanted.stop
@@ -95,7 +95,7 @@ class Exchange:
         if value is None:
             return None
         if not (value.isascii() and value.isdecimal()) or len(value) > 19:
-            raise self._wrong(f"Content-Length {shown(value, 40)} is not a length")
+            raise self._wrong(f"Content-Length {quoted(value, 40)} is not a length")
         return int(value)
 
     def _wrong(self, problem: str) -> Transient:

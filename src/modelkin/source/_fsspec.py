@@ -18,12 +18,12 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.options import FetchOptions
+from modelkin.untrusted import path_problem, quoted
 
 from ._budget import ByteBudget
 from ._http import reason
 from ._interface import FileInfo, Location, Source
 from ._local import MAX_DEPTH, MAX_FILES
-from ._names import name_problem, shown
 from ._offline import is_offline, not_stored
 from ._ranges import ByteRange
 from ._ref import without_secrets
@@ -102,7 +102,7 @@ class FsspecSource(Source):
         with self._lock:
             self.files()
             if self._single is not None and name not in self._found:
-                self._found[name] = None if name_problem(name) else self._look_for(name)
+                self._found[name] = None if path_problem(name) else self._look_for(name)
             return self._found.get(name)
 
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
@@ -152,8 +152,8 @@ class FsspecSource(Source):
 
     def _parsed(self, name: str, entry: Mapping[str, Any]) -> FileInfo:
         size = entry.get("size")
-        if name_problem(name) or not isinstance(size, int) or size < 0:
-            raise ListingError(self._ref, f"the store lists {shown(name)} with size {str(size)[:20]}")
+        if path_problem(name) or not isinstance(size, int) or size < 0:
+            raise ListingError(self._ref, f"the store lists {quoted(name)} with size {str(size)[:20]}")
         return FileInfo(name=name, size=size, etag=_etag(entry))
 
     def _call(self, where: str, action: Callable[[], _T]) -> _T:

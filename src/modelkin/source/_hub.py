@@ -22,13 +22,13 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.options import MIB, FetchOptions
+from modelkin.untrusted import quoted
 
 from ._budget import ByteBudget
 from ._http import RangeClient, Reply, is_redirect
 from ._interface import FileInfo, Location, Source
 from ._listing import Listing, is_commit, load_listing, parse_listing
 from ._local import LocalSource
-from ._names import shown
 from ._offline import is_offline, not_stored
 from ._ranges import ByteRange
 from ._ref import without_secrets
@@ -240,7 +240,7 @@ class HubSource(Source):
             known = "authorization" in self._headers
             what = "your token is not accepted here" if known else "access needs a token"
             return AccessDenied(where, f"{what} (the Hub answered {status})", hint=_HINT_LOGIN)
-        return NetworkError(where, f"the Hub answered {status}{f' ({shown(code, 40)})' if code else ''}")
+        return NetworkError(where, f"the Hub answered {status}{f' ({quoted(code, 40)})' if code else ''}")
 
 
 def _headers(token: str | bool | None, where: str) -> dict[str, str]:
@@ -280,4 +280,6 @@ def _check_same(file: FileInfo, reply: Reply) -> None:
         raise ChangedWhileReading(file.name, f"the listing has digest {file.sha256}, the file {etag[:70]}")
     size = reply.headers.get("X-Linked-Size")
     if size is not None and size != str(file.size):
-        raise ChangedWhileReading(file.name, f"the listing has {file.size} bytes, the file {shown(size, 20)}")
+        raise ChangedWhileReading(
+            file.name, f"the listing has {file.size} bytes, the file {quoted(size, 20)}"
+        )

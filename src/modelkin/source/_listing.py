@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import ListingError
+from modelkin.untrusted import JsonRefused, path_problem, quoted, strict_json
 
 from ._interface import FileInfo
-from ._names import name_problem, shown
 
 MAX_FILES = 200_000
 _MAX_VALUES = 30 * MAX_FILES
@@ -41,9 +40,9 @@ def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
     if body.count(b"{") + body.count(b"[") > 2 * MAX_FILES + 1000 or body.count(b",") > _MAX_VALUES:
         raise ListingError(where, f"the Hub's listing has more than {MAX_FILES:,} files")
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ListingError(where, "the Hub's listing is not JSON") from error
+        document = strict_json(body)
+    except JsonRefused as error:
+        raise ListingError(where, f"the Hub's listing cannot be read: {error}") from error
     return parse_listing(document, revision=revision, where=where)
 
 
@@ -59,7 +58,7 @@ def parse_listing(document: object, *, revision: str, where: str) -> Listing:
         raise ListingError(where, "the Hub's listing is not an object")
     commit, siblings = document.get("sha"), document.get("siblings")
     if not isinstance(commit, str) or not is_commit(commit):
-        raise ListingError(where, f"expected a commit of 40 hexadecimal digits, got {shown(str(commit))}")
+        raise ListingError(where, f"expected a commit of 40 hexadecimal digits, got {quoted(str(commit))}")
     if is_commit(revision) and commit != revision:
         raise ListingError(where, f"commit {revision} was asked for, the Hub answers {commit}")
     if not isinstance(siblings, list):
@@ -75,13 +74,13 @@ def _file(entry: object, where: str) -> FileInfo:
     name = entry.get("rfilename") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(name, str):
         raise ListingError(where, "the Hub's listing has a file without a name")
-    if problem := name_problem(name):
-        raise ListingError(where, f"the file name {shown(name)} {problem}")
+    if problem := path_problem(name):
+        raise ListingError(where, f"the file name {quoted(name)} {problem}")
     lfs = entry.get("lfs")
     lfs = lfs if isinstance(lfs, dict) else {}
     size = lfs.get("size", entry.get("size"))
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**60:
-        raise ListingError(where, f"the file {shown(name)} has no size (got {shown(str(size)[:80])})")
+        raise ListingError(where, f"the file {quoted(name)} has no size (got {quoted(str(size)[:80])})")
     sha256 = _matching(_SHA256, lfs.get("sha256"))
     return FileInfo(
         name=name, size=size, etag=sha256 or _matching(_COMMIT, entry.get("blobId")), sha256=sha256

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import final
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
+from modelkin.untrusted import path_problem
 
 from ._budget import ByteBudget
 from ._interface import FileInfo, Location, Source
-from ._names import name_problem
 from ._ranges import ByteRange
 
 MAX_FILES = 100_000
@@ -87,7 +87,7 @@ class LocalSource(Source):
     def _names(self) -> list[str]:
         names: list[str] = []
         for name in self._neighbours() if not self._path.is_dir() else self._below():
-            if name_problem(name) is None:
+            if path_problem(name) is None:
                 names.append(name)
             if len(names) > MAX_FILES:
                 raise SourceError(

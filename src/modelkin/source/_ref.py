@@ -9,9 +9,9 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.errors import BadReference, NotFound
+from modelkin.untrusted import path_problem, quoted
 
 from ._local import model_folder
-from ._names import name_problem, shown
 
 RefKind = Literal["hub", "local", "http", "fsspec"]
 
@@ -80,9 +80,9 @@ class ModelRef:
             It can only be a local path, and there is nothing there.
         """
         if not isinstance(text, str) or not text.strip() or len(text) > 4096:
-            raise BadReference(shown(str(text)), "expected a model reference", hint=_FORMS)
+            raise BadReference(quoted(str(text)), "expected a model reference", hint=_FORMS)
         if any(ord(character) < 32 or ord(character) == 127 for character in text):
-            raise BadReference(shown(text), "a model reference has no control characters", hint=_FORMS)
+            raise BadReference(quoted(text), "a model reference has no control characters", hint=_FORMS)
         if parts := _adapter_and_base(text):
             return _on_base(*(cls.parse(part) for part in parts))
         if match := _SCHEME.fullmatch(text):
@@ -91,7 +91,7 @@ class ModelRef:
             return _local(text, Path(text))
         if text.endswith(_FILE_ENDINGS) and text.partition("@")[0].count("/") < 2 and "@" not in text:
             raise NotFound(
-                shown(text), "no such file", hint="A file of a Hub repository is written org/name/file."
+                quoted(text), "no such file", hint="A file of a Hub repository is written org/name/file."
             )
         return _hub(text, text)
 
@@ -109,7 +109,7 @@ def _on_base(adapter: ModelRef, base: ModelRef) -> ModelRef:
     text = f"{adapter.text}{_ON_BASE}{base.text}"
     if base.base is not None:
         raise BadReference(
-            shown(text), "expected one adapter and its base, got several adapters", hint=_ONE_ADAPTER
+            quoted(text), "expected one adapter and its base, got several adapters", hint=_ONE_ADAPTER
         )
     return replace(adapter, text=text, base=base)
 
@@ -124,7 +124,7 @@ def _with_scheme(text: str, scheme: str, rest: str) -> ModelRef:
     if scheme == "file":
         return _local(text, Path(rest))
     if not rest:
-        raise BadReference(shown(text), "the URL names no place", hint=_FORMS)
+        raise BadReference(quoted(text), "the URL names no place", hint=_FORMS)
     return ModelRef(kind="fsspec", text=without_secrets(text), target=text)
 
 
@@ -150,9 +150,9 @@ def _local(text: str, path: Path) -> ModelRef:
     try:
         path = path.expanduser()
     except RuntimeError as error:  # ~somebody, who is not known here
-        raise NotFound(shown(text), "no such home folder", hint=_FORMS) from error
+        raise NotFound(quoted(text), "no such home folder", hint=_FORMS) from error
     if not _exists(path):
-        raise NotFound(shown(text), "no such file or folder", hint=_FORMS)
+        raise NotFound(quoted(text), "no such file or folder", hint=_FORMS)
     return ModelRef(kind="local", text=text, target=str(path.resolve()))
 
 
@@ -166,12 +166,12 @@ def _hub(text: str, rest: str) -> ModelRef:
         or repo_id.endswith((".git", ".", "-"))
     ):
         raise BadReference(
-            shown(text), f"expected a Hub repository such as org/name, got {shown(repo_id)}", hint=_FORMS
+            quoted(text), f"expected a Hub repository such as org/name, got {quoted(repo_id)}", hint=_FORMS
         )
     if "@" in rest and (not revision or revision != revision.strip() or ".." in revision):
-        raise BadReference(shown(text), "expected a branch, tag or commit after '@'", hint=_FORMS)
-    if path is not None and (problem := name_problem(path)):
-        raise BadReference(shown(text), f"the file {shown(path)} {problem}", hint=_FORMS)
+        raise BadReference(quoted(text), "expected a branch, tag or commit after '@'", hint=_FORMS)
+    if path is not None and (problem := path_problem(path)):
+        raise BadReference(quoted(text), f"the file {quoted(path)} {problem}", hint=_FORMS)
     return ModelRef(kind="hub", text=text, target=repo_id, revision=revision or None, path=path)
 
 

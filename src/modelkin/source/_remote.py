@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
+from modelkin.untrusted import quoted
 
 from ._http import RangeClient, Reply, is_redirect
-from ._names import shown
 from ._ranges import ByteRange
 from ._ref import without_secrets
 
@@ -150,7 +150,7 @@ class RemoteFile:
         except ValueError:
             raise NetworkError(self.shown, "the server redirects to what is no address") from None
         if scheme not in ("http", "https") or not host:
-            raise NetworkError(self.shown, f"the server redirects to an address of kind {shown(scheme, 20)}")
+            raise NetworkError(self.shown, f"the server redirects to an address of kind {quoted(scheme, 20)}")
         if scheme == "http" and urlsplit(target.url).scheme == "https":
             raise NetworkError(self.shown, "the server redirects from https to plain http")
         return _Target(url, is_home=False)

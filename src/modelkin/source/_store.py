@@ -29,6 +29,7 @@ import filelock
 
 from modelkin.errors import SourceError
 from modelkin.options import MIB
+from modelkin.untrusted import strict_json
 
 from ._ranges import ByteRange
 
@@ -128,8 +129,8 @@ class RangeStore:
         """Return a record written under the same key, or None."""
         path = self._record(key)
         try:
-            document = json.loads(_read(path, limit=MAX_RECORD))
-        except (OSError, ValueError, RecursionError):
+            document = strict_json(_read(path, limit=MAX_RECORD))
+        except (OSError, ValueError):
             return None
         if not isinstance(document, dict) or document.get("key") != list(key):
             return None

@@ -11,11 +11,11 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from modelkin._version import __version__
 from modelkin.errors import BadReference, NotFound, WrongBytes
 from modelkin.options import FetchOptions
+from modelkin.untrusted import path_problem, quoted
 
 from ._budget import ByteBudget
 from ._http import RangeClient, Reply
 from ._interface import FileInfo, Location, Source
-from ._names import name_problem, shown
 from ._offline import is_offline, not_stored
 from ._ranges import ByteRange
 from ._ref import without_secrets
@@ -46,8 +46,8 @@ class HttpSource(Source):
         parts = urlsplit(url)
         self._folder, _, name = parts.path.rpartition("/")
         self._name = unquote(name)
-        if problem := name_problem(self._name):
-            raise BadReference(without_secrets(url), f"the file name {shown(self._name)} {problem}")
+        if problem := path_problem(self._name):
+            raise BadReference(without_secrets(url), f"the file name {quoted(self._name)} {problem}")
         self._parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="")
         self._headers = {"User-Agent": f"modelkin/{__version__}"}
         if parts.username is not None:
@@ -114,7 +114,7 @@ class HttpSource(Source):
     # -- finding ---------------------------------------------------------------------------------------
 
     def _look_for(self, name: str) -> FileInfo | None:
-        if name_problem(name):
+        if path_problem(name):
             return None
         seen, known = self._seen_before(name)
         if self._offline:

@@ -14,10 +14,10 @@ from typing import Protocol, final
 
 from modelkin.errors import BadSelection
 from modelkin.source import ByteRange, merged
+from modelkin.untrusted import quoted
 
 from ._dtypes import DTYPES, Array, Buffer, decode, raw_bits
 from ._index import TensorIndex, TensorInfo
-from ._names import quoted
 from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
 from ._storage import line_elements
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelkin.errors import HeaderError
+from modelkin.untrusted import Scanner, name_problem, plain, quoted
 
 from ._dtypes import DTYPES
 from ._index import TensorInfo
-from ._names import name_problem, plain, quoted
-from ._scanner import Scanner
 
 PREFIX_BYTES = 8
 

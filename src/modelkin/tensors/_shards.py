@@ -1,23 +1,17 @@
-"""The index file of a model in several files: which tensor is in which, and whether that is true.
-
-Paths in it come from strangers and end in file systems and addresses, so they are judged here, once.
-"""
+"""The index file of a model in several files: which tensor is in which, and whether that is true."""
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
 
 from modelkin.errors import IndexFileError
+from modelkin.untrusted import Scanner, name_problem, plain, plain_path_problem, quoted
 
 from ._index import TensorIndex, TensorInfo
-from ._names import name_problem, plain, quoted
 from ._safetensors import SafetensorsHeader
-from ._scanner import Scanner
 
 MAX_INDEX_BYTES = 100_000_000
 """As for headers; the largest public index files have about 20 MB."""
@@ -32,15 +26,7 @@ SUFFIX = ".safetensors"
 # Writers note a total size and little else.
 _MAX_METADATA_BYTES = 1 << 17
 _MAX_TOP_KEYS = 64
-_MAX_FOLDERS = 8
-# Names on common file systems end at 255 bytes.
-_MAX_SEGMENT_BYTES = 255
 _N_SHOWN = 3
-
-# A backslash is a separator on Windows, a colon makes drives, schemes and streams, a question or number sign
-# ends the path of an address, the others are wildcards or forbidden in file names.
-_FORBIDDEN: Final = frozenset('\\:?#*<>|"')
-_PERCENT_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,43 +152,13 @@ def _read_weight_map(scanner: Scanner, *, folder: str, endings: tuple[str, ...])
             scanner.fail(f"the tensor name {quoted(name)} {problem}")
         shard = scanner.string(f"the file of tensor {quoted(name)}")
         if shard not in paths:
-            if problem := _path_problem(shard, endings):
+            if problem := plain_path_problem(shard, endings=endings):
                 scanner.fail(f"the shard path {quoted(shard)} {problem}")
             if len(paths) >= MAX_SHARDS:
                 scanner.fail(f"weight_map names more than {MAX_SHARDS} files")
             paths[shard] = posixpath.join(folder, shard)
         result[name] = paths[shard]
     return result
-
-
-def _path_problem(path: str, endings: tuple[str, ...]) -> str | None:
-    """Say what is wrong with the path of a shard, or None for a plain relative path."""
-    if problem := name_problem(path):
-        return problem
-    if path.startswith("/"):
-        return "is absolute, but shards lie beside their index"
-    if forbidden := sorted(_FORBIDDEN.intersection(path)):
-        return f"holds the forbidden character {forbidden[0]!r}"
-    if _PERCENT_ESCAPE.search(path):
-        return "holds a percent escape, which addresses would turn into another path"
-    if not path.endswith(endings):
-        return f"does not end in {' or '.join(endings)}"
-    segments = path.split("/")
-    if len(segments) > _MAX_FOLDERS:
-        return f"goes through {len(segments) - 1} folders"
-    return next(filter(None, map(_segment_problem, segments)), None)
-
-
-def _segment_problem(segment: str) -> str | None:
-    if segment in ("", ".", ".."):
-        return f"has the part {segment!r}, so it is not a plain path"
-    if segment.startswith("~"):
-        return "has a part that begins with '~', which stands for a home folder"
-    if segment != segment.strip(" ") or segment.endswith("."):
-        return "has a part that begins or ends with a space, or ends with a dot"
-    if len(segment.encode("utf-8")) > _MAX_SEGMENT_BYTES:
-        return f"has a part of more than {_MAX_SEGMENT_BYTES} bytes"
-    return None
 
 
 def _some(names: list[str]) -> str:

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from modelkin.errors import BadSelection
 from modelkin.source import ByteRange
+from modelkin.untrusted import quoted
 
 from ._dtypes import DTYPES, Array, decode, encode, raw_bits
 from ._index import TensorInfo
-from ._names import quoted
 from ._storage import ColumnStorage, LinePlan, LineRuns, View, line_elements, line_runs
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from modelkin.errors import HeaderError, IndexFileError, NotFound
-from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo, shown
+from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo
+from modelkin.untrusted import quoted
 
 from ._index import TensorIndex, TensorInfo
 from ._safetensors import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
@@ -56,7 +57,7 @@ def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) ->
     if absent := [shard for shard in index.files if shard not in guess and _find(fetcher, shard) is None]:
         raise IndexFileError(
             name,
-            f"{len(absent)} of {len(index.files)} shards are missing, {shown(absent[0])} first",
+            f"{len(absent)} of {len(index.files)} shards are missing, {quoted(absent[0])} first",
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
@@ -130,7 +131,7 @@ def _joined(headers: Mapping[str, SafetensorsHeader], where: str) -> TensorIndex
     for header in headers.values():
         for info in header.tensors:
             if info.name in tensors:
-                raise IndexFileError(where, f"tensor {shown(info.name)} is in two files")
+                raise IndexFileError(where, f"tensor {quoted(info.name)} is in two files")
             tensors[info.name] = info
     return TensorIndex(tensors.values())
 

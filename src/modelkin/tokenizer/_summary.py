@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.message import Message, say
+from modelkin.untrusted import JsonRefused, strict_json
 
 from ._read import guessed_kind
 
@@ -89,8 +89,8 @@ def _object(name: str, contents: Mapping[str, bytes], notes: list[Message]) -> d
     if name not in contents:
         return {}
     try:
-        document = json.loads(contents[name])
-    except (ValueError, RecursionError):
+        document = strict_json(contents[name])
+    except JsonRefused:
         notes.append(say("file-not-json", file=name))
         return {}
     if not isinstance(document, dict):

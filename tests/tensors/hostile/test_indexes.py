@@ -112,7 +112,7 @@ class TestPaths:
             ("a /x.safetensors", "begins or ends with a space"),
             ("a./x.safetensors", "ends with a dot"),
             ("x.bin", "does not end in .safetensors"),
-            ("x.safetensors/", "does not end in .safetensors"),
+            ("x.safetensors/", "has the part ''"),
             ("x.SAFETENSORS", "does not end in .safetensors"),
             ("x.safetensors.pkl", "does not end in .safetensors"),
             ("a/" * 9 + "x.safetensors", "goes through 9 folders"),

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelkin.errors import BadReference, ModelkinError
-from modelkin.source import FileInfo, ModelRef, name_problem, shown
+from modelkin.source import FileInfo, ModelRef
+from modelkin.untrusted import path_problem, quoted
 
 from ._config import CONFIG_FILE, AdapterConfig
 
@@ -43,10 +44,10 @@ def named_base(config: AdapterConfig) -> ModelRef | str:
     name, revision = config.base, config.base_revision
     if not name:
         return "its config names no base"
-    said = f"its config names the base {shown(name, 80)}"
+    said = f"its config names the base {quoted(name, 80)}"
     if Path(name).is_absolute() or name[0] in "./~\\" or "\\" in name or ":" in name or "@" in name:
         return f"{said}, a path or an address, which is not followed"
-    if name_problem(name):
+    if path_problem(name):
         return f"{said}, which is no id of the Hub"
     if _exists(name):
         return f"{said}, which could be the folder of that name here as well as the Hub's model"

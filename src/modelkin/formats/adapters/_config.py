@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import ConfigError, UnsupportedFormat
-from modelkin.source import shown
+from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from ._patterns import Patterns
 
@@ -80,7 +79,7 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     kind = fields.text("peft_type") or "(none)"
     if kind != "LORA":
         raise UnsupportedFormat(
-            file, f"adapters of type {shown(kind, 60)} cannot be applied, only LORA can", hint=_MERGE_HINT
+            file, f"adapters of type {quoted(kind, 60)} cannot be applied, only LORA can", hint=_MERGE_HINT
         )
     for name, what in _UNREAD_FIELDS.items():
         if fields.get(name):
@@ -90,7 +89,7 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     _check_initialisation(fields, file)
     bias = fields.text("bias") or "none"
     if bias not in ("none", "all", "lora_only"):
-        raise ConfigError(file, f"bias: expected none, all or lora_only, got {shown(bias, 60)}")
+        raise ConfigError(file, f"bias: expected none, all or lora_only, got {quoted(bias, 60)}")
     return AdapterConfig(
         rank=fields.rank("r", fields.get("r")),
         alpha=fields.number("lora_alpha", fields.get("lora_alpha")),
@@ -113,12 +112,9 @@ def _document(data: bytes, file: str) -> Mapping[str, object]:
     if len(data) > MAX_CONFIG_BYTES:
         raise ConfigError(file, f"expected at most {MAX_CONFIG_BYTES} bytes, got {len(data)}")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(file, "expected JSON, got something else") from error
-    if not isinstance(document, dict):
-        raise ConfigError(file, f"expected a JSON object, got {type(document).__name__}")
-    return document
+        return strict_object(data, as_python_writes=True)
+    except JsonRefused as error:
+        raise ConfigError(file, f"expected a JSON object, but {error}") from error
 
 
 def _check_initialisation(fields: _Fields, file: str) -> None:
@@ -127,7 +123,7 @@ def _check_initialisation(fields: _Fields, file: str) -> None:
         return
     raise UnsupportedFormat(
         file,
-        f"this adapter cannot be applied: the initialisation {shown(str(how), 60)} changes the base",
+        f"this adapter cannot be applied: the initialisation {quoted(str(how), 60)} changes the base",
         hint="Save it with path_initial_model_for_weight_conversion, or merge it into its base.",
     )
 
@@ -181,4 +177,4 @@ class _Fields:
         raise self._wrong(name, "a number", value)
 
     def _wrong(self, name: str, expected: str, value: object) -> ConfigError:
-        return ConfigError(self.file, f"{name}: expected {expected}, got {shown(str(value)[:100], 60)}")
+        return ConfigError(self.file, f"{name}: expected {expected}, got {quoted(str(value)[:100], 60)}")

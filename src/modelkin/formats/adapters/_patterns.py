@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from modelkin.errors import ConfigError, UnsupportedFormat
-from modelkin.source import shown
+from modelkin.untrusted import quoted
 
 MAX_KEYS = 200_000
 MAX_EXPRESSIONS = 64
@@ -53,7 +53,7 @@ class Patterns(Generic[Value]):
             else:
                 raise UnsupportedFormat(
                     file,
-                    f"the pattern {shown(key, 80)} is an expression that is not evaluated here",
+                    f"the pattern {quoted(key, 80)} is an expression that is not evaluated here",
                     hint="Write the names of the modules out in full.",
                 )
         return cls(plain, tuple(expressions))
@@ -71,4 +71,4 @@ def _compiled(key: str, file: str) -> re.Pattern[str]:
     try:
         return re.compile(rf"(.*\.)?({key})$")
     except re.error as error:
-        raise ConfigError(file, f"the pattern {shown(key, 80)} is no regular expression") from error
+        raise ConfigError(file, f"the pattern {quoted(key, 80)} is no regular expression") from error

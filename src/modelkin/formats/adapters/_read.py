@@ -7,7 +7,8 @@ from dataclasses import replace
 from modelkin.errors import NotFound
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
-from modelkin.source import Fetcher, Location, shown
+from modelkin.source import Fetcher, Location
+from modelkin.untrusted import quoted
 
 from ._apply import apply_fit
 from ._base import WEIGHT_FILES
@@ -42,7 +43,7 @@ def put_on_base(
         + (f", {applied.n_replaced} are the adapter's own" if applied.n_replaced else "")
     ]
     if config.base and config.base != base_location.ref.removeprefix("hf://").partition("@")[0]:
-        notes.append(f"the adapter itself names {shown(config.base, 80)} as its base")
+        notes.append(f"the adapter itself names {quoted(config.base, 80)} as its base")
     return replace(
         base,
         format=f"{base.format}+{FORMAT_NAME}",

@@ -10,7 +10,7 @@ from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.formats._forward import MAX_AXES, MAX_TENSORS, Forward
 from modelkin.source import ByteRange
 from modelkin.tensors import DTYPES
-from modelkin.tensors._names import quoted
+from modelkin.untrusted import quoted
 
 VERSIONS = range(1, 8)
 """Version 6 is written since 2023; one more is let in, since versions have only added to the format."""

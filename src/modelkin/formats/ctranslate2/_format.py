@@ -13,7 +13,7 @@ from modelkin.formats._interface import Request, Weights
 from modelkin.formats._lines import ScaledCodes
 from modelkin.source import FileInfo
 from modelkin.tensors import DTYPES, TensorIndex, TensorInfo, count_lines, line_elements
-from modelkin.tensors._names import quoted
+from modelkin.untrusted import quoted
 
 from ._file import Contents, Variable, read_contents
 from ._names import Cut, translate

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.tensors._names import name_problem, quoted
+from modelkin.untrusted import name_problem, quoted
 
 from ._metadata import ARRAY, SCALARS, STRING, Metadata, RawArray, Value
 from ._types import TYPES, UNREAD, GgmlType

@@ -7,8 +7,9 @@ from typing import final
 
 from modelkin.errors import HeaderError, NotFound
 from modelkin.formats._interface import Request, Weights
-from modelkin.source import ByteRange, Fetcher, FileInfo, shown
+from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
+from modelkin.untrusted import plain, quoted
 
 from ._architectures import architecture_of, unknown_architecture
 from ._choose import candidates, choose, parts_of
@@ -71,7 +72,7 @@ def _headers(fetcher: Fetcher, entry: str) -> list[GgufHeader]:
     if absent := [part for part in parts if fetcher.source.find(part) is None]:
         raise HeaderError(
             entry,
-            f"{len(absent)} of {len(parts)} parts are missing, {shown(absent[0])} first",
+            f"{len(absent)} of {len(parts)} parts are missing, {quoted(absent[0])} first",
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     headers = [read_header(fetcher, part) for part in parts]
@@ -117,14 +118,14 @@ def _about_files(request: Request) -> list[str]:
     others = [name for name in there if name != first]
     if not others:
         return []
-    listed = ", ".join(shown(name)[1:-1] for name in others[:_OTHERS_SHOWN])
+    listed = ", ".join(plain(name) for name in others[:_OTHERS_SHOWN])
     more = f" and {len(others) - _OTHERS_SHOWN} more" if len(others) > _OTHERS_SHOWN else ""
-    return [f"{shown(first)[1:-1]} was read; the model also has {listed}{more}"]
+    return [f"{plain(first)} was read; the model also has {listed}{more}"]
 
 
 def _about_names(header: GgufHeader, *, known: bool) -> list[str]:
     stated = header.metadata.architecture
     if known:
         return []
-    what = f"the architecture {shown(stated)}" if stated else "no architecture"
+    what = f"the architecture {quoted(stated)}" if stated else "no architecture"
     return [f"the file states {what}, for which no names of transformers are known: names are as in the file"]

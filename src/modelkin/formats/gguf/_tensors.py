@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from modelkin.errors import HeaderError
 from modelkin.tensors import TensorInfo
-from modelkin.tensors._names import quoted
+from modelkin.untrusted import quoted
 
 from ._architectures import GgufArchitecture, GgufName, is_derived, take_apart, theirs
 from ._header import GgufHeader, GgufTensor

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Mapping
 
 from modelkin.errors import HeaderError, NotFound
-from modelkin.source import ByteRange, FileInfo, Source, name_problem
-from modelkin.tensors._names import quoted
+from modelkin.source import ByteRange, FileInfo, Source
+from modelkin.untrusted import path_problem, quoted
 
 
 class External:
@@ -29,7 +29,7 @@ class External:
     def __call__(self, tensor: str, stated: Mapping[str, str], n_bytes: int) -> tuple[str, ByteRange]:
         """Return file and place of a tensor's data."""
         location = stated.get("location", "")
-        if (problem := name_problem(location)) is not None:
+        if (problem := path_problem(location)) is not None:
             raise HeaderError(
                 self._file,
                 f"tensor {quoted(tensor)} lies in the file {quoted(location)}, whose name {problem}",

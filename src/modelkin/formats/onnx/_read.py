@@ -9,7 +9,7 @@ from modelkin.errors import HeaderError, NotFound
 from modelkin.formats._interface import Request, Weights
 from modelkin.source import FileInfo, Source
 from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo
-from modelkin.tensors._names import name_problem, quoted
+from modelkin.untrusted import name_problem, quoted
 
 from ._choose import others, partner
 from ._external import External

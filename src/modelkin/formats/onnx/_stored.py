@@ -10,7 +10,7 @@ import numpy as np
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange
 from modelkin.tensors import DTYPES, Array, View, decode
-from modelkin.tensors._names import quoted
+from modelkin.untrusted import quoted
 
 TYPES = {
     1: "F32",

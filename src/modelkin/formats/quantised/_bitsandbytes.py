@@ -6,7 +6,6 @@ Two codes share a byte, the first one in its high bits. The magnitudes may be co
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, line_elements
+from modelkin.untrusted import JsonRefused, strict_object
 
 from ._bits import looked_up
 from ._checks import expect_dtype, expect_shape, fail, part
@@ -180,11 +180,9 @@ def _weight(checkpoint: Checkpoint, info: TensorInfo, state: State) -> Found:
 def read_state(info: TensorInfo, data: bytes) -> State:
     """Read the JSON that a tensor holds, and refuse what makes no sense."""
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        fail(info, "expected a JSON object, got something else")
+        found = strict_object(data, as_python_writes=True)
+    except JsonRefused as error:
+        fail(info, f"expected a JSON object, but {error}")
     shape = found.get("shape")
     if not isinstance(shape, list) or not 1 <= len(shape) <= _MOST_AXES or not all(map(_is_size, shape)):
         fail(info, "expected a shape of whole numbers above zero")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from modelkin.errors import HeaderError
-from modelkin.source import shown
 from modelkin.tensors import TensorInfo
+from modelkin.untrusted import quoted
 
 _HINT = "The file is damaged, or was written by a version that packs otherwise; convert it to plain weights."
 _MOST_AXES = 4
@@ -21,14 +21,14 @@ def fail(info: TensorInfo, problem: str, *, hint: str = _HINT) -> NoReturn:
     HeaderError
         Always: with the file, the tensor and the problem.
     """
-    raise HeaderError(info.file, f"tensor {shown(info.name)}: {problem}", hint=hint)
+    raise HeaderError(info.file, f"tensor {quoted(info.name)}: {problem}", hint=hint)
 
 
 def part(index: Mapping[str, TensorInfo], of: TensorInfo, name: str) -> TensorInfo:
     """Return a tensor that another cannot be read without."""
     found = index.get(name)
     if found is None:
-        fail(of, f"cannot be read without {shown(name)}, which is missing")
+        fail(of, f"cannot be read without {quoted(name)}, which is missing")
     return found
 
 

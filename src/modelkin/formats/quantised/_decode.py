@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from modelkin.source import shown
 from modelkin.tensors import TensorIndex, TensorInfo
+from modelkin.untrusted import quoted
 
 from . import _awq, _bitsandbytes, _compressed, _fp4, _gptq, _hqq, _mlx, _scaled
 from ._checks import fail
@@ -111,13 +111,13 @@ def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[str]]:
     notes: list[str] = []
     if method is not None and method not in _SELF_TOLD:
         notes.append(
-            f"the config says that weights are quantised by {shown(method)}, which is not decoded; "
+            f"the config says that weights are quantised by {quoted(method)}, which is not decoded; "
             f"decoded are {_KNOWN}"
         )
         return [], notes
     if packed is not None:
         notes.append(
-            f"weights such as {shown(packed)} are packed as GPTQ or AWQ do, but no config says how: "
+            f"weights such as {quoted(packed)} are packed as GPTQ or AWQ do, but no config says how: "
             "they were not decoded"
         )
     return list(_ALWAYS), notes

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from modelkin.errors import HeaderError
-from modelkin.source import ByteRange, Fetcher, shown
+from modelkin.source import ByteRange, Fetcher
 from modelkin.tensors import Storage, TensorIndex, TensorInfo
+from modelkin.untrusted import quoted
 
 from ._checks import fail
 from ._settings import Settings
@@ -49,7 +50,7 @@ class Checkpoint:
                 fail(info, f"expected a small plain tensor, got {info.n_bytes:,} bytes")
         if len(wanted) > MOST_SMALL_TENSORS:
             problem = (
-                f"{len(wanted):,} tensors have to be read before any weight, {shown(wanted[0].name)} first"
+                f"{len(wanted):,} tensors have to be read before any weight, {quoted(wanted[0].name)} first"
             )
             raise HeaderError(wanted[0].file, f"{problem}; expected at most {MOST_SMALL_TENSORS:,}")
         return self.read_small([info.name for info in wanted]) if wanted else {}

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.source import ByteRange
-from modelkin.tensors._names import name_problem, plain, quoted
+from modelkin.untrusted import name_problem, plain, quoted
 
 MAX_DIRECTORY_BYTES = 64 << 20
 MAX_MEMBERS = 500_000

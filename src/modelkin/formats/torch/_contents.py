@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.source import ByteRange, merged
 from modelkin.tensors import DTYPES
-from modelkin.tensors._names import plain, quoted
+from modelkin.untrusted import plain, quoted
 
 from ._archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
 from ._globals import UNREAD_BYTES

@@ -12,7 +12,7 @@ from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFo
 from modelkin.formats._interface import Request, Weights
 from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.formats.quantised import put_together
-from modelkin.source import Fetcher, FileInfo, shown
+from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import (
     DTYPES,
     MAX_INDEX_BYTES,
@@ -22,7 +22,7 @@ from modelkin.tensors import (
     join_shards,
     parse_shard_index,
 )
-from modelkin.tensors._names import plain
+from modelkin.untrusted import plain, quoted
 
 from ._contents import contents_of, locate
 from ._layout import place_tensor
@@ -107,7 +107,7 @@ class TorchFormat:
         if absent:
             raise IndexFileError(
                 plain(entry),
-                f"{len(absent)} of {len(index.files)} shards are missing, {shown(absent[0])} first",
+                f"{len(absent)} of {len(index.files)} shards are missing, {quoted(absent[0])} first",
                 hint="The model is incomplete; fetch the missing files, or check the revision.",
             )
         opened: dict[str, TorchFile] = {}
@@ -166,7 +166,7 @@ def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: st
     for info in tensors:
         name = names[info.name]
         if name in renamed:
-            raise HeaderError(plain(file), f"two tensors are called {shown(name)}")
+            raise HeaderError(plain(file), f"two tensors are called {quoted(name)}")
         renamed[name] = TensorInfo(
             name=name,
             dtype=info.dtype,
@@ -211,5 +211,5 @@ def _other_files(form: TorchFormat, fetcher: Fetcher, entry: str) -> list[str]:
     ]
     if not others or form.choose(files) != entry:
         return []
-    some = ", ".join(shown(name) for name in sorted(others)[:_N_SHOWN])
-    return [f"{shown(entry)} was taken; also there: {some}{' and more' if len(others) > _N_SHOWN else ''}"]
+    some = ", ".join(quoted(name) for name in sorted(others)[:_N_SHOWN])
+    return [f"{quoted(entry)} was taken; also there: {some}{' and more' if len(others) > _N_SHOWN else ''}"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange
 from modelkin.tensors import TensorInfo
-from modelkin.tensors._names import plain, quoted
+from modelkin.untrusted import plain, quoted
 
 from ._contents import element_bytes, storage_bytes
 from ._strided import strided

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modelkin.errors import FormatError, UnsupportedFormat
-from modelkin.tensors._names import plain, quoted
+from modelkin.untrusted import plain, quoted
 
 from ._globals import CALLS, HARMLESS, TORCHSCRIPT_CALLS, is_script_class, script_object, storage_of
 from ._stack import MAX_NAME, MAX_OPCODES, PickleEnds, Stack

@@ -6,7 +6,7 @@ import struct
 from typing import NoReturn
 
 from modelkin.errors import HeaderError
-from modelkin.tensors._names import plain, quoted
+from modelkin.untrusted import plain, quoted
 
 from ._values import Value, checked_key, kind_of
 

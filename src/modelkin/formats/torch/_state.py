@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.tensors._names import MAX_NAME_LENGTH, name_problem, plain, quoted
+from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, plain, quoted
 
 from ._values import Holder, Opaque, TensorRef, Value
 

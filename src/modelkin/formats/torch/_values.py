@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from modelkin.tensors._names import plain
+from modelkin.untrusted import plain
 
 Value: TypeAlias = object
 """One of the classes below, or None, bool, int, float, str, bytes, tuple, list, dict of such values."""

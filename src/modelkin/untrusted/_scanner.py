@@ -8,14 +8,14 @@ what must come next and the first deviation ends the scan, so input costs memory
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from modelkin.errors import FormatError
 
-from ._names import quoted
+from ._json import MAX_DEPTH, strict_json
+from ._shown import quoted
 
 # Possessive repeats: without them a long string would keep one way back per escape.
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
@@ -27,8 +27,6 @@ _NUMBER_GOES_ON: Final = re.compile(rb"[0-9.eE+-]")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]|[^"\[\]{}]++', re.DOTALL)
 _SCALAR: Final = re.compile(rb"[0-9A-Za-z.+-]{1,64}+")
 
-# Deeper than any metadata in public models, and far from the depth at which Python gives up.
-MAX_DEPTH = 32
 _SNIPPET = 24
 
 
@@ -210,31 +208,9 @@ class Scanner:
 
     def _loaded(self, start: int, what: str) -> object:
         try:
-            loaded: object = json.loads(
-                self._data[start : self.position].decode("utf-8"),
-                object_pairs_hook=_unique,
-                parse_constant=_no_constant,
-                parse_float=_finite,
-            )
+            loaded = strict_json(self._data[start : self.position].decode("utf-8"))
             # Finds escaped halves of surrogate pairs, which could be neither written nor shown later.
             json.dumps(loaded, ensure_ascii=False).encode("utf-8")
         except ValueError as error:
-            # Also what json raises for malformed text, and int for a number of thousands of digits.
             self.fail(f"{what} is not valid JSON: {quoted(str(error))}")
         return loaded
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return result
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if math.isfinite(number) else _no_constant(digits)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,109 @@
+"""Whole JSON documents of unknown authors, within limits; `Scanner` is for those that are too large."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+MAX_DEPTH: Final = 32
+"""Deeper than any config or tokenizer in public models, and far from the depth at which Python gives up."""
+MAX_CONTAINERS: Final = 4_000_000
+"""Each list or object takes some 60 bytes of memory for 2 of the file. Public files have 0.6 million."""
+_MAX_DIGITS: Final = 300
+"""Longer whole numbers are no float any more. Tokenizers write 31 digits for "no limit"."""
+
+
+class JsonRefused(ValueError):
+    """JSON that is not taken, with the reason."""
+
+
+def strict_json(
+    data: bytes | str, *, max_containers: int = MAX_CONTAINERS, as_python_writes: bool = False
+) -> object:
+    """Parse a document, and refuse what is ambiguous or would take far more memory than it has bytes.
+
+    Parameters
+    ----------
+    data
+        All of it; how long it may be is for whoever fetches it to say.
+    max_containers
+        Largest number of lists and objects.
+    as_python_writes
+        Take NaN, infinities and, of a key that stands twice, the last: what Python writes into configs, and
+        what the loaders of these files take.
+
+    Raises
+    ------
+    JsonRefused
+        It is no JSON, or breaks a limit.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if raw.count(b"[") + raw.count(b"{") > max_containers:
+        raise JsonRefused(f"it has more than {max_containers:,} lists and objects")
+    try:
+        if as_python_writes:
+            loaded: object = json.loads(data, parse_int=_short)
+        else:
+            loaded = json.loads(
+                data,
+                object_pairs_hook=_unique,
+                parse_constant=_no_constant,
+                parse_float=_finite,
+                parse_int=_short,
+            )
+    except RecursionError:
+        raise JsonRefused(f"it is nested more than {MAX_DEPTH} levels deep") from None
+    except JsonRefused:
+        raise
+    except ValueError as error:
+        raise JsonRefused(f"it is no JSON ({str(error)[:80]})") from error
+    _check_depth(loaded)
+    return loaded
+
+
+def strict_object(
+    data: bytes | str, *, max_containers: int = MAX_CONTAINERS, as_python_writes: bool = False
+) -> dict[str, object]:
+    """Parse a document that must be an object; see `strict_json`."""
+    loaded = strict_json(data, max_containers=max_containers, as_python_writes=as_python_writes)
+    if not isinstance(loaded, dict):
+        raise JsonRefused(f"it is no JSON object but a {type(loaded).__name__}")
+    return loaded
+
+
+def _check_depth(loaded: object) -> None:
+    level = [loaded] if isinstance(loaded, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise JsonRefused(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise JsonRefused("a key stands twice in one object")
+    return result
+
+
+def _short(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise JsonRefused(f"a whole number has {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _no_constant(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise JsonRefused(f"{name[:20]} is no number of JSON")

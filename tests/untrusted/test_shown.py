@@ -1,0 +1,29 @@
+"""How text of unknown authors is shown."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelkin.untrusted import plain, quoted, visible
+
+
+@given(text=st.text())
+def test_what_is_shown_is_printable_and_short(text):
+    for shown in (quoted(text * 50), plain(text), visible(text)):
+        assert shown.isprintable()
+    # At most ten characters for each of those that are shown.
+    assert len(quoted(text * 50)) < 1300
+
+
+def test_a_short_name_is_shown_in_quotes():
+    assert quoted("model.norm.weight") == "'model.norm.weight'"
+
+
+def test_a_long_name_is_cut_and_its_length_told():
+    assert quoted("x" * 200) == f"'{'x' * 120}'... (200 characters)"
+    assert quoted("x" * 200, 10) == "'xxxxxxxxxx'... (200 characters)"
+
+
+def test_a_plain_file_name_is_shown_as_it_is():
+    assert plain("sub/model.safetensors") == "sub/model.safetensors"
