@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from modelkin.message import Message
+
 
 class Progress(Protocol):
     """Told what long work is under way and how far it is. Called from several threads."""
@@ -14,8 +16,8 @@ class Progress(Protocol):
     def advance(self, amount: int) -> None:
         """Say that `amount` more bytes are done."""
 
-    def note(self, message: str) -> None:
-        """Say something a person may want to know now."""
+    def note(self, message: Message | str) -> None:
+        """Say which step begins: something a person may want to know now."""
 
 
 class Silent:
@@ -27,5 +29,5 @@ class Silent:
     def advance(self, amount: int) -> None:
         """Ignore."""
 
-    def note(self, message: str) -> None:
+    def note(self, message: Message | str) -> None:
         """Ignore."""

@@ -8,8 +8,10 @@ import pytest
 from tests.support import HubServer, LlamaShape, llama_files
 
 import modelkin as mk
+from modelkin.cli.output import Output
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import schema
+from modelkin.message import say
 
 QUICK = ("--depth", "quick", "--no-progress")
 
@@ -103,6 +105,22 @@ def test_quiet_says_nothing_beside_the_result(run, tmp_path):
     _, out, err = run("compare", "./child", "./base", "-q", "--out", str(tmp_path), *QUICK)
     assert err == ""
     assert "Common origin" in out
+
+
+def test_steps_of_the_deep_stage_are_told_while_they_are_made(run):
+    deep = ("compare", "./stranger", "./base", "--depth", "deep")
+    told = "comparing all layers with all layers\n"
+    assert told in run(*deep)[2]
+    assert told not in run(*deep, "--no-progress")[2]
+    assert run(*deep, "--quiet")[2] == ""
+
+
+def test_steps_are_written_above_the_bar(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with Output() as output:
+        output.start("reading", 10)
+        output.note(say("step-control", model="[red]control"))
+    assert "comparing with the control [red]control\n" in capsys.readouterr().err
 
 
 def test_the_seed_is_recorded(run):

@@ -10,7 +10,9 @@ from tests.support import llama_files
 import modelkin as mk
 from modelkin.comparison.verdict import decide
 from modelkin.errors import NotFound
+from modelkin.message import Message
 from modelkin.model import open_models, read_headers
+from modelkin.progress import Silent
 from modelkin.source import MemorySource
 
 
@@ -78,3 +80,35 @@ def test_if_one_model_cannot_be_opened_the_others_are_closed(monkeypatch, tmp_pa
     ):
         pass
     assert [model.location.ref for model in closed] == ["opened"]
+
+
+class Listener(Silent):
+    """Remembers the steps that it is told of."""
+
+    def __init__(self):
+        self.steps = []
+
+    def note(self, message):
+        assert isinstance(message, Message)
+        self.steps.append(message.code)
+
+
+def test_the_steps_of_the_deep_stage_are_told_in_order():
+    models = [random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)) for seed in (1, 2, 3)]
+    listener = Listener()
+    options = mk.CompareOptions(depth="deep")
+    mk.compare(candidate=models[0], base=models[1], controls=models[2:], options=options, progress=listener)
+    assert listener.steps == [
+        "step-maps",
+        "step-token-frame",
+        "step-framed",
+        "step-unit-frame",
+        "step-agreement",
+        "step-control",
+    ]
+
+
+def test_nothing_is_told_of_steps_that_are_not_made():
+    listener = Listener()
+    mk.compare(candidate=random_model(1), base=random_model(2), progress=listener)
+    assert listener.steps == []

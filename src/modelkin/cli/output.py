@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
+    from modelkin.message import Message
+
 
 @dataclass(slots=True, kw_only=True)
 class Output:
@@ -81,9 +83,15 @@ class Output:
             if self._bars is not None and self._task is not None:
                 self._bars.advance(self._task, amount)
 
-    def note(self, message: str) -> None:
-        """Pass on a remark from inside."""
-        self.remark(message)
+    def note(self, message: Message | str) -> None:
+        """Write which step begins, above the bar if there is one."""
+        if not self.draw_progress:
+            return
+        with self._lock:
+            if self._bars is None:
+                click.echo(str(message), err=True)
+            else:
+                self._bars.console.print(str(message), markup=False, highlight=False)
 
 
 def stdout_console() -> Console:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
@@ -33,7 +33,9 @@ from modelkin.comparison.methods import (
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Reading
 from modelkin.comparison.tokens import Tokens
+from modelkin.message import say
 from modelkin.model import Model
+from modelkin.progress import Progress, Silent
 from modelkin.tensors import Array, TensorSlice
 
 FOUND_LOG10_P = -9.0
@@ -75,7 +77,7 @@ class DeepStage:
     models: ModelPair
     tokens: InitVar[Tokens]
     earlier: Sequence[Evidence] = ()
-    note: Callable[[str], None] = lambda _: None
+    progress: Progress = field(default_factory=Silent)
     evidence: list[Evidence] = field(default_factory=list)
     maps: list[LayerMap] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -89,6 +91,7 @@ class DeepStage:
 
     def run(self) -> DeepResult:
         """Make attempts until one decides."""
+        self.progress.note(say("step-maps"))
         self._survey(self.pair, (*_MAPS, "residual-writers"))
         if not self._settled("identity") and self._same_coordinates():
             self._look_for_units()
@@ -169,19 +172,21 @@ class DeepStage:
     # -- the same coordinates: units may have changed places ------------------------------------------------
 
     def _look_for_units(self) -> None:
+        self.progress.note(say("step-units"))
         self._survey(replace(self.pair, layer_pairs=self._pairs_to_match()), _UNIT_METHODS)
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
     def _framed_pairs(self) -> Iterable[Pair]:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
+        self.progress.note(say("step-token-frame"))
         by_tokens = learn_frame(self.reading, self.pair)
         if by_tokens is not None:
             self.token_frame = by_tokens
             self.frames.append(by_tokens)
             if by_tokens.kind != "identity":
                 yield replace(self.pair, frame=by_tokens)
-        self.note("learning a map of the residual stream from MLP units")
+        self.progress.note(say("step-unit-frame"))
         rows = frame_rows(self.pair)
         if rows is None or not self.reading.pay(*_slices(rows)):
             return
@@ -205,6 +210,7 @@ class DeepStage:
                 yield replace(self.pair, frame=made, only_layers=untouched)
 
     def _test_in(self, pair: Pair) -> None:
+        self.progress.note(say("step-framed", frame=say(f"frame.{pair.frame_kind}")))
         self._survey(pair, _MAPS)
         if pair.only_layers is None:
             self._survey(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
@@ -212,6 +218,7 @@ class DeepStage:
     def _measure_agreement(self) -> None:
         """Measure what needs controls to mean something."""
         if self.token_frame is not None:
+            self.progress.note(say("step-agreement"))
             pair = replace(self.pair, frame=self.token_frame, layer_pairs=self._pairs_to_match())
             self._survey(pair, ("unit-agreement",))
 
@@ -244,7 +251,6 @@ class DeepStage:
 
     def _survey(self, pair: Pair, names: Iterable[str]) -> None:
         for name in names:
-            self.note(f"{name} ({pair.frame_kind} coordinates)")
             method = load_method(name)
             plan = method.plan(pair)
             self.evidence += plan.skipped

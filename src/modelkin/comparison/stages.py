@@ -32,10 +32,13 @@ from modelkin.comparison.sampling import Sampled, plan_samples, read_samples
 from modelkin.comparison.tokens import UNREAD, Tokens, pair_tokens, tokenizer_summary
 from modelkin.comparison.verdict import GUESSED, Identity, Verdict, decide, load_rule
 from modelkin.describe.configs import config_difference
+from modelkin.message import say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions
-from modelkin.progress import Progress
+from modelkin.progress import Progress, Silent
 from modelkin.source import BytePlan
+
+_SILENT = Silent()
 
 
 def compare(
@@ -71,7 +74,8 @@ def compare(
         pair = ModelPair(candidate=mine, base=theirs, options=options)
         memory = Memory(lambda pair, memory: judge(pair, memory).verdict)
         try:
-            return _recorded(pair, judge(pair, memory, others), others, memory)
+            judged = judge(pair, memory, others, progress or Silent())
+            return _recorded(pair, judged, others, memory, progress or Silent())
         finally:
             memory.close()
 
@@ -102,7 +106,9 @@ class Judgement:
     flags: tuple[str, ...]
 
 
-def judge(pair: ModelPair, memory: Memory, controls: Sequence[Model] = ()) -> Judgement:
+def judge(
+    pair: ModelPair, memory: Memory, controls: Sequence[Model] = (), progress: Progress = _SILENT
+) -> Judgement:
     """Read stage by stage until the verdict is decided."""
     identity = published_identity(pair)
     if identity is not None:
@@ -115,8 +121,11 @@ def judge(pair: ModelPair, memory: Memory, controls: Sequence[Model] = ()) -> Ju
     identity = full_identity(pair, sampled.equality)
     if pair.options.depth == "standard" or identity is not None:
         return _decided(pair, "standard", sampled, tokens, identity=identity)
-    deep = DeepStage(pair, tokens, sampled.evidence).run()
-    scores = control_scores(pair, controls, memory) if worth_calibrating(deep.evidence) else []
+    deep = DeepStage(pair, tokens, sampled.evidence, progress).run()
+    scores = []
+    if worth_calibrating(deep.evidence):
+        progress.note(say("step-ranks"))
+        scores = control_scores(pair, controls, memory)
     evidence = calibrated(deep.evidence, scores)
     flag = agreement_flag(evidence, len(scores), int(load_rule().agreement["control_pairs"]))
     return _decided(
@@ -157,7 +166,9 @@ def _decided(
     )
 
 
-def _recorded(pair: ModelPair, judged: Judgement, controls: Sequence[Model], memory: Memory) -> Comparison:
+def _recorded(
+    pair: ModelPair, judged: Judgement, controls: Sequence[Model], memory: Memory, progress: Progress
+) -> Comparison:
     """Put down everything that a reader needs to check the verdict."""
     verdict, options = judged.verdict, pair.options
     decided_early = verdict.stage == "quick"  # then nothing more is read
@@ -165,7 +176,7 @@ def _recorded(pair: ModelPair, judged: Judgement, controls: Sequence[Model], mem
     claims = {} if decided_early else _claims(pair)
     copy = copy_of_relative(pair, verdict)
     ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read on
-    checked = _checked(pair, controls, memory)
+    checked = _checked(pair, controls, memory, progress)
     alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
     return Comparison(
         candidate=model_summary(pair.candidate),
@@ -184,8 +195,14 @@ def _recorded(pair: ModelPair, judged: Judgement, controls: Sequence[Model], mem
     )
 
 
-def _checked(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> tuple[ControlResult, ...]:
-    return tuple(result for control in controls for result in judge_control(pair, control, memory))
+def _checked(
+    pair: ModelPair, controls: Sequence[Model], memory: Memory, progress: Progress
+) -> tuple[ControlResult, ...]:
+    results: list[ControlResult] = []
+    for control in controls:
+        progress.note(say("step-control", model=control.location.ref))
+        results += judge_control(pair, control, memory)
+    return tuple(results)
 
 
 def _claims(pair: ModelPair) -> dict[str, tuple[str, ...]]:
