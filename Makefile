@@ -75,7 +75,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
 
 fuzz: $(VENV)/test.stamp
-	$(BIN)/python tests/tensors/hostile/fuzz.py --seconds 60
+	$(BIN)/python tests/formats/hostile/fuzz.py --seconds 60
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,9 +24,9 @@ from modelkin.errors import (
     RateLimited,
     SourceError,
 )
+from modelkin.formats import read_weights
 from modelkin.source import ByteRange, Fetcher, RangeStore, _hub
 from modelkin.source._hub import HubSource
-from modelkin.tensors._weights import read_index
 
 from .support import FILES, TOKEN, WEIGHTS, bytes_below, everything_said, quick
 
@@ -300,7 +300,7 @@ def test_connections_are_used_again(hub, open_hub):
 
 def test_a_sharded_model_costs_one_listing_one_index_and_each_shard_once(hub, open_hub):
     source = open_hub("org/shards")
-    index = read_index(Fetcher(source, quick()), head_bytes=128 * 1024)
+    index = read_weights(Fetcher(source, quick()), head_bytes=128 * 1024).index
     assert len(index) > 10
     asked = [record.path.partition("?")[0].rpartition("/")[2] for record in hub.log if record.origin == "hub"]
     assert hub.n_requests("cdn") == 3

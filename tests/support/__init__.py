@@ -4,14 +4,7 @@
 `BadServer` misbehaves in a chosen way, and the rest makes models that fit in a test.
 """
 
-from modelkin.tensors import (
-    RawTensor,
-    Tensor,
-    safetensors_bytes,
-    safetensors_head,
-    sharded,
-    write_safetensors,
-)
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes, safetensors_head
 
 from ._bad_server import BadServer
 from ._bfloat16 import to_bfloat16
@@ -23,6 +16,7 @@ from ._hub_process import HubProcess
 from ._hub_repo import HubRepo
 from ._hub_server import HubServer
 from ._request_log import Origin, RequestRecord
+from ._safetensors import sharded, write_safetensors
 from ._tiny_models import (
     BIG_LLAMA,
     FloatName,
@@ -50,7 +44,6 @@ __all__ = [
     "RawTensor",
     "RequestRecord",
     "Servable",
-    "Tensor",
     "VirtualFile",
     "certificate_pem",
     "client_tls",

@@ -12,17 +12,10 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.tensors._write import (
-    INDEX_NAME,
-    index_bytes,
-    safetensors_bytes,
-    safetensors_head,
-    shard_name,
-    sharded,
-    split_by_size,
-)
+from modelkin.formats.safetensors import safetensors_bytes, safetensors_head
 
 from ._bfloat16 import to_bfloat16
+from ._safetensors import INDEX_NAME, index_bytes, shard_name, sharded, split_by_size
 from ._virtual_file import VirtualFile
 
 FloatName = Literal["F32", "BF16", "F16"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.tensors.fakes import RecordingFetched, RecordingFetcher, index_of, info_of
 
 from modelkin.errors import BadSelection
+from modelkin.formats.safetensors import header_length, parse_header
 from modelkin.source import ByteRange
 from modelkin.tensors import (
     Array,
@@ -19,8 +20,6 @@ from modelkin.tensors import (
     TensorInfo,
     TensorReader,
     TensorSlice,
-    header_length,
-    parse_header,
     sample_blocks,
 )
 

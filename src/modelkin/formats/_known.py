@@ -44,7 +44,7 @@ KNOWN: Sequence[KnownFormat] = (
         name="safetensors",
         title="safetensors",
         endings=(".safetensors", ".safetensors.index.json"),
-        module="_safetensors",
+        module="safetensors",
     ),
     KnownFormat(
         name="pytorch",

@@ -12,6 +12,14 @@ from typing import final
 from ._dtypes import DTYPES
 from ._storage import ColumnStorage, Storage
 
+MAX_RANK = 16
+"""Of a tensor that any format may hold. Weights have at most five axes, and numpy before version 2 cannot
+make an array of more than 32."""
+
+MAX_ELEMENTS = 1 << 56
+"""Bounds also shapes with a zero in them, whose other axes say nothing about the file's size but must still
+be multiplied by whoever makes an array of that shape."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorInfo:

@@ -11,15 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.tensors import (
-    PREFIX_BYTES,
-    RawTensor,
-    decode,
-    encode,
-    header_length,
-    parse_header,
-    safetensors_bytes,
-)
+from modelkin.formats.safetensors import RawTensor, header_length, parse_header, safetensors_bytes
+from modelkin.tensors import decode, encode
 
 __all__ = ["Checkpoint", "Floats", "StoredAs", "read_safetensors"]
 
@@ -96,7 +89,7 @@ class Checkpoint:
 def read_safetensors(path: Path) -> dict[str, Floats]:
     """Return all tensors of a file as float32."""
     data = path.read_bytes()
-    end = header_length(data[:PREFIX_BYTES], file=path.name, file_size=len(data))
+    end = header_length(data, file=path.name, file_size=len(data))
     header = parse_header(data[:end], file=path.name, file_size=len(data))
     return {
         info.name: decode(data[info.start : info.stop], info.dtype, info.n_elements)

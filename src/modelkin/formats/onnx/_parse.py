@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from modelkin.source import ByteRange
-from modelkin.tensors._safetensors import MAX_ELEMENTS, MAX_RANK
+from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
 from modelkin.untrusted import name_problem, quoted
 
 from ._graph import Body, Graph, Node

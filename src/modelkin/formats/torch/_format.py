@@ -10,17 +10,14 @@ from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
 from modelkin.formats._interface import Request, Weights
+from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.formats.quantised import put_together
 from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import (
     DTYPES,
-    MAX_INDEX_BYTES,
-    SafetensorsHeader,
     TensorIndex,
     TensorInfo,
-    join_shards,
-    parse_shard_index,
 )
 from modelkin.untrusted import plain, quoted
 
@@ -113,10 +110,7 @@ class TorchFormat:
         opened: dict[str, TorchFile] = {}
         for first in range(0, len(index.files), _FILES_AT_ONCE):
             opened |= _open(fetcher, index.files[first : first + _FILES_AT_ONCE], request.head_bytes)
-        headers = {
-            file: SafetensorsHeader(tensors=found.tensors, metadata={}) for file, found in opened.items()
-        }
-        joined = join_shards(index, headers, file=entry)
+        joined = join_shards(index, {file: found.tensors for file, found in opened.items()}, file=entry)
         refs = {name: ref for found in opened.values() for name, ref in found.state.tensors.items()}
         names, notes = usual_names(State(tensors=refs, beside=MappingProxyType({})))
         tensors = _renamed(tuple(joined.values()), names, entry)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from modelkin.tensors import MAX_RANK
+
 from ._values import Global, Holder, Opaque, StorageRef, TensorRef, Value, checked_key, kind_of
 
 Call: TypeAlias = Callable[[tuple[Value, ...]], Value]
 """Describes the result of a call with these arguments; a `ValueError` says what is wrong with them."""
 
-MAX_RANK = 16
 _MAX_SIZE = 1 << 62
 
 DTYPES_OF_TORCH: Final[Mapping[str, str]] = {

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange
-from modelkin.tensors import TensorInfo
+from modelkin.tensors import MAX_ELEMENTS, TensorInfo
 from modelkin.untrusted import plain, quoted
 
 from ._contents import element_bytes, storage_bytes
 from ._strided import strided
 from ._values import TensorRef
 
-MAX_ELEMENTS = 1 << 56
 _FREE_ELEMENTS = 1 << 20
 """A view may repeat the numbers of its storage up to this size, or up to the size of its storage."""
 

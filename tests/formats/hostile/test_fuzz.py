@@ -7,8 +7,8 @@ import random
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.tensors.hostile.builders import with_length
-from tests.tensors.hostile.fuzz import FRAGMENTS, check_file, check_index, try_file, try_index
+from tests.formats.hostile.builders import with_length
+from tests.formats.hostile.fuzz import FRAGMENTS, check_file, check_index, try_file, try_index
 
 from modelkin.tensors import DTYPES
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from modelkin.errors import IndexFileError
+from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, plain_path_problem, quoted
-
-from ._index import TensorIndex, TensorInfo
-from ._safetensors import SafetensorsHeader
 
 MAX_INDEX_BYTES = 100_000_000
 """As for headers; the largest public index files have about 20 MB."""
@@ -20,8 +18,6 @@ MAX_LISTED_TENSORS = 1_000_000
 """Five times as many as the largest public models have."""
 
 MAX_SHARDS = 10_000
-
-SUFFIX = ".safetensors"
 
 # Writers note a total size and little else.
 _MAX_METADATA_BYTES = 1 << 17
@@ -44,7 +40,7 @@ class ShardIndex:
         return tuple(sorted(set(self.weight_map.values())))
 
 
-def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (SUFFIX,)) -> ShardIndex:
+def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".safetensors",)) -> ShardIndex:
     """Read an index file.
 
     Parameters
@@ -93,8 +89,8 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (SUF
     return ShardIndex(weight_map=MappingProxyType(weight_map), metadata=MappingProxyType(metadata or {}))
 
 
-def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, file: str) -> TensorIndex:
-    """Check the index against the headers of its shards, and make one index of tensors.
+def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *, file: str) -> TensorIndex:
+    """Check the index against the tensors of its shards, and make one index of them.
 
     Tensors that a shard holds but the index does not list are kept, as loaders do, and named in
     `TensorIndex.unlisted`.
@@ -103,8 +99,8 @@ def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, 
     ----------
     index
         The parsed index file.
-    headers
-        Header of each shard, by its path inside the model. Files that the index does not name are ignored.
+    shards
+        What each shard holds, by its path inside the model. Files that the index does not name are ignored.
     file
         Path of the index file, for messages.
 
@@ -113,7 +109,7 @@ def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, 
     IndexFileError
         A shard is missing, a tensor is not in its shard, or a tensor is in two shards.
     """
-    missing = [shard for shard in index.files if shard not in headers]
+    missing = [shard for shard in index.files if shard not in shards]
     if missing:
         raise IndexFileError(
             plain(file),
@@ -123,7 +119,7 @@ def join_shards(index: ShardIndex, headers: Mapping[str, SafetensorsHeader], *, 
     found: dict[str, TensorInfo] = {}
     shard_of: dict[str, str] = {}
     for shard in index.files:
-        for info in headers[shard].tensors:
+        for info in shards[shard]:
             if info.name in found:
                 raise IndexFileError(
                     plain(file),

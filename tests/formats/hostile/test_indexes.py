@@ -6,11 +6,11 @@ import re
 import tracemalloc
 
 import pytest
-from tests.tensors.hostile.builders import INDEX, index_bytes, packed, parse
+from tests.formats.hostile.builders import INDEX, index_bytes, packed, parse
 
 from modelkin.errors import IndexFileError
-from modelkin.tensors import _shards as limits
-from modelkin.tensors import join_shards, parse_shard_index
+from modelkin.formats import _shards as limits
+from modelkin.formats._shards import join_shards, parse_shard_index
 
 
 def refused(data: bytes, sentence: str) -> None:
@@ -161,7 +161,7 @@ class TestJoin:
 
     def joined(self, contents: dict[str, list[tuple[str, int]]]) -> None:
         headers = {
-            file: parse(packed(sizes), data_bytes=sum(size for _, size in sizes), file=file)
+            file: parse(packed(sizes), data_bytes=sum(size for _, size in sizes), file=file).tensors
             for file, sizes in contents.items()
         }
         join_shards(parse_shard_index(self.INDEX, file=INDEX), headers, file=INDEX)

@@ -8,9 +8,10 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tensors.hostile.builders import entry, header, parse, with_length
+from tests.formats.hostile.builders import entry, header, parse, with_length
 
-from modelkin.tensors import DTYPES, decode, header_length, parse_header
+from modelkin.formats.safetensors import header_length, parse_header
+from modelkin.tensors import DTYPES, decode
 
 WRITABLE = {
     "BOOL": np.bool_,

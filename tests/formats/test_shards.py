@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.tensors.hostile.builders import INDEX, index_bytes, packed, parse
+from tests.formats.hostile.builders import INDEX, index_bytes, packed, parse
 
-from modelkin.tensors import join_shards, parse_shard_index
+from modelkin.formats._shards import join_shards, parse_shard_index
 from modelkin.untrusted import path_problem
 
 
@@ -48,15 +48,19 @@ def test_shards_lie_beside_their_index():
     assert index.files == ("unet/x.safetensors",)
 
 
+def held(sizes, file):
+    return parse(packed(sizes), data_bytes=sum(size for _, size in sizes), file=file).tensors
+
+
 class TestJoin:
     INDEX = parse_shard_index(index_bytes({"a": "1.safetensors", "b": "2.safetensors"}), file=INDEX)
 
     def test_shards_become_one_index(self):
-        headers = {
-            "2.safetensors": parse(packed([("b", 3)]), data_bytes=3, file="2.safetensors"),
-            "1.safetensors": parse(packed([("a", 2)]), data_bytes=2, file="1.safetensors"),
+        shards = {
+            "2.safetensors": held([("b", 3)], "2.safetensors"),
+            "1.safetensors": held([("a", 2)], "1.safetensors"),
         }
-        joined = join_shards(self.INDEX, headers, file=INDEX)
+        joined = join_shards(self.INDEX, shards, file=INDEX)
         assert {name: (info.file, info.n_bytes) for name, info in joined.items()} == {
             "a": ("1.safetensors", 2),
             "b": ("2.safetensors", 3),
@@ -64,18 +68,18 @@ class TestJoin:
         assert joined.unlisted == ()
 
     def test_tensors_that_the_index_does_not_list_are_kept_and_named(self):
-        headers = {
-            "1.safetensors": parse(packed([("a", 2), ("more", 1)]), data_bytes=3, file="1.safetensors"),
-            "2.safetensors": parse(packed([("b", 3)]), data_bytes=3, file="2.safetensors"),
+        shards = {
+            "1.safetensors": held([("a", 2), ("more", 1)], "1.safetensors"),
+            "2.safetensors": held([("b", 3)], "2.safetensors"),
         }
-        joined = join_shards(self.INDEX, headers, file=INDEX)
+        joined = join_shards(self.INDEX, shards, file=INDEX)
         assert list(joined) == ["a", "b", "more"]
         assert joined.unlisted == ("more",)
 
     def test_files_that_the_index_does_not_name_are_ignored(self):
-        headers = {
-            "1.safetensors": parse(packed([("a", 2)]), data_bytes=2, file="1.safetensors"),
-            "2.safetensors": parse(packed([("b", 3)]), data_bytes=3, file="2.safetensors"),
-            "other.safetensors": parse(packed([("a", 9)]), data_bytes=9, file="other.safetensors"),
+        shards = {
+            "1.safetensors": held([("a", 2)], "1.safetensors"),
+            "2.safetensors": held([("b", 3)], "2.safetensors"),
+            "other.safetensors": held([("a", 9)], "other.safetensors"),
         }
-        assert join_shards(self.INDEX, headers, file=INDEX)["a"].n_bytes == 2
+        assert join_shards(self.INDEX, shards, file=INDEX)["a"].n_bytes == 2

@@ -1,6 +1,6 @@
 """Random mutation of headers and index files, for as long as one likes.
 
-    python tests/tensors/hostile/fuzz.py --seconds 60
+    python tests/formats/hostile/fuzz.py --seconds 60
 
 Whatever comes, the parsers either refuse with their own error or return what two other parsers agree with:
 the reference library for files, Python's json for the text. Prints how much was tried; a failure prints the
@@ -19,14 +19,9 @@ from collections.abc import Callable
 import safetensors
 
 from modelkin.errors import FormatError, HeaderError, IndexFileError
-from modelkin.tensors import (
-    DTYPES,
-    SafetensorsHeader,
-    ShardIndex,
-    header_length,
-    parse_header,
-    parse_shard_index,
-)
+from modelkin.formats._shards import ShardIndex, parse_shard_index
+from modelkin.formats.safetensors import SafetensorsHeader, header_length, parse_header
+from modelkin.tensors import DTYPES
 
 FILE = "f.safetensors"
 

@@ -1,48 +1,73 @@
-"""Which files of a model hold its weights, and what their headers say: one pass of reading for all."""
+"""Weights in safetensors: which files hold them, and what their headers say; one pass of reading for all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import final
 
 from modelkin.errors import HeaderError, IndexFileError, NotFound
+from modelkin.formats._interface import Request, Weights
+from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
+from modelkin.formats.quantised import put_together
 from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo
+from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from ._index import TensorIndex, TensorInfo
-from ._safetensors import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
-from ._shards import MAX_INDEX_BYTES, SUFFIX, join_shards, parse_shard_index
+from ._header import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
 
 MAX_ALL_HEADERS = 256_000_000
 """Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""
+SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 _PREFERRED = ("model.safetensors", "model.fp32.safetensors", "model.fp16.safetensors")
 
 
-def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) -> TensorIndex:
-    """Find the files with weights and read their headers, all at once where the source has a listing.
+@final
+class SafetensorsFormat:
+    """One file, or shards with an index."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Choose as loaders do: the plain names first, then whatever is unambiguous."""
+        for choice in (_PREFERRED[0], f"model{INDEX_SUFFIX}"):
+            if choice in files:
+                return choice
+        indexes = [name for name in files if name.endswith(INDEX_SUFFIX)]
+        weights = [name for name in files if name.endswith(SUFFIX)]
+        top = [name for name in indexes if "/" not in name] or [name for name in weights if "/" not in name]
+        candidates = top or indexes or weights
+        return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name), default=None)
+
+    def read(self, request: Request) -> Weights:
+        """Read the headers of all shards, and put quantised tensors together."""
+        index = read_index(request.fetcher, request.entry, head_bytes=request.head_bytes)
+        return put_together(Weights(format="safetensors", index=index), request)
+
+
+FORMAT = SafetensorsFormat()
+
+
+def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
+    """Read the headers of a file or of all shards of an index, at once where the source has a listing.
 
     Parameters
     ----------
     fetcher
         Reads the model's files.
+    name
+        The weight file or shard index to open.
     head_bytes
         First read of each file; a longer header costs one more.
-    name
-        The weight file or shard index to open. By default it is looked for.
 
     Raises
     ------
     NotFound
-        There are no weights in a format that can be read.
+        There is no such file.
     FormatError
         A header or the shard index breaks the rules.
     """
     if not fetcher.source.remote:
         head_bytes = PREFIX_BYTES  # a disk answers at once: first the length of the header, then just that
     files = fetcher.source.files()
-    name = name or find_entry(files)
-    if name is None:
-        raise NotFound(fetcher.source.location.ref, "no safetensors weights there")
     if not name.endswith(INDEX_SUFFIX):
         whole = _unindexed(files, name)
         headers = _headers(fetcher, whole, _heads(fetcher, whole, head_bytes), head_bytes)
@@ -63,20 +88,7 @@ def read_index(fetcher: Fetcher, *, head_bytes: int, name: str | None = None) ->
     headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
     late = [shard for shard in index.files if shard not in guess]
     headers |= _headers(fetcher, late, _heads(fetcher, late, head_bytes), head_bytes)
-    return join_shards(index, headers, file=name)
-
-
-def find_entry(files: Iterable[str]) -> str | None:
-    """Choose the file to begin with, as loaders do: the plain names first, then whatever is unambiguous."""
-    names = list(files)
-    indexes = [name for name in names if name.endswith(INDEX_SUFFIX)]
-    weights = [name for name in names if name.endswith(SUFFIX)]
-    for choice in (_PREFERRED[0], f"model{INDEX_SUFFIX}"):
-        if choice in names:
-            return choice
-    top = [name for name in indexes if "/" not in name] or [name for name in weights if "/" not in name]
-    candidates = top or indexes or weights
-    return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name), default=None)
+    return join_shards(index, {shard: header.tensors for shard, header in headers.items()}, file=name)
 
 
 def _unindexed(files: Mapping[str, FileInfo], name: str) -> list[str]:

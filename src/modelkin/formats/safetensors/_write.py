@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-INDEX_NAME = "model.safetensors.index.json"
 
 _DTYPE_NAMES = {
     "bool": "BOOL",
@@ -50,10 +46,12 @@ class RawTensor:
     data: bytes
 
 
-Tensor = NDArray[Any] | RawTensor
+StoredTensor = NDArray[Any] | RawTensor
 
 
-def safetensors_bytes(tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> bytes:
+def safetensors_bytes(
+    tensors: Mapping[str, StoredTensor], *, metadata: Mapping[str, str] | None = None
+) -> bytes:
     """Return a whole file, in the order in which the safetensors library writes.
 
     Parameters
@@ -63,7 +61,7 @@ def safetensors_bytes(tensors: Mapping[str, Tensor], *, metadata: Mapping[str, s
     metadata
         The strings under ``__metadata__``; ``{"format": "pt"}`` when None.
     """
-    raw = {name: _raw(tensor) for name, tensor in tensors.items()}
+    raw = {name: raw_tensor(tensor) for name, tensor in tensors.items()}
     layout = {name: (tensor.dtype, tensor.shape, len(tensor.data)) for name, tensor in raw.items()}
     head, order = safetensors_head(layout, metadata=metadata)
     return head + b"".join(raw[name].data for name in order)
@@ -93,60 +91,8 @@ def safetensors_head(
     return len(text).to_bytes(8, "little") + text, order
 
 
-def write_safetensors(
-    path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
-) -> Path:
-    """Write a file and return its path."""
-    path.write_bytes(safetensors_bytes(tensors, metadata=metadata))
-    return path
-
-
-def sharded(tensors: Mapping[str, Tensor], n_shards: int) -> dict[str, bytes]:
-    """Return the files of a model in shards of about equal size, with their index.
-
-    Tensors are dealt out in the order given. There are fewer shards than asked for when single tensors are
-    larger than a shard.
-    """
-    raw = {name: _raw(tensor) for name, tensor in tensors.items()}
-    groups = split_by_size({name: len(tensor.data) for name, tensor in raw.items()}, n_shards)
-    files = {
-        shard_name(number, len(groups)): safetensors_bytes({name: raw[name] for name in names})
-        for number, names in enumerate(groups, start=1)
-    }
-    total = sum(len(tensor.data) for tensor in raw.values())
-    return {**files, INDEX_NAME: index_bytes(groups, total)}
-
-
-def split_by_size(sizes: Mapping[str, int], n_shards: int) -> list[list[str]]:
-    """Cut a list of tensors where its running size passes each n-th part of the whole."""
-    if n_shards < 1:
-        raise ValueError(f"n_shards must be at least 1, got {n_shards}")
-    share = max(1, math.ceil(sum(sizes.values()) / n_shards))
-    groups: dict[int, list[str]] = {}
-    before = 0
-    for name, size in sizes.items():
-        groups.setdefault(before // share, []).append(name)
-        before += size
-    return list(groups.values())
-
-
-def shard_name(number: int, n_shards: int) -> str:
-    """Return the usual name of a shard; `number` begins at 1."""
-    return f"model-{number:05d}-of-{n_shards:05d}.safetensors"
-
-
-def index_bytes(groups: list[list[str]], total_size: int) -> bytes:
-    """Return the index file of shards whose tensors are given."""
-    weight_map = {
-        name: shard_name(number, len(groups))
-        for number, names in enumerate(groups, start=1)
-        for name in names
-    }
-    index = {"metadata": {"total_size": total_size}, "weight_map": dict(sorted(weight_map.items()))}
-    return json.dumps(index, indent=2).encode()
-
-
-def _raw(tensor: Tensor) -> RawTensor:
+def raw_tensor(tensor: StoredTensor) -> RawTensor:
+    """Return an array as it is stored."""
     if isinstance(tensor, RawTensor):
         return tensor
     name = _DTYPE_NAMES.get(tensor.dtype.name)

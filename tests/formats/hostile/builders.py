@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from modelkin.tensors import SafetensorsHeader, parse_header
+from modelkin.formats.safetensors import SafetensorsHeader, parse_header
 
 FILE = "model-00002.safetensors"
 INDEX = "model.safetensors.index.json"

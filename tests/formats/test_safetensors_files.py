@@ -5,16 +5,23 @@ import json
 import pytest
 from tests.support import llama_files, llama_tensors, safetensors_bytes
 
-from modelkin.errors import HeaderError, IndexFileError, NotFound
+from modelkin.errors import HeaderError, IndexFileError
+from modelkin.formats import Request
+from modelkin.formats.safetensors import FORMAT, _read
 from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, Source
-from modelkin.tensors import _weights, read_index
 
 HEAD = 128 * 1024
 
 
 def index_of(files, *, head_bytes=HEAD, name=None):
-    return read_index(Fetcher(MemorySource(files), FetchOptions()), head_bytes=head_bytes, name=name)
+    source = MemorySource(files)
+    return read(source, name or FORMAT.choose(source.files()), head_bytes=head_bytes)
+
+
+def read(source, entry, *, head_bytes=HEAD):
+    fetcher = Fetcher(source, FetchOptions())
+    return FORMAT.read(Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes)).index
 
 
 def small(**tensors):
@@ -52,9 +59,8 @@ def test_a_file_asked_for_by_name_is_taken():
     assert index_of(files, name="other.safetensors").files == ("other.safetensors",)
 
 
-def test_no_weights_are_not_found():
-    with pytest.raises(NotFound, match=r"no safetensors weights there$"):
-        index_of({"README.md": b"x"})
+def test_without_read_nothing_is_chosen():
+    assert FORMAT.choose(MemorySource({"README.md": b"x"}).files()) is None
 
 
 def test_a_missing_shard_is_named():
@@ -107,16 +113,16 @@ class RemoteMemory(Source):
 def test_far_headers_cost_one_read_a_file_and_long_ones_one_more():
     files = llama_files(n_shards=2)
     source = RemoteMemory(files)
-    read_index(Fetcher(source, FetchOptions()), head_bytes=HEAD)
+    read(source, FORMAT.choose(source.files()))
     assert sorted(name for name, *_ in source.reads) == sorted(set(files) - {"config.json"})
     source = RemoteMemory(files)
-    index = read_index(Fetcher(source, FetchOptions()), head_bytes=64)
+    index = read(source, FORMAT.choose(source.files()), head_bytes=64)
     assert len(source.reads) == 1 + 2 + 2
     assert list(index) == list(index_of(files))
 
 
 def test_headers_that_together_take_gigabytes_are_refused_before_they_are_read(monkeypatch):
-    monkeypatch.setattr(_weights, "MAX_ALL_HEADERS", 2000)
+    monkeypatch.setattr(_read, "MAX_ALL_HEADERS", 2000)
     with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
         index_of(llama_files(n_shards=2), head_bytes=64)
 
@@ -124,5 +130,5 @@ def test_headers_that_together_take_gigabytes_are_refused_before_they_are_read(m
 def test_near_headers_cost_just_their_bytes():
     files = llama_files()
     fetcher = Fetcher(MemorySource(files), FetchOptions())
-    index = read_index(fetcher, head_bytes=HEAD)
+    index = FORMAT.read(Request(fetcher=fetcher, entry="model.safetensors", head_bytes=HEAD)).index
     assert fetcher.totals().bytes_fetched == 8 + min(info.start for info in index.values())

@@ -5,7 +5,7 @@ the tensors lie without holes. The rules here are stricter than those of the ref
 leniency makes a file ambiguous: a key that stands twice, a header that does not begin with a brace, padding
 other than spaces, names that cannot be seen. Every file accepted here is accepted there, too.
 
-Reading the bytes is the caller's part; so is the shard index (`_shards`).
+Reading the bytes is the caller's part.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelkin.errors import HeaderError
+from modelkin.tensors import DTYPES, MAX_ELEMENTS, MAX_RANK, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, quoted
-
-from ._dtypes import DTYPES
-from ._index import TensorInfo
 
 PREFIX_BYTES = 8
 
@@ -29,13 +27,6 @@ MAX_HEADER_BYTES = 100_000_000
 
 MAX_TENSORS = 250_000
 """Per file. The largest public models have about 200,000 over all their files."""
-
-MAX_RANK = 16
-"""Weights have at most five axes, and numpy before version 2 cannot make an array of more than 32."""
-
-# Also bounds shapes with a zero in them, whose other axes say nothing about the file's size but must still
-# be multiplied by whoever makes an array of that shape.
-MAX_ELEMENTS = 1 << 56
 
 # Metadata is free text about the file. Trainers store up to some thousand entries.
 MAX_METADATA_ENTRIES = 100_000
