@@ -8,16 +8,20 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import escape
+
+import numpy as np
 
 from modelkin.errors import UsageError
 
 from ._figure import Figure
 from ._text import readable
-from ._theme import THEMES, Theme, ThemeName
+from ._theme import THEMES, ThemeName
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from PIL.Image import Image
     from PIL.PngImagePlugin import PngInfo
 
 Format = Literal["png", "svg"]
@@ -86,7 +90,7 @@ def renderings(
             files["svg"] = _with_words(stream.getvalue(), figure)
         if "png" in kinds:
             stream = io.BytesIO()
-            canvas.savefig(stream, format="png", dpi=dpi, pil_kwargs={"pnginfo": _about(figure)})
+            _picture(canvas, dpi).save(stream, format="PNG", dpi=(dpi, dpi), pnginfo=_about(figure))
             files["png"] = stream.getvalue()
     return files
 
@@ -109,11 +113,12 @@ def animate(
     """Draw an animation into the file ``name.gif`` of a folder; return its path."""
     from PIL import Image
 
+    from ._layout import lay_out
     from ._pen import settings
 
     place = _place(folder, name)
     with settings(THEMES[theme]):
-        pictures = [_picture(frame, THEMES[theme], dpi) for frame in animation.frames]
+        pictures = [_picture(lay_out(frame, THEMES[theme]), dpi) for frame in animation.frames]
     size = max(picture.width for picture in pictures), max(picture.height for picture in pictures)
     palette = pictures[-1].quantize(colors=128)
     frames = []
@@ -134,15 +139,14 @@ def animate(
     return _write(place / f"{name}.gif", stream.getvalue())
 
 
-def _picture(figure: Figure, theme: Theme, dpi: int):  # type: ignore[no-untyped-def]  # noqa: ANN202  PIL is imported late
-    from PIL import Image
+def _picture(canvas: Canvas, dpi: int) -> Image:
+    """Draw a canvas as pixels, none of which can be seen through."""
+    from PIL.Image import fromarray
 
-    from ._layout import lay_out
-
-    canvas = lay_out(figure, theme)
-    stream = io.BytesIO()
-    canvas.savefig(stream, format="png", dpi=dpi)
-    return Image.open(io.BytesIO(stream.getvalue())).convert("RGB")
+    canvas.set_dpi(dpi)
+    pixels: Any = canvas.canvas
+    pixels.draw()
+    return fromarray(np.asarray(pixels.buffer_rgba())).convert("RGB")
 
 
 def _with_words(svg: bytes, figure: Figure) -> bytes:

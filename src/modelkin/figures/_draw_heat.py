@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from ._marks import HeatMap
 from ._pen import Pen, rgb
 from ._theme import readable_on
+from ._ticks import name_ticks
 from ._values import array, brief, fixed
 
 
@@ -67,11 +68,8 @@ def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:
     rows = range(0, len(mark.rows), _round_step(down))
     names = [pen.text(mark.columns[i], 16) for i in columns]
     long = max(map(len, names), default=0) * len(names) * 0.085 > pen.panel_width * 0.7
-    if long:
-        axes.set_xticks(list(columns), names, rotation=40, ha="right", rotation_mode="anchor")
-    else:
-        axes.set_xticks(list(columns), names)
-    axes.set_yticks(list(rows), [pen.text(mark.rows[i], 16) for i in rows])
+    name_ticks(axes.xaxis, columns, names, rotation=40 if long else 0)
+    name_ticks(axes.yaxis, rows, [pen.text(mark.rows[i], 16) for i in rows])
     axes.tick_params(length=2)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from ._marks import Bars, BarSeries, Histogram, Intervals, Lines, ReferenceLine, Ridges, Scatter, Text
 from ._pen import DASHES, Pen
 from ._text import wrapped
+from ._ticks import name_ticks
 from ._values import array, fixed
 
 _RASTER = 2000
@@ -99,7 +100,7 @@ def draw_ridges(axes: Axes, marks: list[Ridges], pen: Pen) -> None:
                 linestyle=DASHES[mark.style.dash],
                 zorder=depth + 0.005,
             )
-    axes.set_yticks(range(len(rows)), [pen.text(name, 14) for name in reversed(rows)])
+    name_ticks(axes.yaxis, range(len(rows)), [pen.text(name, 14) for name in reversed(rows)])
     axes.set_ylim(-0.3, len(rows) + 1.6)
 
 
@@ -149,7 +150,7 @@ def draw_bars(axes: Axes, mark: Bars, pen: Pen) -> None:
     if mark.slim:
         return
     if mark.horizontal:
-        axes.set_yticks(places, [pen.text(label, _side_letters(pen)) for label in mark.labels])
+        name_ticks(axes.yaxis, places, [pen.text(label, _side_letters(pen)) for label in mark.labels])
         axes.set_ylim(len(places) - 0.5, -0.5)
         axes.margins(x=0.14)
         axes.grid(axis="y", visible=False)
@@ -168,10 +169,10 @@ def _bar_labels(axes: Axes, mark: Bars, places: np.ndarray, pen: Pen) -> None:
         and max(len(line) for label in lines for line in label) <= room
         and max(map(len, lines)) <= 3
     ):
-        axes.set_xticks(places, ["\n".join(label) for label in lines])
+        name_ticks(axes.xaxis, places, ["\n".join(label) for label in lines])
     else:
         names = [pen.text(label, 26) for label in mark.labels]
-        axes.set_xticks(places, names, rotation=35, ha="right", rotation_mode="anchor")
+        name_ticks(axes.xaxis, places, names, rotation=35)
 
 
 def _draw_series(axes: Axes, mark: Bars, series: BarSeries, at: np.ndarray, breadth: float, pen: Pen) -> None:
@@ -275,11 +276,11 @@ def draw_intervals(axes: Axes, mark: Intervals, pen: Pen) -> None:
         if limit is not None:
             grey = pen.theme.tones["muted"]
             axes.plot([limit], [i], marker="|", markersize=11, markeredgewidth=1.6, color=grey, zorder=3.5)
-    axes.set_yticks(list(places), [pen.text(label, _side_letters(pen)) for label in mark.labels])
+    name_ticks(axes.yaxis, places, [pen.text(label, _side_letters(pen)) for label in mark.labels])
     axes.set_ylim(len(mark.labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     if any(right):
         beside = axes.secondary_yaxis("right")
-        beside.set_yticks(list(places), right)
+        name_ticks(beside.yaxis, places, right)
         beside.tick_params(length=0, labelsize=7.5)
         beside.spines["right"].set_visible(False)

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ._clipping import remarks
@@ -42,11 +40,15 @@ from ._marks import (
     Text,
 )
 from ._pen import Pen
+from ._settle import Room, settle
 from ._text import wrapped
 from ._theme import Theme
+from ._ticks import name_ticks
 
 NARROW = 4.4
 """Inches of a drawing for a phone: at 360 pixels its letters are still 9 pixels high."""
+DPI = 150
+"""Dots per inch of a drawing unless told otherwise; letters are measured with them."""
 _TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
 
 
@@ -69,7 +71,7 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
     heights = _row_heights(figure.panels, columns, pen)
     height = head + legend + sum(heights) + foot
 
-    canvas = Canvas(figsize=(width, height))
+    canvas = Canvas(figsize=(width, height), dpi=DPI)
     FigureCanvasAgg(canvas)
     canvas.text(
         0.12 / width, 1 - 0.1 / height, "\n".join(title), va="top", fontsize=_TITLE, fontweight="bold",
@@ -81,26 +83,12 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         0.12 / width, 0.07 / height, "\n".join(notes), va="bottom", fontsize=_NOTE, linespacing=1.3,
         color=theme.tones["muted"],
     )  # fmt: skip
-    grid = canvas.add_gridspec(len(heights), columns, height_ratios=heights)
-    for i, panel in enumerate(figure.panels):
-        cell = grid[i // columns, i % columns]
-        axes: Any = canvas.add_subplot(cell, projection="3d" if panel.solid else None)
-        _draw_panel(canvas, axes, panel, pen)
-    _settle(canvas, (0.005, foot / height, 0.99, sum(heights) / height))
+    panels: list[Any] = []
+    for panel in figure.panels:
+        panels.append(canvas.add_axes((0.1, 0.1, 0.8, 0.8), projection="3d" if panel.solid else None))
+        _draw_panel(canvas, panels[-1], panel, pen)
+    settle(canvas, panels, heights, columns, Room(0.005 * width, foot, 0.99 * width, sum(heights)))
     return canvas
-
-
-def _settle(canvas: Canvas, room: tuple[float, float, float, float]) -> None:
-    """Lay out once, inside a part of the canvas, and round the places of all panels.
-
-    The engine stays with us: a canvas that has one, even one at rest, is drawn twice for every file. The
-    solver of the layout depends on addresses in memory in the last bits of its results, and ids in an SVG
-    file are made from all bits.
-    """
-    ConstrainedLayoutEngine(rect=room, h_pad=0.06, w_pad=0.1).execute(canvas)
-    for axes in canvas.axes:
-        if axes.get_axes_locator() is None:
-            axes.set_position(tuple(round(part, 6) for part in axes.get_position(original=True).bounds))
 
 
 def _notes(figure: Figure) -> list[str]:
@@ -164,8 +152,7 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
     room = pen.panel_width * 0.7 if beside else pen.panel_width - 0.6
     title = wrapped(pen.text(panel.title), pen.letters_across(room, 10.5))
     if panel.title:
-        # Beside a matrix stand names, never a factor that a title must make room for; to look costs a lot.
-        axes.set_title("\n".join(title), y=1.0 if beside else None, linespacing=1.2)
+        axes.set_title("\n".join(title), y=1.0, linespacing=1.2)
     if panel.solid:
         draw_solid(axes, panel, pen)
         for mark in panel.marks:
@@ -229,6 +216,6 @@ def _set_limits(axes: Axes, name: str, spec: Axis) -> None:
         getattr(axes, f"set_{name}lim")(low, high)
     if spec.ticks:
         places, words = zip(*spec.ticks, strict=True)
-        getattr(axes, f"set_{name}ticks")(np.array(places), list(words))
+        name_ticks(getattr(axes, f"{name}axis"), places, words)
     if spec.reverse:
         getattr(axes, f"invert_{name}axis")()

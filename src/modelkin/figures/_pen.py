@@ -77,6 +77,7 @@ def settings(theme: Theme) -> Iterator[None]:
         "axes.edgecolor": theme.tones["muted"],
         "axes.facecolor": theme.background,
         "axes.labelcolor": theme.ink,
+        "axes.formatter.useoffset": False,
         "axes.grid": True,
         "axes.axisbelow": True,
         "axes.spines.top": False,
