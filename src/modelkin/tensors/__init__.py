@@ -1,6 +1,7 @@
 """What the bytes are: names, formats, shapes, numbers. Where bytes come from is `modelkin.source`'s part."""
 
-from ._dtypes import DTYPES, Array, Dtype, decode, encode, raw_bits
+from ._codes import Array, looked_up, unpacked
+from ._dtypes import DTYPES, Buffer, decode, encode, float_table, raw_bits
 from ._index import MAX_ELEMENTS, MAX_RANK, TensorIndex, TensorInfo
 from ._reader import CHUNK_BYTES, Fetched, Fetcher, TensorChunk, TensorReader
 from ._sampling import sample_blocks, sample_rows
@@ -24,8 +25,8 @@ __all__ = [
     "MAX_RANK",
     "Array",
     "Blocks",
+    "Buffer",
     "ColumnStorage",
-    "Dtype",
     "Fetched",
     "Fetcher",
     "LinePlan",
@@ -44,11 +45,14 @@ __all__ = [
     "count_lines",
     "decode",
     "encode",
+    "float_table",
     "line_elements",
+    "looked_up",
     "numbers_of",
     "plan_slice",
     "raw_bits",
     "runs_of",
     "sample_blocks",
     "sample_rows",
+    "unpacked",
 ]

@@ -22,10 +22,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ._codes import Array, looked_up, unpacked
+
 Kind = Literal["float", "int", "uint", "bool", "complex"]
 
-# The element type follows from the data at run time, so the static type cannot say it.
-Array: TypeAlias = npt.NDArray[Any]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -116,9 +116,6 @@ _EXTENDED = {
 }
 
 
-_LOOKUP_PIECE = 1 << 16
-
-
 def decode(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
     """Turn stored bytes into numbers.
 
@@ -150,7 +147,7 @@ def decode(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
     if dtype == "BF16":
         return _widened_bf16(_stored(data, known, count, skip))
     if known.kind == "float" and known.bits <= 8:
-        return _looked_up(_float_table(dtype), _stored(data, known, count, skip))
+        return looked_up(float_table(dtype), _stored(data, known, count, skip))
     if dtype == "BOOL":
         # Any byte but 0 and 1 is malformed; a numpy bool with such a byte would be neither true nor false.
         truth: Array = _stored(data, known, count, skip) != 0
@@ -224,7 +221,9 @@ def _stored(data: Buffer, dtype: Dtype, count: int, skip: int, *, as_type: str |
             f"data: {skip + count} elements of {dtype.name} need {needed} bytes, got {view.nbytes}"
         )
     if dtype.bits < 8:
-        return _unpacked(np.frombuffer(view[:needed], np.uint8), dtype.bits)[skip : skip + count]
+        padded = np.zeros(-(-needed // dtype.bits) * dtype.bits, np.uint8)
+        padded[:needed] = view[:needed]
+        return unpacked(padded, dtype.bits)[skip : skip + count]
     width = dtype.bits // 8
     stored: Array = np.frombuffer(view[skip * width : needed], as_type or f"<u{width}")
     if sys.byteorder == "big":
@@ -243,34 +242,6 @@ def _widened_bf16(bits: Array) -> Array:
     return wide.view(np.float32)
 
 
-def _looked_up(table: npt.NDArray[np.float32], codes: Array) -> Array:
-    # numpy widens indices to eight bytes each. In pieces that stay in the processor's cache that costs no
-    # memory, and four times less time than at once. No code is out of range: clipping only spares the check.
-    values = np.empty(codes.size, np.float32)
-    for start in range(0, codes.size, _LOOKUP_PIECE):
-        piece = slice(start, start + _LOOKUP_PIECE)
-        np.take(table, codes[piece], out=values[piece], mode="clip")
-    return values
-
-
-def _unpacked(data: Array, bits: int) -> Array:
-    """Split a packed bit stream into one code per byte; may return a few more codes than asked for."""
-    if bits == 4:
-        codes = np.empty((data.size, 2), np.uint8)
-        np.bitwise_and(data, 15, out=codes[:, 0])
-        np.right_shift(data, 4, out=codes[:, 1])
-        return codes.reshape(-1)
-    padded = np.zeros(-(-data.size // 3) * 3, np.uint8)
-    padded[: data.size] = data
-    first, second, third = padded.reshape(-1, 3).T
-    codes = np.empty((padded.size // 3, 4), np.uint8)
-    codes[:, 0] = first & 63
-    codes[:, 1] = first >> 6 | (second & 15) << 2
-    codes[:, 2] = second >> 4 | (third & 3) << 4
-    codes[:, 3] = third >> 2
-    return codes.reshape(-1)
-
-
 def _packed(codes: Array, bits: int) -> bytes:
     stream = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :bits]
     return np.packbits(stream.reshape(-1), bitorder="little").tobytes()
@@ -285,7 +256,8 @@ def _extended_type(name: str) -> np.dtype[Any]:
 
 
 @cache
-def _float_table(name: str) -> npt.NDArray[np.float32]:
+def float_table(name: str) -> npt.NDArray[np.float32]:
+    """Return the numbers that the codes of a float format of at most eight bits stand for."""
     codes = np.arange(1 << DTYPES[name].bits, dtype=np.uint8)
     table = codes.view(_extended_type(name)).astype(np.float32)
     table.flags.writeable = False

@@ -16,7 +16,8 @@ from modelkin.errors import BadSelection
 from modelkin.source import ByteRange, merged
 from modelkin.untrusted import quoted
 
-from ._dtypes import DTYPES, Array, Buffer, decode, raw_bits
+from ._codes import Array
+from ._dtypes import DTYPES, Buffer, decode, raw_bits
 from ._index import TensorIndex, TensorInfo
 from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
 from ._storage import line_elements

@@ -20,7 +20,8 @@ from modelkin.errors import BadSelection
 from modelkin.source import ByteRange
 from modelkin.untrusted import quoted
 
-from ._dtypes import DTYPES, Array, decode, encode, raw_bits
+from ._codes import Array
+from ._dtypes import DTYPES, decode, encode, raw_bits
 from ._index import TensorInfo
 from ._storage import ColumnStorage, LinePlan, LineRuns, View, line_elements, line_runs
 

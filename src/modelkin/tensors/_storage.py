@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from modelkin.source import ByteRange
 
-from ._dtypes import Array, Buffer
+from ._codes import Array
+from ._dtypes import Buffer
 
 View: TypeAlias = Callable[[str, ByteRange], Buffer]
 """Gives the bytes of a range of a file, which lies inside a range that was planned."""

@@ -1,8 +1,9 @@
-"""Blocks of codes and scales to numbers: the decoders of the common types, and the way to those of `gguf`.
+"""Blocks of codes and scales to numbers: by `gguf.quants`, and by decoders that are twice as fast.
 
-Each decoder does the arithmetic of llama.cpp in its order, in float32, so the results are equal to the last
-bit to those of `gguf.quants`; they differ in the number of passes over memory. Blocks are taken some
-thousands at a time: what is written between two passes then stays in the processor's cache.
+Only types that `benchmarks.formats_gguf` finds at least twice as fast have a decoder here. Each does the
+arithmetic of llama.cpp in its order, in float32, so its results are equal to those of `gguf.quants` to the
+last bit; they differ in the number of passes over memory. Blocks are taken some thousands at a time: what is
+written between two passes then stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.tensors import Array, decode
-from modelkin.tensors._dtypes import Buffer
+from modelkin.tensors import Array, Buffer, decode
 
 from ._types import GgmlType
 
@@ -65,7 +65,7 @@ def _in_pieces(rows: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
 
 
 def _of_gguf(coded: Bytes, kind: GgmlType) -> Array:
-    import gguf  # takes a fifth of a second, and most files do without
+    import gguf  # takes a fifth of a second, and files of a single type may do without
 
     values: Array = gguf.quants.dequantize(coded, gguf.GGMLQuantizationType(kind.number))
     return values
@@ -96,63 +96,9 @@ def _q4_1(coded: Bytes, values: Floats) -> None:
     values += _halves(coded, 2)
 
 
-def _fifth_bits(bits: Bytes) -> Bytes:
-    """Return one byte for each bit, worth 16 where it is set."""
-    return np.unpackbits(bits, axis=-1, bitorder="little") << _FOUR
-
-
-def _q5_0(coded: Bytes, values: Floats) -> None:
-    _five_bits(coded[:, 2:6], coded[:, 6:], values)
-    values -= np.float32(16)
-    values *= _halves(coded, 0)
-
-
-def _q5_1(coded: Bytes, values: Floats) -> None:
-    _five_bits(coded[:, 4:8], coded[:, 8:], values)
-    values *= _halves(coded, 0)
-    values += _halves(coded, 2)
-
-
-def _five_bits(high: Bytes, low: Bytes, values: Floats) -> None:
-    fifth = _fifth_bits(high)
-    half = low.shape[-1]
-    values[:, :half] = (low & _LOW) | fifth[:, :half]
-    values[:, half:] = (low >> _FOUR) | fifth[:, half:]
-
-
 def _q8_0(coded: Bytes, values: Floats) -> None:
     values[...] = coded[:, 2:].view(np.int8)
     values *= _halves(coded, 0)
-
-
-def _q2_k(coded: Bytes, values: Floats) -> None:
-    scales, codes = coded[:, :16], coded[:, 16:80].reshape(-1, 2, 1, 32)
-    shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 1, 4, 1)
-    values.reshape(-1, 2, 4, 32)[...] = (codes >> shifts) & np.uint8(3)
-    grouped = values.reshape(-1, 16, 16)
-    grouped *= (_halves(coded, 80) * (scales & _LOW).astype(np.float32))[:, :, None]
-    grouped -= (_halves(coded, 82) * (scales >> _FOUR).astype(np.float32))[:, :, None]
-
-
-def _q3_k(coded: Bytes, values: Floats) -> None:
-    high, codes = coded[:, :32], coded[:, 32:96].reshape(-1, 2, 1, 32)
-    shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 1, 4, 1)
-    low = (codes >> shifts) & np.uint8(3)
-    # Bit i of byte j belongs to number 32 i + j; where it is not set, 4 is taken off.
-    set_bits = np.unpackbits(high, axis=-1, bitorder="little").reshape(-1, 32, 8).transpose(0, 2, 1)
-    values.reshape(-1, 8, 32)[...] = low.reshape(-1, 8, 32) | (set_bits << np.uint8(2))
-    values -= np.float32(4)
-    grouped = values.reshape(-1, 16, 16)
-    grouped *= (_halves(coded, 108) * _q3_scales(coded[:, 96:108]))[:, :, None]
-
-
-def _q3_scales(packed: Bytes) -> Floats:
-    """Return 16 scales of six bits: four in the first eight bytes, two in the last four."""
-    low = np.concatenate([packed[:, :8] & _LOW, packed[:, :8] >> _FOUR], axis=1)
-    shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 4, 1)
-    high = ((packed[:, None, 8:] >> shifts) & np.uint8(3)).reshape(-1, 16)
-    scales: Floats = (low | (high << _FOUR)).astype(np.float32) - np.float32(32)
-    return scales
 
 
 def _k_scales(packed: Bytes) -> tuple[Floats, Floats]:
@@ -175,31 +121,6 @@ def _q4_k(coded: Bytes, values: Floats) -> None:
     codes, pairs = coded[:, 16:].reshape(-1, 4, 32), values.reshape(-1, 4, 64)
     _nibbles(codes, pairs)
     _scale_k(coded, values)
-
-
-def _q5_k(coded: Bytes, values: Floats) -> None:
-    codes = coded[:, 48:].reshape(-1, 4, 1, 32)
-    low = (codes >> np.array([0, 4], np.uint8).reshape(1, 1, 2, 1)) & _LOW
-    # Bit i of byte j belongs to number 32 i + j.
-    bits = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
-    high = ((coded[:, None, 16:48] >> bits) & np.uint8(1)) << _FOUR
-    high |= low.reshape(-1, 8, 32)
-    values.reshape(-1, 8, 32)[...] = high
-    _scale_k(coded, values)
-
-
-def _q6_k(coded: Bytes, values: Floats) -> None:
-    low, high = coded[:, :128].reshape(-1, 2, 2, 32), coded[:, 128:192].reshape(-1, 2, 32)
-    quarters = values.reshape(-1, 2, 4, 32)
-    for quarter in range(4):
-        four = low[:, :, quarter % 2]
-        four = four & _LOW if quarter < 2 else four >> _FOUR
-        two = ((high >> np.uint8(2 * quarter)) & np.uint8(3)) << _FOUR
-        quarters[:, :, quarter] = four | two
-    values -= np.float32(32)
-    grouped = values.reshape(-1, 16, 16)
-    scales = coded[:, 192:208].view(np.int8).astype(np.float32)
-    grouped *= (_halves(coded, 208) * scales)[:, :, None]
 
 
 _STEPS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -252,14 +173,8 @@ _DECODERS: Mapping[str, Decoder] = MappingProxyType(
     {
         "Q4_0": _q4_0,
         "Q4_1": _q4_1,
-        "Q5_0": _q5_0,
-        "Q5_1": _q5_1,
         "Q8_0": _q8_0,
-        "Q2_K": _q2_k,
-        "Q3_K": _q3_k,
         "Q4_K": _q4_k,
-        "Q5_K": _q5_k,
-        "Q6_K": _q6_k,
         "IQ4_NL": _iq4_nl,
         "IQ4_XS": _iq4_xs,
         "MXFP4": _mxfp4,

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, View
+from modelkin.tensors import Array, LinePlan, LineRuns, View, unpacked
 
 from ._stored import Stored
 
@@ -97,9 +97,4 @@ class Blocks:
         return rows[:, :, None].astype(np.float32)
 
     def _codes(self, data: bytes | bytearray | memoryview) -> Array:
-        packed = np.frombuffer(data, np.uint8)
-        if self.bits == 8:
-            return packed
-        shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
-        codes: Array = (packed[:, None] >> shifts & np.uint8((1 << self.bits) - 1)).reshape(-1)
-        return codes
+        return unpacked(np.frombuffer(data, np.uint8), self.bits)

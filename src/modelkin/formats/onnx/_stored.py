@@ -9,7 +9,7 @@ import numpy as np
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange
-from modelkin.tensors import DTYPES, Array, View, decode
+from modelkin.tensors import DTYPES, Array, View, decode, unpacked
 from modelkin.untrusted import quoted
 
 TYPES = {
@@ -104,8 +104,7 @@ class Stored:
 
 def _unpacked(data: Array, dtype: str) -> Array:
     bits = PACKED[dtype]
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes: Array = (data[:, None] >> shifts & np.uint8((1 << bits) - 1)).reshape(-1)
+    codes = unpacked(data, bits)
     if dtype.startswith("I"):
         half = np.uint8(1 << bits - 1)
         return ((codes ^ half) - half).view(np.int8)  # the highest bit counts negative

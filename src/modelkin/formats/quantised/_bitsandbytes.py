@@ -15,10 +15,9 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, line_elements
+from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, line_elements, looked_up, unpacked
 from modelkin.untrusted import JsonRefused, strict_object
 
-from ._bits import looked_up
 from ._checks import expect_dtype, expect_shape, fail, part
 from ._found import Checkpoint, Found, template, weight
 from ._stored import by_file
@@ -110,9 +109,7 @@ class FourBits:
         block = state.block
         begin, end = first * block, min(last * block, math.prod(state.shape))
         data = np.frombuffer(view(self.codes.file, self._codes(begin, end)), np.uint8)
-        codes = np.empty((data.size, 2), np.uint8)
-        np.right_shift(data, 4, out=codes[:, 0])
-        np.bitwise_and(data, 15, out=codes[:, 1])
+        codes = unpacked(data[:, None], 4)[:, ::-1]
         weights = np.zeros((last - first, block), np.float32)  # the last block may be a part of one
         weights.reshape(-1)[: end - begin] = looked_up(table, codes.reshape(-1)[: end - begin])
         with np.errstate(all="ignore"):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from modelkin.tensors import TensorInfo
+from modelkin.tensors import TensorInfo, float_table
 
-from ._bits import float_table
 from ._checks import expect_dtype, expect_shape, expect_stack, fail, part
 from ._found import Checkpoint, Found, weight
 from ._grid import Grid, whole_grid

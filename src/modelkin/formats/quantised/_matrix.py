@@ -13,9 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.source import ByteRange
-from modelkin.tensors import DTYPES, Array, TensorInfo, View, count_lines, decode, line_elements, runs_of
-
-from ._bits import Table, looked_up, unpacked
+from modelkin.tensors import (
+    DTYPES,
+    Array,
+    TensorInfo,
+    View,
+    count_lines,
+    decode,
+    line_elements,
+    looked_up,
+    runs_of,
+    unpacked,
+)
 
 Rows = npt.NDArray[np.int64]
 """Numbers of rows, rising, none twice."""
@@ -54,7 +63,7 @@ class PackedRows:
     """What is taken off each number."""
     add: int = 0
     """What is added to each code, which then begins again at zero where it has no more bits."""
-    table: Table | None = None
+    table: npt.NDArray[np.float32] | None = None
     """What codes stand for, where it is not themselves."""
     order: tuple[int, ...] | None = None
     """Which code of a group stands at each column of the group."""
