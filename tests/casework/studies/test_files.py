@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelkin.casework.studies import load_study, parse_study
-from modelkin.casework.studies._spec import replace_models
+from modelkin.casework.studies.spec import replace_models
 from modelkin.casework.studies.report._blocks import texts
 from modelkin.errors import NotFound, StudyError, UsageError
 
@@ -31,8 +31,8 @@ def test_a_good_file_is_read():
     assert (study.name, study.title["ko"], study.about["ko"]) == ("mine", "A title", "소개")
     assert {alias: model.name for alias, model in study.models.items()} == {"a": "A", "b": "b"}
     assert study.groups == {"one": ("a",)}
-    assert study.experiments[1].options.layers == "0-3,7"
-    assert [(item.file, item.of) for item in study.figures] == [("plots/cosine", "norms")]
+    assert study.experiments[1].layers == "0-3,7"
+    assert [(item.file, item.data) for item in study.figures] == [("plots/cosine", "norms")]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_figure_can_be_repeated_for_each_measure_and_layer():
     )
     study = parse_study(text.encode())
     assert [item.file for item in study.figures] == ["x/rel_l2_1", "x/rel_l2_2", "x/cosine_1", "x/cosine_2"]
-    assert [item.options.layer for item in study.figures] == [1, 2, 1, 2]
+    assert [item.layer for item in study.figures] == [1, 2, 1, 2]
 
 
 def test_too_many_drawn_numbers_are_refused():

@@ -13,9 +13,8 @@ from tests.casework.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.casework.studies.tiny import Tiny, gains
 
 from modelkin.casework.studies import load_study, shipped_studies
-from modelkin.casework.studies._bench import Bench
-from modelkin.casework.studies._folder import Folder
-from modelkin.casework.studies.plots import PLOTS
+from modelkin.casework.studies.bench import Bench
+from modelkin.casework.studies.folder import Folder
 from modelkin.casework.studies.report._blocks import texts
 from modelkin.figures import Figure, rendered
 from modelkin.options import FetchOptions
@@ -369,6 +368,6 @@ def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):
         fetch=FetchOptions(offline=True),
     )
     for item in study.figures:
-        figure = PLOTS[item.figure].make(bench, item.options)
+        figure = item.make(bench)
         assert isinstance(figure, Figure)
         assert rendered(figure, "svg", dpi=30) == (run.folder / f"{item.file}.svg").read_bytes()

@@ -1,9 +1,9 @@
 """Studies: a whole investigation from one YAML file, with data first, figures from the data, and reports."""
 
-from ._result import StudyResult
+from ._files import load_study, parse_study, shipped_studies, study_text
 from ._run import run_study
-from ._shipped import load_study, parse_study, shipped_studies, study_text
-from ._spec import Study
+from .result import StudyResult
+from .spec import Study
 
 __all__ = [
     "Study",

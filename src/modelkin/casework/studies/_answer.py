@@ -9,7 +9,7 @@ from modelkin.document import write_folder
 from modelkin.figures import Format
 from modelkin.options import CompareOptions
 
-from ._bench import Bench, Skipped
+from .bench import Bench, Skipped
 
 FOLDER = "comparison"
 

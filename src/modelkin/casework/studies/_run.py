@@ -21,13 +21,11 @@ from modelkin.options import FetchOptions
 from modelkin.progress import Progress
 
 from ._answer import run_comparison
-from ._bench import Bench, Skipped
-from ._folder import Folder
-from ._result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
-from ._spec import Drawing, Study, replace_models
-from .kinds import KINDS
-from .plots import PLOTS
+from .bench import Bench, Skipped
+from .folder import Folder
 from .report import report_page, report_text, results_text
+from .result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
+from .spec import Drawing, Study, replace_models
 
 _LIBRARIES = ("numpy", "matplotlib")
 DPI = 150
@@ -181,7 +179,7 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
         if progress is not None:
             progress.note(f"experiment {item.id}")
         try:
-            KINDS[item.kind].run(bench, item.options)
+            item.run(bench)
         except (Skipped, ModelkinError) as error:
             yield _skipped(item.id, item.kind, str(error))
             continue
@@ -194,15 +192,15 @@ def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progre
         try:
             alt = _drawn(bench, item, dpi, formats)
         except (Skipped, ModelkinError) as error:
-            yield _skipped(item.file, item.figure, str(error))
+            yield _skipped(item.file, item.kind, str(error))
             continue
         if progress is not None:
             progress.note(f"figure {item.file}")
-        yield Step(id=item.file, kind=item.figure, status="done", reason=None, alt=alt)
+        yield Step(id=item.file, kind=item.kind, status="done", reason=None, alt=alt)
 
 
 def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> str:
-    made = PLOTS[item.figure].make(bench, item.options)
+    made = item.make(bench)
     place, name = (bench.folder.root / item.file).parent, Path(item.file).name
     if isinstance(made, Animation):
         paths: tuple[Path, ...] = (animate(made, place, name, dpi=min(dpi, 80)),)

@@ -1,36 +1,32 @@
-"""Kinds of experiments, by name."""
+"""Kinds of experiments. Each declares its options, and runs."""
 
-from collections.abc import Mapping
+from modelkin.casework.studies.spec import Experiment
 
-from ._claim import KIND as CLAIM
-from ._drawn import CENTRING, RANDOM, SYNTHETIC
-from ._embeddings import KIND as EMBEDDINGS
-from ._facts import CONFIGS, RAW_BYTES, TOKENIZERS
-from ._kind import Kind
-from ._looks import CHANGES, PROJECTION
-from ._measures import KIND as MEASURES
-from ._routers import KIND as ROUTERS
-from ._shuffle import KIND as SHUFFLE
-from ._vectors import KIND as VECTORS
+from ._claim import Argument
+from ._drawn import Centring, RandomVectors, SyntheticCosines
+from ._embeddings import Embeddings
+from ._facts import Configs, RawBytes, Tokenizers
+from ._looks import Changes, Projection
+from ._measures import Measures
+from ._routers import Routers
+from ._shuffle import Shuffle
+from ._vectors import Vectors
 
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        MEASURES,
-        VECTORS,
-        SHUFFLE,
-        CLAIM,
-        RANDOM,
-        ROUTERS,
-        EMBEDDINGS,
-        CONFIGS,
-        TOKENIZERS,
-        RAW_BYTES,
-        CHANGES,
-        PROJECTION,
-        SYNTHETIC,
-        CENTRING,
-    )
-}
+KINDS: tuple[type[Experiment], ...] = (
+    Measures,
+    Vectors,
+    Shuffle,
+    Argument,
+    RandomVectors,
+    Routers,
+    Embeddings,
+    Configs,
+    Tokenizers,
+    RawBytes,
+    Changes,
+    Projection,
+    SyntheticCosines,
+    Centring,
+)
 
-__all__ = ["KINDS", "Kind"]
+__all__ = ["KINDS"]

@@ -8,28 +8,13 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import field
 
-from modelkin.casework.studies._bench import Bench, Skipped, said, shown_table
-from modelkin.casework.studies._node import Node
-from modelkin.casework.studies._spec import Fields, Scope
-from modelkin.describe.matrix import parse_layer_list
+from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.reading import NORM, Controls, Earlier, LayerNumber, Layers, Pair, Roles
+from modelkin.casework.studies.saved import AllSaved, load_vectors, optional
+from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
-
-from ._kind import Kind
-from ._reading import read_layers, read_roles
-from ._vectors import Saved, load_vectors
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """Options of the experiment."""
-
-    vectors: str
-    pair: tuple[str, str]
-    controls: tuple[str, ...]
-    role: str
-    zero: int
-    layers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,98 +30,116 @@ class Cosine:
     pearson: float | None
 
 
-def read(parts: dict[str, Node], scope: Scope) -> Argument:
-    """Read the options."""
-    return Argument(
-        vectors=scope.experiment(parts["from"]),
-        pair=scope.pair(parts["pair"]),
-        controls=scope.aliases(parts["controls"], least=0) if "controls" in parts else (),
-        role=read_roles(parts["roles"])[0] if "roles" in parts else "attention_norm",
-        zero=parts["zero"].whole(low=0, high=9_999) if "zero" in parts else 0,
-        layers=parse_layer_list(read_layers(parts["layers"])),
-    )
+class Argument(Experiment, tag="claim"):
+    """An argument from cosines to sigmas, and the same arithmetic where nothing is related."""
 
+    vectors: Earlier = field(name="from")
+    pair: Pair
+    layers: Layers
+    controls: Controls = Controls()
+    roles: Roles = NORM
+    """The first is taken."""
+    zero: LayerNumber = 0
+    """The layer that the others are compared with inside each model."""
 
-def run(bench: Bench, options: Argument) -> None:
-    """Compute the argument, then the same arithmetic on what no relation could change, and on controls."""
-    saved = load_vectors(bench, options.vectors)
-    a, b = options.pair
-    layers = _layers(bench, saved, options)
-    zero = {name: _within_zero(saved, name, options, layers) for name in (a, b)}
-    among = {name: _among(saved, name, options, layers) for name in (a, b)}
-    cross = _cross(saved, a, b, options.role, layers)
-    others = {}
-    for control in options.controls:
-        for name in (a, b):
-            key = f"{bench.name(name)} | {bench.name(control)}"
-            others[key] = _control(saved, name, control, options.role, layers, zero[name])
-    claim = sigmas(_values(zero[b], "cosine"), _values(cross, "cosine"))
-    shuffled = sigmas(_values(zero[b], "expected"), _values(cross, "expected"))
-    fair = sigmas(_values(among[b], "cosine"), _values(cross, "cosine"))
-    groups = {
-        f"{bench.name(a)}, layer {options.zero} with others": zero[a],
-        f"{bench.name(b)}, layer {options.zero} with others": zero[b],
-        f"{bench.name(a)} | {bench.name(b)}": cross,
-        f"{bench.name(a)}, other layers": among[a],
-        f"{bench.name(b)}, other layers": among[b],
-        **{key: item for key, item in others.items() if not isinstance(item, str)},
-    }
-    for key, item in others.items():
-        if isinstance(item, str):
-            bench.leave(f"control {key}", item)
-    bench.folder.json(
-        bench.data("-cosines.json"), {key: [asdict(item) for item in items] for key, items in groups.items()}
-    )
-    baseline = list(groups)[:2]
-    bench.document(
-        {
-            "pair": options.pair,
-            "layers": layers,
-            "zero": options.zero,
-            "groups": {key: _means(items) for key, items in groups.items()},
-            "baseline": baseline,
-            "evidence": list(groups)[2],
-            "claim": claim,
-            "same_arithmetic_on_expectations": shuffled,
-            "without_layer_zero": fair,
-            "controls": {
-                key: item
-                if isinstance(item, str)
-                else sigmas(_values(zero[b], "cosine"), _values(item, "cosine"))
-                for key, item in others.items()
+    def run(self, bench: Bench) -> None:
+        """Compute the argument, then the same arithmetic on what no relation could change, and controls."""
+        saved, role = load_vectors(bench, self.vectors), self.roles[0]
+        a, b = self.pair
+        layers = self._layers(bench, saved)
+        zero = {
+            name: _cosines(saved, role, [(name, self.zero, name, layer) for layer in layers])
+            for name in (a, b)
+        }
+        among = {
+            name: _cosines(saved, role, [(name, i, name, j) for i, j in combinations(layers, 2)])
+            for name in (a, b)
+        }
+        cross = _cross(saved, a, b, role, layers)
+        others = {
+            bench.names(name, control): _control(saved, name, control, role, layers)
+            for control in self.controls
+            for name in (a, b)
+        }
+        claim = sigmas(_values(zero[b], "cosine"), _values(cross, "cosine"))
+        shuffled = sigmas(_values(zero[b], "expected"), _values(cross, "expected"))
+        fair = sigmas(_values(among[b], "cosine"), _values(cross, "cosine"))
+        groups = {
+            f"{bench.name(a)}, layer {self.zero} with others": zero[a],
+            f"{bench.name(b)}, layer {self.zero} with others": zero[b],
+            bench.names(a, b): cross,
+            f"{bench.name(a)}, other layers": among[a],
+            f"{bench.name(b)}, other layers": among[b],
+            **{key: item for key, item in others.items() if not isinstance(item, str)},
+        }
+        for key, item in others.items():
+            if isinstance(item, str):
+                bench.leave(f"control {key}", item)
+        bench.folder.json(
+            bench.data("-cosines.json"),
+            {key: [asdict(item) for item in items] for key, items in groups.items()},
+        )
+        bench.document(
+            {
+                "pair": self.pair,
+                "layers": layers,
+                "zero": self.zero,
+                "groups": {key: _means(items) for key, items in groups.items()},
+                "baseline": list(groups)[:2],
+                "evidence": list(groups)[2],
+                "claim": claim,
+                "same_arithmetic_on_expectations": shuffled,
+                "without_layer_zero": fair,
+                "controls": {
+                    key: item
+                    if isinstance(item, str)
+                    else sigmas(_values(zero[b], "cosine"), _values(item, "cosine"))
+                    for key, item in others.items()
+                },
             },
-        },
-        tables=[
-            shown_table(
-                "claim",
-                ("what", "cosine", "expected", "excess", "pearson", "pairs"),
-                [[key, *_row(items), len(items)] for key, items in groups.items()],
-            )
-        ],
-        said=_said(bench, options, claim, shuffled, fair, cross),
-    )
+            tables=[shown("claim", [_row(key, items) for key, items in groups.items()])],
+            said=self._said(bench, claim, shuffled, fair, cross),
+        )
+
+    def _layers(self, bench: Bench, saved: AllSaved) -> tuple[int, ...]:
+        role = self.roles[0]
+        for name in self.pair:
+            if (name, role) not in saved:
+                raise Skipped(f"there are no vectors of {name}")
+        one, other = (saved[name, role] for name in self.pair)
+        if one.n != other.n:
+            raise Skipped("the vectors of both models have different lengths")
+        common = set(one.layers) & set(other.layers)
+        gone = [layer for layer in (self.zero, *self.layers.numbers) if layer not in common]
+        if gone:
+            bench.leave("layers " + ", ".join(map(str, gone)), "not both models have them")
+        layers = tuple(layer for layer in self.layers.numbers if layer in common)
+        if len(layers) < 2 or self.zero not in common:
+            raise Skipped("the argument needs two layers and the layer it compares them with")
+        return layers
+
+    def _said(
+        self,
+        bench: Bench,
+        claim: Mapping[str, float | None],
+        shuffled: Mapping[str, float | None],
+        fair: Mapping[str, float | None],
+        cross: Sequence[Cosine],
+    ) -> list[dict[str, object]]:
+        a, b = (bench.name(name) for name in self.pair)
+        parts = {name: claim[name] for name in ("d", "difference", "baseline", "evidence")}
+        told = [
+            said("claim_made", a=a, b=b, zero=self.zero, **parts),
+            said("claim_no_p", n=len(cross)),
+            said("claim_expected", d=shuffled["d"], difference=shuffled["difference"]),
+            said("claim_fair", zero=self.zero, baseline=fair["baseline"], evidence=fair["evidence"]),
+        ]
+        if (pearson := _means(cross)["pearson"]) is not None:
+            told.append(said("claim_left", pearson=pearson))
+        return told
 
 
-def _layers(bench: Bench, saved: Mapping[tuple[str, str], Saved], options: Argument) -> tuple[int, ...]:
-    for name in options.pair:
-        if (name, options.role) not in saved:
-            raise Skipped(f"there are no vectors of {name}")
-    present = [set(saved[name, options.role].layers) for name in options.pair]
-    if saved[options.pair[0], options.role].n != saved[options.pair[1], options.role].n:
-        raise Skipped("the vectors of both models have different lengths")
-    common = present[0] & present[1]
-    gone = [layer for layer in (options.zero, *options.layers) if layer not in common]
-    if gone:
-        bench.leave("layers " + ", ".join(map(str, gone)), "not both models have them")
-    layers = tuple(layer for layer in options.layers if layer in common)
-    if len(layers) < 2 or options.zero not in common:
-        raise Skipped("the argument needs two layers and the layer it compares them with")
-    return layers
-
-
-def _cosines(
-    saved: Mapping[tuple[str, str], Saved], role: str, pairs: Sequence[tuple[str, int, str, int]]
-) -> list[Cosine]:
+def _cosines(saved: AllSaved, role: str, pairs: Sequence[tuple[str, int, str, int]]) -> list[Cosine]:
     one = np.stack([saved[a, role].at((i,))[0] for a, i, _, _ in pairs])
     other = np.stack([saved[b, role].at((j,))[0] for _, _, b, j in pairs])
     mine, theirs, facing = Stack(one), Stack(other), Pairs.diagonal(len(pairs))
@@ -148,43 +151,20 @@ def _cosines(
             layer_a=i,
             b=b,
             layer_b=j,
-            cosine=_plain(cosine.values[k]),
-            expected=_plain(cosine.expected[k]),
-            pearson=_plain(pearson.values[k]),
+            cosine=optional(cosine.values[k]),
+            expected=optional(cosine.expected[k]),
+            pearson=optional(pearson.values[k]),
         )
         for k, (a, i, b, j) in enumerate(pairs)
     ]
 
 
-def _plain(value: object) -> float | None:
-    return None if np.ma.is_masked(value) else float(value)  # type: ignore[arg-type]
-
-
-def _within_zero(
-    saved: Mapping[tuple[str, str], Saved], name: str, options: Argument, layers: Sequence[int]
-) -> list[Cosine]:
-    return _cosines(saved, options.role, [(name, options.zero, name, layer) for layer in layers])
-
-
-def _among(
-    saved: Mapping[tuple[str, str], Saved], name: str, options: Argument, layers: Sequence[int]
-) -> list[Cosine]:
-    return _cosines(saved, options.role, [(name, i, name, j) for i, j in combinations(layers, 2)])
-
-
-def _cross(
-    saved: Mapping[tuple[str, str], Saved], a: str, b: str, role: str, layers: Sequence[int]
-) -> list[Cosine]:
+def _cross(saved: AllSaved, a: str, b: str, role: str, layers: Sequence[int]) -> list[Cosine]:
     return _cosines(saved, role, [(a, layer, b, layer) for layer in layers])
 
 
 def _control(
-    saved: Mapping[tuple[str, str], Saved],
-    name: str,
-    control: str,
-    role: str,
-    layers: Sequence[int],
-    zero: Sequence[Cosine],
+    saved: AllSaved, name: str, control: str, role: str, layers: Sequence[int]
 ) -> list[Cosine] | str:
     if (control, role) not in saved:
         return "its vectors could not be had"
@@ -231,46 +211,14 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _row(items: Sequence[Cosine]) -> list[float | None]:
+def _row(what: str, items: Sequence[Cosine]) -> dict[str, object]:
     found = _means(items)
     cosine, expected = found["cosine"], found["expected"]
-    excess = None if cosine is None or expected is None else cosine - expected
-    return [cosine, expected, excess, found["pearson"]]
-
-
-def _said(
-    bench: Bench,
-    options: Argument,
-    claim: Mapping[str, float | None],
-    shuffled: Mapping[str, float | None],
-    fair: Mapping[str, float | None],
-    cross: Sequence[Cosine],
-) -> list[dict[str, object]]:
-    a, b = (bench.name(name) for name in options.pair)
-    found = _means(cross)
-    told = [
-        said(
-            "claim_made",
-            a=a,
-            b=b,
-            zero=options.zero,
-            d=claim["d"],
-            difference=claim["difference"],
-            baseline=claim["baseline"],
-            evidence=claim["evidence"],
-        ),
-        said("claim_no_p", n=len(cross)),
-        said("claim_expected", d=shuffled["d"], difference=shuffled["difference"]),
-        said("claim_fair", zero=options.zero, baseline=fair["baseline"], evidence=fair["evidence"]),
-    ]
-    if found["pearson"] is not None:
-        told.append(said("claim_left", pearson=found["pearson"]))
-    return told
-
-
-KIND = Kind(
-    name="claim",
-    meaning="an argument from cosines to sigmas, and the same arithmetic where nothing is related",
-    fields=Fields(required=("from", "pair", "layers"), optional=("controls", "roles", "zero"), read=read),
-    run=run,
-)
+    return {
+        "what": what,
+        "cosine": cosine,
+        "expected": expected,
+        "excess": None if cosine is None or expected is None else cosine - expected,
+        "pearson": found["pearson"],
+        "pairs": len(items),
+    }

@@ -3,129 +3,108 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta, field
 
-from modelkin.casework.studies._bench import Bench, Skipped, said, shown_table
-from modelkin.casework.studies._node import Node
-from modelkin.casework.studies._spec import Fields, Scope
+from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.reading import NORM, Earlier, LayerNumber, Pair, Roles
+from modelkin.casework.studies.refusal import Refused
+from modelkin.casework.studies.saved import both_vectors, load_vectors
+from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator
 
-from ._kind import Kind
-from ._reading import read_roles
-from ._vectors import both_vectors, load_vectors
-
 Floats = npt.NDArray[np.float64]
+Normal = tuple[float, float]
+"""Mean and standard deviation."""
 MOST_VALUES = 2**31
 """Numbers that one experiment may draw."""
 _CHUNK = 2**20
+Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Trials = Annotated[int, Meta(ge=2, le=10**6)]
+Vector = Annotated[tuple[Number, ...], Meta(min_length=3, max_length=10_000)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomVectors:
-    """Options of ``random-vectors``."""
+class RandomVectors(Experiment, tag="random-vectors"):
+    """Independent normal vectors, with given means or those of the data."""
 
-    dimension: int
-    trials: int
-    normal: tuple[tuple[float, float], ...]
+    dimension: Annotated[int, Meta(ge=3, le=10**6)]
+    trials: Trials = 1000
+    """Pairs of vectors that are drawn."""
+    normal: Annotated[
+        tuple[tuple[Number, Annotated[float, Meta(ge=0, le=1e6)]], ...], Meta(max_length=20)
+    ] = ()
     """Mean and standard deviation of both vectors."""
-    vectors: str | None
+    vectors: Earlier | None = field(name="from", default=None)
     """Experiment whose vectors' means and deviations are taken too."""
-    pairs: tuple[tuple[str, str], ...]
-    role: str
-    layer: int
+    pairs: Annotated[tuple[Pair, ...], Meta(max_length=40)] = ()
+    roles: Roles = NORM
+    """The first is taken."""
+    layer: LayerNumber = 10
 
-
-def read_random(parts: dict[str, Node], scope: Scope) -> RandomVectors:
-    """Read the options."""
-    normal = []
-    for item in parts["normal"].items(most=20) if "normal" in parts else []:
-        both = item.items(most=2, least=2)
-        normal.append((both[0].number(low=-1e6, high=1e6), both[1].number(low=0, high=1e6)))
-    options = RandomVectors(
-        dimension=parts["dimension"].whole(low=3, high=10**6),
-        trials=parts["trials"].whole(low=2, high=10**6) if "trials" in parts else 1000,
-        normal=tuple(normal),
-        vectors=scope.experiment(parts["from"]) if "from" in parts else None,
-        pairs=tuple(scope.pair(item) for item in parts["pairs"].items(most=40)) if "pairs" in parts else (),
-        role=read_roles(parts["roles"])[0] if "roles" in parts else "attention_norm",
-        layer=parts["layer"].whole(low=0, high=9_999) if "layer" in parts else 10,
-    )
-    if options.dimension * options.trials * max(1, len(options.normal) + len(options.pairs)) > MOST_VALUES:
-        parts["dimension"].fail(f"at most {MOST_VALUES:,} numbers to be drawn in all")
-    return options
-
-
-def run_random(bench: Bench, options: RandomVectors) -> None:
-    """Draw pairs of independent normal vectors: with given means, and with those of the data."""
-    rows: list[dict[str, object]] = []
-    for mean, std in options.normal:
-        rows.append(
-            _drawn(
-                bench, f"N({mean:g}, {std:g})", (mean, std), (mean, std), options.dimension, options.trials
+    def __post_init__(self) -> None:
+        if self.dimension * self.trials * max(1, len(self.normal) + len(self.pairs)) > MOST_VALUES:
+            raise Refused(
+                f"at most {MOST_VALUES:,} numbers to be drawn in all", self.dimension, inside="dimension"
             )
+
+    def run(self, bench: Bench) -> None:
+        """Draw pairs of independent normal vectors: with given means, and with those of the data."""
+        rows: list[dict[str, Any]] = []
+        for mean, std in self.normal:
+            one = (mean, std)
+            rows.append(_drawn(bench, f"N({mean:g}, {std:g})", one, one, self.dimension, self.trials))
+        saved = load_vectors(bench, self.vectors) if self.vectors and self.pairs else {}
+        for a, b in self.pairs:
+            try:
+                mine, theirs, common = both_vectors(saved, a, b, self.roles[0])
+                if self.layer not in common:
+                    raise Skipped(f"not both models have layer {self.layer}")
+            except Skipped as skipped:
+                bench.leave(bench.names(a, b), str(skipped))
+                continue
+            first, second = mine.at((self.layer,))[0], theirs.at((self.layer,))[0]
+            what = f"{bench.names(a, b)}, {self.layer}"
+            one, other = ((float(item.mean()), float(item.std())) for item in (first, second))
+            row = _drawn(bench, what, one, other, mine.n, self.trials)
+            row["measured"] = _cosine(first[None], second[None])[0]
+            row["measured_pearson"] = _pearson(first[None], second[None])[0]
+            rows.append(row)
+        columns = (
+            *("what", "n", "trials", "cosine", "cosine_sd", "closed_form", "pearson", "pearson_sd"),
+            *("l2", "l2_sd", "measured", "measured_pearson"),
         )
-    saved = load_vectors(bench, options.vectors) if options.vectors and options.pairs else {}
-    for a, b in options.pairs:
-        name = f"{bench.name(a)} | {bench.name(b)}"
-        try:
-            one, other, common = both_vectors(saved, a, b, options.role)
-            if options.layer not in common:
-                raise Skipped(f"not both models have layer {options.layer}")
-        except Skipped as skipped:
-            bench.leave(name, str(skipped))
-            continue
-        first, second = one.at((options.layer,))[0], other.at((options.layer,))[0]
-        row = _drawn(
-            bench,
-            f"{name}, {options.layer}",
-            (first.mean(), first.std()),
-            (second.mean(), second.std()),
-            one.n,
-            options.trials,
+        cells = [{name: row.get(name) for name in columns} for row in rows]
+        bench.folder.csv(bench.data(".csv"), columns, (list(row.values()) for row in cells))
+        bench.document(
+            {"rows": rows}, tables=[shown("random_vectors", cells, columns)], said=[said("random_vectors")]
         )
-        row["measured"] = _cosine(first[None], second[None])[0]
-        row["measured_pearson"] = _pearson(first[None], second[None])[0]
-        rows.append(row)
-    columns = (
-        "what",
-        "n",
-        "trials",
-        "cosine",
-        "cosine_sd",
-        "closed_form",
-        "pearson",
-        "pearson_sd",
-        "l2",
-        "l2_sd",
-        "measured",
-        "measured_pearson",
-    )
-    cells = [[row.get(name) for name in columns] for row in rows]
-    bench.folder.csv(bench.data(".csv"), columns, cells)
-    bench.document(
-        {"rows": rows},
-        tables=[shown_table("random_vectors", columns, cells)],
-        said=[said("random_vectors")],
-    )
 
 
-def _drawn(
-    bench: Bench, what: str, one: tuple[float, float], other: tuple[float, float], n: int, trials: int
-) -> dict[str, object]:
-    random = generator(bench.seed, "random-vectors", what)
-    cosine, pearson, l2 = [], [], []
+def _draws(
+    random: np.random.Generator, one: Normal, other: Normal, n: int, trials: int
+) -> Iterator[tuple[Floats, Floats]]:
+    """Draw pairs of vectors, as many at once as fit."""
     step = max(1, _CHUNK // n)
     for begin in range(0, trials, step):
         size = min(step, trials - begin)
         a, b = (random.standard_normal((size, n)) * std + mean for mean, std in (one, other))
-        cosine.append(_cosine(a, b))
-        pearson.append(_pearson(a, b))
-        l2.append(np.linalg.norm(a - b, axis=1))
+        yield a, b
+
+
+def _drawn(bench: Bench, what: str, one: Normal, other: Normal, n: int, trials: int) -> dict[str, Any]:
+    random = generator(bench.seed, "random-vectors", what)
+    parts = [
+        (_cosine(a, b), _pearson(a, b), np.linalg.norm(a - b, axis=1))
+        for a, b in _draws(random, one, other, n, trials)
+    ]
+    names = ("cosine", "pearson", "l2")
     found = {
-        name: np.concatenate(parts) for name, parts in (("cosine", cosine), ("pearson", pearson), ("l2", l2))
+        name: np.concatenate(values) for name, values in zip(names, zip(*parts, strict=True), strict=True)
     }
     return {
         "what": what,
@@ -146,156 +125,84 @@ def _pearson(a: Floats, b: Floats) -> Floats:
     return _cosine(a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True))
 
 
-# -- synthetic cosines ---------------------------------------------------------------------------------
+class SyntheticCosines(Experiment, tag="synthetic-cosines"):
+    """Cosines of independent normal vectors over means, sigmas and dimensions."""
+
+    means: Annotated[tuple[tuple[Number, Number], ...], Meta(min_length=1, max_length=12)]
+    """Of the first and of the second vector."""
+    sigmas: Annotated[tuple[Annotated[float, Meta(ge=1e-9, le=1e6)], ...], Meta(min_length=1, max_length=20)]
+    dimensions: Annotated[tuple[Annotated[int, Meta(ge=2, le=10**6)], ...], Meta(min_length=1, max_length=12)]
+    trials: Trials = 10_000
+    """Pairs of vectors that are drawn for each."""
+
+    def __post_init__(self) -> None:
+        if 2 * self.trials * sum(self.dimensions) * len(self.means) * len(self.sigmas) > MOST_VALUES:
+            raise Refused(f"at most {MOST_VALUES:,} numbers to be drawn in all", self.trials, inside="trials")
+
+    def run(self, bench: Bench) -> None:
+        """Draw many pairs for each mean, sigma and dimension, beside the closed form."""
+        rows = [
+            self._row(bench, means, sigma, dimension)
+            for means, sigma, dimension in product(self.means, self.sigmas, self.dimensions)
+        ]
+        bench.folder.rows(bench.data(".csv"), rows)
+        largest = max(abs(row["cosine"] - row["closed_form"]) for row in rows)
+        bench.document(
+            {
+                "columns": list(rows[0]),
+                "rows": [list(row.values()) for row in rows],
+                "largest_difference": largest,
+            },
+            tables=[shown("synthetic", rows)],
+            said=[said("synthetic", largest=largest)],
+        )
+
+    def _row(self, bench: Bench, means: tuple[float, float], sigma: float, dimension: int) -> dict[str, Any]:
+        random = generator(bench.seed, "synthetic", repr((means, sigma, dimension)))
+        one, other = ((mean, sigma) for mean in means)
+        cosines, positive = [], np.zeros(2)
+        for a, b in _draws(random, one, other, dimension, self.trials):
+            cosines.append(_cosine(a, b))
+            positive += [(a > 0).sum(), (b > 0).sum()]
+        found = np.concatenate(cosines)
+        shares = positive / (self.trials * dimension)
+        return {
+            "mean_1": means[0],
+            "mean_2": means[1],
+            "sigma": sigma,
+            "dimension": dimension,
+            "trials": self.trials,
+            "cosine": float(found.mean()),
+            "spread": float(found.std()),
+            "minimum": float(found.min()),
+            "maximum": float(found.max()),
+            "positive_1": float(shares[0]),
+            "positive_2": float(shares[1]),
+            "closed_form": float(gaussian_cosine(means[0], means[1], sigma, sigma)),
+        }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synthetic:
-    """Options of ``synthetic-cosines``."""
+class Centring(Experiment, tag="centring"):
+    """Two vectors before and after their means are taken off."""
 
-    means: tuple[tuple[float, float], ...]
-    sigmas: tuple[float, ...]
-    dimensions: tuple[int, ...]
-    trials: int
+    a: Vector
+    b: Vector
 
+    def __post_init__(self) -> None:
+        if len(self.a) != len(self.b):
+            raise Refused("as many numbers as in a", list(self.b), inside="b")
 
-def read_synthetic(parts: dict[str, Node], scope: Scope) -> Synthetic:
-    """Read the options."""
-    means = []
-    for item in parts["means"].items(most=12, least=1):
-        both = item.items(most=2, least=2)
-        means.append((both[0].number(low=-1e6, high=1e6), both[1].number(low=-1e6, high=1e6)))
-    options = Synthetic(
-        means=tuple(means),
-        sigmas=tuple(item.number(low=1e-9, high=1e6) for item in parts["sigmas"].items(most=20, least=1)),
-        dimensions=tuple(
-            item.whole(low=2, high=10**6) for item in parts["dimensions"].items(most=12, least=1)
-        ),
-        trials=parts["trials"].whole(low=2, high=10**6) if "trials" in parts else 10_000,
-    )
-    drawn = 2 * options.trials * sum(options.dimensions) * len(options.means) * len(options.sigmas)
-    if drawn > MOST_VALUES:
-        parts["trials"].fail(f"at most {MOST_VALUES:,} numbers to be drawn in all")
-    return options
-
-
-def run_synthetic(bench: Bench, options: Synthetic) -> None:
-    """Draw many pairs for each mean, sigma and dimension, beside the closed form."""
-    rows: list[list[object]] = []
-    for mean_1, mean_2 in options.means:
-        for sigma in options.sigmas:
-            for dimension in options.dimensions:
-                rows.append(_cell(bench, (mean_1, mean_2), sigma, dimension, options.trials))
-    columns = (
-        "mean_1",
-        "mean_2",
-        "sigma",
-        "dimension",
-        "trials",
-        "cosine",
-        "spread",
-        "minimum",
-        "maximum",
-        "positive_1",
-        "positive_2",
-        "closed_form",
-    )
-    bench.folder.csv(bench.data(".csv"), columns, rows)
-    largest = max(abs(float(row[5]) - float(row[11])) for row in rows)  # type: ignore[arg-type]
-    bench.document(
-        {"columns": columns, "rows": rows, "largest_difference": largest},
-        tables=[shown_table("synthetic", columns, rows)],
-        said=[said("synthetic", largest=largest)],
-    )
-
-
-def _cell(
-    bench: Bench, means: tuple[float, float], sigma: float, dimension: int, trials: int
-) -> list[object]:
-    random = generator(bench.seed, "synthetic", repr((means, sigma, dimension)))
-    cosines, positive = [], np.zeros(2)
-    step = max(1, _CHUNK // dimension)
-    for begin in range(0, trials, step):
-        size = min(step, trials - begin)
-        a, b = (random.standard_normal((size, dimension)) * sigma + mean for mean in means)
-        cosines.append(_cosine(a, b))
-        positive += [(a > 0).sum(), (b > 0).sum()]
-    found = np.concatenate(cosines)
-    shares = positive / (trials * dimension)
-    closed = float(gaussian_cosine(means[0], means[1], sigma, sigma))
-    return [
-        *means,
-        sigma,
-        dimension,
-        trials,
-        float(found.mean()),
-        float(found.std()),
-        float(found.min()),
-        float(found.max()),
-        *(float(share) for share in shares),
-        closed,
-    ]
-
-
-# -- centring ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Centring:
-    """Options of ``centring``."""
-
-    a: tuple[float, ...]
-    b: tuple[float, ...]
-
-
-def read_centring(parts: dict[str, Node], scope: Scope) -> Centring:
-    """Read the options."""
-    both = [
-        tuple(item.number(low=-1e6, high=1e6) for item in parts[name].items(most=10_000, least=3))
-        for name in ("a", "b")
-    ]
-    if len(both[0]) != len(both[1]):
-        parts["b"].fail("as many numbers as in a")
-    return Centring(a=both[0], b=both[1])
-
-
-def run_centring(bench: Bench, options: Centring) -> None:
-    """Write both vectors, their cosine, and what is left after the means are taken off."""
-    a, b = np.array([options.a]), np.array([options.b])
-    cosine, pearson = float(_cosine(a, b)[0]), float(_pearson(a, b)[0])
-    angles = [math.degrees(math.acos(max(-1.0, min(1.0, value)))) for value in (cosine, pearson)]
-    bench.document(
-        {"a": options.a, "b": options.b, "cosine": cosine, "pearson": pearson, "angles": angles},
-        tables=[
-            shown_table(
-                "centring",
-                ("view", "similarity", "angle"),
-                [["raw", cosine, angles[0]], ["centred", pearson, angles[1]]],
-            )
-        ],
-        said=[said("centring")],
-    )
-
-
-RANDOM = Kind(
-    name="random-vectors",
-    meaning="independent normal vectors, with given means or those of the data",
-    fields=Fields(
-        required=("dimension",),
-        optional=("trials", "normal", "from", "pairs", "roles", "layer"),
-        read=read_random,
-    ),
-    run=run_random,
-)
-SYNTHETIC = Kind(
-    name="synthetic-cosines",
-    meaning="cosines of independent normal vectors over means, sigmas and dimensions",
-    fields=Fields(required=("means", "sigmas", "dimensions"), optional=("trials",), read=read_synthetic),
-    run=run_synthetic,
-)
-CENTRING = Kind(
-    name="centring",
-    meaning="two vectors before and after their means are taken off",
-    fields=Fields(required=("a", "b"), optional=(), read=read_centring),
-    run=run_centring,
-)
+    def run(self, bench: Bench) -> None:
+        """Write both vectors, their cosine, and what is left after the means are taken off."""
+        a, b = np.array([self.a]), np.array([self.b])
+        cosine, pearson = float(_cosine(a, b)[0]), float(_pearson(a, b)[0])
+        angles = [math.degrees(math.acos(max(-1.0, min(1.0, value)))) for value in (cosine, pearson)]
+        views = [
+            {"view": view, "similarity": value, "angle": angle}
+            for view, value, angle in zip(("raw", "centred"), (cosine, pearson), angles, strict=True)
+        ]
+        bench.document(
+            {"a": self.a, "b": self.b, "cosine": cosine, "pearson": pearson, "angles": angles},
+            tables=[shown("centring", views)],
+            said=[said("centring")],
+        )

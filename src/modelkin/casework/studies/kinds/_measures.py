@@ -3,156 +3,122 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from typing import Annotated, Any
 
-from modelkin.casework.studies._bench import Bench, Skipped, said
-from modelkin.casework.studies._node import Node
-from modelkin.casework.studies._spec import Fields, Scope
-from modelkin.describe.matrix import (
-    BASELINES,
-    KnownRelation,
-    MatrixOptions,
-    MatrixResult,
-    matrix,
-)
-from modelkin.describe.measures import (
-    PAIRINGS,
-    LayerPairing,
-)
+import numpy as np
+from msgspec import Meta
+
+from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.reading import Aliases, BaselineName, Layers, LayersOf, MeasureNames, Roles
+from modelkin.casework.studies.spec import Experiment
+from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
+from modelkin.describe.measures import PAIRINGS, LayerPairing, Table, off_diagonal, offset_profile
 from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
 from modelkin.model import Model
 
-from ._form import Form
-from ._forms import FORMS, read_form
-from ._kind import Kind
-from ._reading import read_layers, read_measures, read_roles
-from ._summary import shown_summary, summed_up
+from ._forms import AnyForm
 
 _LAYER = re.compile(r"layer \d+")
+_USUAL = MatrixOptions()
+_SUMMED = ("cosine", "mean-direction", "pearson")
 TENSOR_COLUMNS = (
-    "model",
-    "role",
-    "layer",
-    "tensor",
-    "file",
-    "dtype",
-    "bytes",
-    "shape",
-    "n",
-    "mean",
-    "std",
-    "minimum",
-    "maximum",
-    "norm",
-    "p99",
-    "rho",
-    "reason",
-    "note",
+    *("model", "role", "layer", "tensor", "file", "dtype", "bytes", "shape", "n", "mean", "std"),
+    *("minimum", "maximum", "norm", "p99", "rho", "reason", "note"),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
-    """Options of the experiment."""
+class Measures(Experiment, tag="measures"):
+    """Measures over roles and layers of models, with baselines."""
 
-    models: tuple[str, ...]
-    roles: tuple[str, ...]
-    measures: tuple[str, ...]
-    layers: str | None
-    layers_of: Mapping[str, str]
-    pairs: tuple[LayerPairing, ...]
-    baselines: tuple[str, ...]
-    truncation: bool
-    mtp: bool
-    sample: int
-    draws: int
-    write: tuple[Form, ...]
+    roles: Roles
+    models: Aliases = Aliases()
+    """All of the study, if none is named."""
+    measures: MeasureNames = _USUAL.measures  # type: ignore[assignment]  # names that are known
+    layers: Layers | None = None
+    """Of every model; all, if nothing is said."""
+    layers_of: LayersOf = LayersOf()
+    """Of single models."""
+    pairs: Annotated[tuple[LayerPairing, ...], Meta(min_length=1, max_length=64)] = _USUAL.pairs
+    """Which layers face each other."""
+    baselines: Annotated[tuple[BaselineName, ...], Meta(max_length=64)] = ()
+    truncation: bool = False
+    """Cut the larger tensor where sizes differ."""
+    mtp: bool = False
+    """Multi-token prediction layers too."""
+    sample: Annotated[int, Meta(ge=16, le=2**28)] = _USUAL.sample
+    """Values read of a tensor."""
+    draws: Annotated[int, Meta(ge=1, le=10_000)] = _USUAL.draws
+    """Reorderings of the baseline ``shuffle``."""
+    write: Annotated[tuple[AnyForm, ...], Meta(max_length=20)] = ()
+    """Further files, in published forms."""
 
-
-def read(parts: dict[str, Node], scope: Scope) -> Measures:
-    """Read the options."""
-    usual = MatrixOptions()
-    pairs = parts["pairs"].choices(PAIRINGS) if "pairs" in parts else usual.pairs
-    own = parts["layers_of"].fields(optional=tuple(scope.models)) if "layers_of" in parts else {}
-    return Measures(
-        models=scope.aliases(parts.get("models")),
-        roles=read_roles(parts["roles"]),
-        measures=read_measures(parts["measures"]) if "measures" in parts else usual.measures,
-        layers=read_layers(parts["layers"]) if "layers" in parts else None,
-        layers_of={alias: read_layers(node) for alias, node in own.items()},
-        pairs=tuple(item for item in PAIRINGS if item in pairs),
-        baselines=parts["baselines"].choices(tuple(BASELINES), least=0) if "baselines" in parts else (),
-        truncation=parts["truncation"].flag() if "truncation" in parts else False,
-        mtp=parts["mtp"].flag() if "mtp" in parts else False,
-        sample=parts["sample"].whole(low=16, high=2**28) if "sample" in parts else usual.sample,
-        draws=parts["draws"].whole(low=1, high=10_000) if "draws" in parts else usual.draws,
-        write=tuple(read_form(node, scope) for node in parts["write"].items(most=20))
-        if "write" in parts
-        else (),
-    )
-
-
-def run(bench: Bench, options: Measures) -> None:
-    """Measure, and write table, tensors, baselines, and the files in other forms that are asked for."""
-    models = bench.available(options.models, least=1 if options.pairs == ("within",) else 2)
-    try:
-        found = matrix(models, _matrix_options(bench, options, models))
-    except UsageError as error:
-        raise Skipped(str(error)) from error
-    if not found.table.values.count():
-        reasons = dict.fromkeys(str(reason) for reason in found.table.distinct("reason") if reason)
-        bench.leave("everything", "; ".join(list(reasons)[:3]) or "no layers face each other")
-    bench.folder.table(bench.data(".csv"), found.table)
-    bench.folder.csv(bench.data("-tensors.csv"), TENSOR_COLUMNS, _tensor_rows(found, models))
-    _leave_missing(bench, found)
-    bench.document(
-        {
-            "models": found.models,
-            "pairs": options.pairs,
-            "baselines": found.baselines,
-            "notes": found.notes,
-            "summary": (summary := summed_up(found.table, list(models))),
-        },
-        tables=shown_summary(bench, summary, found),
-        said=[said("identity")] if "cosine" in found.table.distinct("measure") else [],
-    )
-    for form in options.write:
-        FORMS[form.form](bench, form, found.table)
-
-
-def _matrix_options(bench: Bench, options: Measures, models: Mapping[str, Model]) -> MatrixOptions:
-    known = tuple(
-        KnownRelation(
-            relation="independent" if item.relation == "independent" else "derived",
-            model_a=item.models[0],
-            model_b=item.models[1],
+    def run(self, bench: Bench) -> None:
+        """Measure, and write table, tensors, baselines, and the files in other forms that are asked for."""
+        wanted = self.models or tuple(bench.study.models)
+        models = bench.available(wanted, least=1 if set(self.pairs) == {"within"} else 2)
+        pairs = tuple(item for item in PAIRINGS if item in self.pairs)
+        try:
+            found = matrix(models, self._options(bench, models, pairs))
+        except UsageError as error:
+            raise Skipped(str(error)) from error
+        if not found.table.values.count():
+            reasons = dict.fromkeys(str(reason) for reason in found.table.distinct("reason") if reason)
+            bench.leave("everything", "; ".join(list(reasons)[:3]) or "no layers face each other")
+        bench.folder.table(bench.data(".csv"), found.table)
+        bench.folder.csv(bench.data("-tensors.csv"), TENSOR_COLUMNS, _tensor_rows(found, models))
+        _leave_missing(bench, found)
+        summary = _summed_up(found.table, list(models))
+        bench.document(
+            {
+                "models": found.models,
+                "pairs": pairs,
+                "baselines": found.baselines,
+                "notes": found.notes,
+                "summary": summary,
+            },
+            tables=[*_summary_tables(bench, summary, found), *_baseline_tables(found)],
+            said=[said("identity")] if "cosine" in found.table.distinct("measure") else [],
         )
-        for item in bench.study.relations
-        if set(item.models) <= set(models)
-    )
-    groups = {
-        group: members
-        for group, all_members in bench.study.groups.items()
-        if (members := tuple(alias for alias in all_members if alias in models))
-    }
-    return MatrixOptions(
-        measures=options.measures,
-        roles=options.roles,
-        layers=options.layers,
-        layers_of={alias: text for alias, text in options.layers_of.items() if alias in models},
-        pairs=options.pairs,
-        baselines=options.baselines,
-        groups=groups if "groups" in options.baselines else {},
-        known=known,
-        truncation=options.truncation,
-        mtp=options.mtp,
-        sample=options.sample,
-        draws=options.draws,
-        seed=bench.seed,
-        fetch=bench.fetch,
-    )
+        for form in self.write:
+            form.write(bench, found.table)
+
+    def _options(
+        self, bench: Bench, models: Mapping[str, Model], pairs: tuple[LayerPairing, ...]
+    ) -> MatrixOptions:
+        known = tuple(
+            KnownRelation(
+                relation="independent" if item.relation == "independent" else "derived",
+                model_a=item.models[0],
+                model_b=item.models[1],
+            )
+            for item in bench.study.relations
+            if set(item.models) <= set(models)
+        )
+        groups = {
+            group: members
+            for group, all_members in bench.study.groups.items()
+            if (members := tuple(alias for alias in all_members if alias in models))
+        }
+        return MatrixOptions(
+            measures=self.measures,
+            roles=self.roles,
+            layers=self.layers,
+            layers_of={alias: text for alias, text in self.layers_of.items() if alias in models},
+            pairs=pairs,
+            baselines=self.baselines,
+            groups=groups if "groups" in self.baselines else {},
+            known=known,
+            truncation=self.truncation,
+            mtp=self.mtp,
+            sample=self.sample,
+            draws=self.draws,
+            seed=bench.seed,
+            fetch=bench.fetch,
+        )
 
 
 def _tensor_rows(found: MatrixResult, models: Mapping[str, Model]) -> list[list[object]]:
@@ -187,25 +153,93 @@ def _leave_missing(bench: Bench, found: MatrixResult) -> None:
         bench.leave(f"{role}{cut}, {measure} of {a} and {b}{where}", reason)
 
 
-KIND = Kind(
-    name="measures",
-    meaning="measures over roles and layers of models, with baselines",
-    fields=Fields(
-        required=("roles",),
-        optional=(
-            "models",
-            "measures",
-            "layers",
-            "layers_of",
-            "pairs",
-            "baselines",
-            "truncation",
-            "mtp",
-            "sample",
-            "draws",
-            "write",
-        ),
-        read=read,
-    ),
-    run=run,
-)
+# -- summed up over layers, for the report -------------------------------------------------------------
+
+
+def _summed_up(table: Table, aliases: list[str]) -> list[dict[str, Any]]:
+    """Sum up the table: for each role and pair of models the means over facing layers and over the others."""
+    found: list[dict[str, Any]] = []
+    pairs = [*combinations(aliases, 2), *((alias, alias) for alias in aliases)]
+    for role in table.distinct("role"):
+        for view in table.where(role=role).distinct("view"):
+            for a, b in pairs:
+                part = table.where(role=role, view=view, model_a=a, model_b=b)
+                for measure in part.distinct("measure") if len(part) else ():
+                    grid = part.matrix(measure=measure, role=role, model_a=a, model_b=b, view=view)
+                    if grid.layers_a == (None,):
+                        diagonal, others = _mean(grid.values), None
+                        expected = _mean(grid.expected)
+                    else:
+                        profile = offset_profile(grid)
+                        diagonal = profile[0].mean if 0 in profile and a != b else None
+                        rest = off_diagonal(grid)
+                        others = rest.mean if rest else None
+                        facing = np.equal.outer(np.array(grid.layers_a), np.array(grid.layers_b))
+                        expected = _mean(grid.expected[facing if a != b else ~facing])
+                    found.append(
+                        {
+                            "role": role,
+                            "view": view,
+                            "a": a,
+                            "b": b,
+                            "measure": measure,
+                            "facing": diagonal,
+                            "expected": expected,
+                            "other_layers": others,
+                            "pairs": int(grid.values.count()),
+                            "n": int(part.column("n").max()),
+                        }
+                    )
+    return found
+
+
+def _mean(values: np.ma.MaskedArray[Any, Any]) -> float | None:
+    return float(values.mean()) if values.count() else None
+
+
+def _summary_tables(
+    bench: Bench, summary: Sequence[dict[str, Any]], found: MatrixResult
+) -> list[dict[str, object]]:
+    """Describe the tables of the report: cosines with their decomposition, then other measures."""
+    keyed: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for item in summary:
+        keyed.setdefault((item["role"], item["view"], item["a"], item["b"]), {})[item["measure"]] = item
+    rows = []
+    for (role, view, a, b), items in keyed.items():
+        column = "other_layers" if a == b else "facing"
+        one = {name: items[name][column] if name in items else None for name in _SUMMED}
+        other = {name: items[name]["other_layers"] if name in items and a != b else None for name in _SUMMED}
+        first = next(iter(items.values()))
+        rows.append(
+            {
+                "models": bench.names(a, b),
+                "role": role if view == "whole" else f"{role} ({view})",
+                "cosine": one["cosine"],
+                "expected": one["mean-direction"],
+                "pearson": one["pearson"],
+                "cosine_other": other["cosine"],
+                "pearson_other": other["pearson"],
+                "pairs": first["pairs"],
+                "n": first["n"],
+            }
+        )
+    tables = [shown("cosines", rows)] if "cosine" in found.table.distinct("measure") else []
+    others = [
+        {**item, "models": bench.names(item["a"], item["b"]), "expected_any": item["expected"]}
+        for item in summary
+        if item["measure"] not in _SUMMED
+    ]
+    if others:
+        columns = ("measure", "models", "role", "facing", "expected_any", "other_layers", "pairs")
+        tables.append(shown("other_measures", others, columns))
+    return tables
+
+
+def _baseline_tables(found: MatrixResult) -> list[dict[str, object]]:
+    columns = ("baseline", "role", "measure", "scope", "observed", "mean", "q05", "q95", "n", "reason")
+    rows = [
+        {**asdict(item), **(asdict(item.null) if item.null else {})}
+        for item in found.baselines
+        if "offset" not in item.scope and item.measure in _SUMMED
+    ]
+    return [shown("baselines", rows, columns)] if found.baselines else []

@@ -2,101 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from modelkin.architecture import Role
-from modelkin.casework.studies._bench import Bench, Skipped, said, shown_table
-from modelkin.casework.studies._node import Node
-from modelkin.casework.studies._spec import Fields, Scope
-from modelkin.describe.matrix import parse_layer_list
+from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.reading import Layers, Pair
+from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import generator
 from modelkin.model import Model
 from modelkin.stats import best_pairing
 from modelkin.tensors import TensorSlice
 
-from ._kind import Kind
-from ._reading import read_layers
-
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routers:
-    """Options of the experiment."""
+class Routers(Experiment, tag="routers"):
+    """Experts matched by their router rows, beside the same search on reordered dimensions."""
 
-    pair: tuple[str, str]
-    layers: tuple[int, ...] | None
-    draws: int
+    pair: Pair
+    layers: Layers | None = None
+    """All, if nothing is said."""
+    draws: Annotated[int, Meta(ge=1, le=1000)] = 20
+    """How often the search is run on reordered dimensions."""
 
-
-def read(parts: dict[str, Node], scope: Scope) -> Routers:
-    """Read the options."""
-    return Routers(
-        pair=scope.pair(parts["pair"]),
-        layers=parse_layer_list(read_layers(parts["layers"])) if "layers" in parts else None,
-        draws=parts["draws"].whole(low=1, high=1000) if "draws" in parts else 20,
-    )
-
-
-def run(bench: Bench, options: Routers) -> None:
-    """Match the router rows of each layer; run the same search again with the dimensions of b reordered."""
-    a, b = options.pair
-    models = bench.available(options.pair, least=2)
-    layers = _common(bench, models[a], models[b], options)
-    mine, theirs = (_routers(models[name], layers) for name in (a, b))
-    width = next(iter(mine.values())).shape[1]
-    orders = generator(bench.seed, "routers", a, b)
-    # One order for all layers: it keeps what connects the layers of a model.
-    reorderings = [orders.permutation(width) for _ in range(options.draws)]
-    rows = []
-    for layer in layers:
-        one, other = mine[layer], theirs[layer]
-        found = _matched(one, other)
-        null = np.array([_matched(one, other[:, order]) for order in reorderings])
-        rows.append(
-            {
-                "layer": layer,
-                "experts": len(one),
-                "same_number": float((one * other).sum(axis=1).mean()),
-                "matched": found,
-                "null_mean": float(null.mean()),
-                "null_low": float(null.min()),
-                "null_high": float(null.max()),
-                "null": null.tolist(),
-            }
-        )
-    observed = float(np.mean([row["matched"] for row in rows]))
-    over_layers = np.array([row["null"] for row in rows]).mean(axis=0)
-    above = int((over_layers >= observed).sum())
-    columns = ("layer", "experts", "same_number", "matched", "null_mean", "null_low", "null_high")
-    bench.folder.csv(bench.data(".csv"), columns, [[row[name] for name in columns] for row in rows])
-    bench.document(
-        {
-            "pair": options.pair,
-            "draws": options.draws,
-            "layers": rows,
-            "mean": {
-                "matched": observed,
-                "null": [float(over_layers.min()), float(over_layers.mean()), float(over_layers.max())],
-                "reruns_at_least_as_high": above,
-            },
-        },
-        tables=[shown_table("routers", columns, [[row[name] for name in columns] for row in rows])],
-        said=[
-            said(
-                "routers", matched=observed, null=float(over_layers.mean()), above=above, draws=options.draws
+    def run(self, bench: Bench) -> None:
+        """Match the router rows of each layer, and search again with the dimensions of b reordered."""
+        a, b = self.pair
+        models = bench.available(self.pair, least=2)
+        layers = _common(bench, models[a], models[b], self.layers)
+        mine, theirs = (_routers(models[name], layers) for name in (a, b))
+        width = next(iter(mine.values())).shape[1]
+        orders = generator(bench.seed, "routers", a, b)
+        # One order for all layers: it keeps what connects the layers of a model.
+        reorderings = [orders.permutation(width) for _ in range(self.draws)]
+        rows = []
+        for layer in layers:
+            one, other = mine[layer], theirs[layer]
+            null = np.array([_matched(one, other[:, order]) for order in reorderings])
+            rows.append(
+                {
+                    "layer": layer,
+                    "experts": len(one),
+                    "same_number": float((one * other).sum(axis=1).mean()),
+                    "matched": _matched(one, other),
+                    "null_mean": float(null.mean()),
+                    "null_low": float(null.min()),
+                    "null_high": float(null.max()),
+                    "null": null.tolist(),
+                }
             )
-        ],
-    )
+        observed = float(np.mean([row["matched"] for row in rows]))
+        over_layers = np.array([row["null"] for row in rows]).mean(axis=0)
+        above = int((over_layers >= observed).sum())
+        summary = [{name: value for name, value in row.items() if name != "null"} for row in rows]
+        bench.folder.rows(bench.data(".csv"), summary)
+        bench.document(
+            {
+                "pair": self.pair,
+                "draws": self.draws,
+                "layers": rows,
+                "mean": {
+                    "matched": observed,
+                    "null": [float(over_layers.min()), float(over_layers.mean()), float(over_layers.max())],
+                    "reruns_at_least_as_high": above,
+                },
+            },
+            tables=[shown("routers", summary)],
+            said=[
+                said(
+                    "routers", matched=observed, null=float(over_layers.mean()), above=above, draws=self.draws
+                )
+            ],
+        )
 
 
-def _common(bench: Bench, one: Model, other: Model, options: Routers) -> tuple[int, ...]:
+def _common(bench: Bench, one: Model, other: Model, wanted: Layers | None) -> tuple[int, ...]:
     found = []
     for layer in one.architecture.layers:
-        if options.layers is not None and layer not in options.layers:
+        if wanted is not None and layer not in wanted.numbers:
             continue
         entries = [model.architecture.find(Role.ROUTER, layer) for model in (one, other)]
         if entries[0] is None or entries[1] is None:
@@ -129,11 +116,3 @@ def _routers(model: Model, layers: tuple[int, ...]) -> dict[int, Floats]:
 def _matched(one: Floats, other: Floats) -> float:
     table = one @ other.T
     return float(table[np.arange(len(table)), best_pairing(table)].mean())
-
-
-KIND = Kind(
-    name="routers",
-    meaning="experts matched by their router rows, beside the same search on reordered dimensions",
-    fields=Fields(required=("pair",), optional=("layers", "draws"), read=read),
-    run=run,
-)

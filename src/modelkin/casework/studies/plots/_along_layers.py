@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated
+
 import numpy as np
+from msgspec import Meta
 
 from modelkin.casework.catalogue import (
     ControlCurves,
@@ -21,99 +25,117 @@ from modelkin.casework.catalogue import (
     vector_statistics,
     with_controls,
 )
-from modelkin.casework.studies._bench import Bench, Skipped
-from modelkin.casework.studies._folder import number
-from modelkin.casework.studies.kinds._vectors import both_vectors, load_vectors
+from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.folder import number
+from modelkin.casework.studies.reading import COSINE, Aliases, Earlier, LayerNumber, MeasureName
+from modelkin.casework.studies.saved import both_vectors, load_vectors
+from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import Table, find_measure
 from modelkin.figures import Figure
 
 from ._plot import (
-    Options,
-    Plot,
+    OfModels,
+    OfPair,
+    OfRoles,
+    PairList,
+    Values,
+    by_role,
     chance_of,
     curve,
     filled,
     grid_of,
-    load_table,
-    measured_curves,
+    is_correlation,
     model_styles,
     need,
-    pair_name,
     role_name,
+    title_of,
 )
 
 
-def _layer_curves(bench: Bench, options: Options) -> Figure:
-    found = measured_curves(bench, load_table(bench, options), options, options.measure)
-    layers = next(iter(found.values())).layers
-    title = find_measure(options.measure).title
-    a, b = (bench.name(name) for name in options.both)
-    curves = {role_name(role): item.values for role, item in found.items()}
-    expected = {role_name(role): item.expected for role, item in found.items()}
-    if find_measure(options.measure).name in ("pearson", "spearman"):
+class LayerCurves(OfPair, tag="layer-curves"):
+    """A measure by layer, a curve for each role."""
+
+    measure: MeasureName = COSINE
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it with chance: one range, or what is expected at each layer."""
+        found = self.curves(bench, self.table(bench), self.measure)
+        a, b = self.both(bench)
+        title = title_of(self.measure)
         # The widest range of all roles: shorter vectors scatter more.
-        chance = chance_of(min(item.n for item in found.values()))
+        chance = chance_of(min(item.n for item in found.values())) if is_correlation(self.measure) else None
         return layer_curves(
-            layers, curves, measure=title, title=f"{title} of {a} and {b} by layer", chance=chance
+            next(iter(found.values())).layers,
+            by_role(found),
+            measure=title,
+            title=f"{title} of {a} and {b} by layer",
+            **({"chance": chance} if chance else {"expected": by_role(found, "expected")}),
         )
-    return layer_curves(
-        layers, curves, measure=title, title=f"{title} of {a} and {b} by layer", expected=expected
-    )
 
 
-def _router_matches(bench: Bench, options: Options) -> Figure:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    rows = document["layers"]
-    a, b = document["pair"]
-    return matched_rows(
-        [row["layer"] for row in rows],
-        [row["matched"] for row in rows],
-        [row["null_mean"] for row in rows],
-        [row["null_low"] for row in rows],
-        [row["null_high"] for row in rows],
-        names=(bench.name(a), bench.name(b)),
-        repeats=document["draws"],
-    )
+class RouterMatches(Drawing, tag="router-matches"):
+    """Best matches of router rows by layer, beside those on reordered dimensions."""
 
-
-def _norm_cosines(bench: Bench, options: Options) -> Figure:
-    found = measured_curves(bench, load_table(bench, options), options, "cosine")
-    a, b = options.both
-    return norm_cosines(
-        next(iter(found.values())).layers,
-        {role_name(role): item.values for role, item in found.items()},
-        {role_name(role): item.expected for role, item in found.items()},
-        names=(bench.name(a), bench.name(b)),
-        spread_of_shuffles={role_name(role): item.sd for role, item in found.items()},
-    )
-
-
-def _with_controls(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    a, b = options.both
-    kinds = {}
-    for role, main in measured_curves(bench, table, options, options.measure).items():
-        controls: dict[str, tuple[float | None, ...] | str] = {}
-        for control in options.controls:
-            for name in (a, b):
-                key = pair_name(bench, name, control)
-                if control in bench.missing:
-                    controls[key] = bench.missing[control]
-                    continue
-                item = curve(table, role, name, control, options.measure)
-                place = dict(zip(item.layers, item.values, strict=True))
-                values = tuple(place.get(layer) for layer in main.layers)
-                known = any(value is not None for value in values)
-                controls[key] = values if known else _why(table, role, name, control)
-        correlation = find_measure(options.measure).name in ("pearson", "spearman")
-        kinds[role_name(role)] = ControlCurves(
-            layers=tuple(float(layer) for layer in main.layers),
-            main=main.values,
-            controls=controls,
-            expected=() if correlation else main.expected,
-            chance=chance_of(main.n) if correlation else None,
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        a, b = document["pair"]
+        return matched_rows(
+            *(
+                [row[name] for row in document["layers"]]
+                for name in ("layer", "matched", "null_mean", "null_low", "null_high")
+            ),
+            names=(bench.name(a), bench.name(b)),
+            repeats=document["draws"],
         )
-    return with_controls(kinds, main=pair_name(bench, a, b), measure=find_measure(options.measure).title)
+
+
+class NormCosines(OfPair, tag="norm-cosines"):
+    """Cosines of norm gains by layer, with the spread of shuffles."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        found = self.curves(bench, self.table(bench), "cosine")
+        return norm_cosines(
+            next(iter(found.values())).layers,
+            by_role(found),
+            by_role(found, "expected"),
+            names=self.both(bench),
+            spread_of_shuffles=by_role(found, "sd"),
+        )
+
+
+class WithControls(OfPair, tag="with-controls"):
+    """A measure of the pair by layer, beside each of the two with its controls."""
+
+    controls: Aliases
+    measure: MeasureName = COSINE
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it; a control that is missing is named with the reason."""
+        table = self.table(bench)
+        kinds = {}
+        for role, main in self.curves(bench, table, self.measure).items():
+            controls: dict[str, Values | str] = {}
+            for control in self.controls:
+                for name in self.pair:
+                    item = curve(table, role, name, control, self.measure).over(main.layers)
+                    controls[bench.names(name, control)] = (
+                        bench.missing[control]
+                        if control in bench.missing
+                        else item.values
+                        if item.known
+                        else _why(table, role, name, control)
+                    )
+            alike = is_correlation(self.measure)
+            kinds[role_name(role)] = ControlCurves(
+                layers=tuple(float(layer) for layer in main.layers),
+                main=main.values,
+                controls=controls,
+                expected=() if alike else main.expected,
+                chance=chance_of(main.n) if alike else None,
+            )
+        return with_controls(kinds, main=bench.names(*self.pair), measure=title_of(self.measure))
 
 
 def _why(table: Table, role: str, a: str, b: str) -> str:
@@ -125,206 +147,221 @@ def _why(table: Table, role: str, a: str, b: str) -> str:
     return "it was not measured"
 
 
-def _comprehensive(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    cosine = measured_curves(bench, table, options, "cosine")
-    pearson = measured_curves(bench, table, options, "pearson", list(cosine))
-    a, b = options.both
-    return comprehensive(
-        next(iter(cosine.values())).layers,
-        {role_name(role): item.values for role, item in cosine.items()},
-        {role_name(role): item.expected for role, item in cosine.items()},
-        {role_name(role): item.values for role, item in pearson.items()},
-        names=(bench.name(a), bench.name(b)),
-        n=min(item.n for item in cosine.values()),
-    )
+class Comprehensive(OfPair, tag="comprehensive"):
+    """Cosines and correlations by layer, with their expectation."""
 
-
-def _proof(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    a, b = options.both
-    found = {
-        name: measured_curves(bench, table, options, name) for name in ("cosine", "cosine-about-1", "pearson")
-    }
-    grid = grid_of(bench, table, next(iter(found["cosine"])), a, b, "cosine")
-    rows, columns = (np.array(layers, dtype=np.int64) for layers in (grid.layers_a, grid.layers_b))
-    apart = np.abs(columns[None, :] - rows[:, None]) == options.distance
-    mismatched = filled(grid.values)[apart]
-    if not np.isfinite(mismatched).any():
-        raise Skipped(f"no two layers are {options.distance} apart")
-    curves = {
-        name: {role_name(role): item.values for role, item in items.items()} for name, items in found.items()
-    }
-    return proof(
-        next(iter(found["cosine"].values())).layers,
-        curves["cosine"],
-        {role_name(role): item.expected for role, item in found["cosine"].items()},
-        curves["cosine-about-1"],
-        curves["pearson"],
-        mismatched,
-        names=(bench.name(a), bench.name(b)),
-        n=min(item.n for item in found["cosine"].values()),
-        distance=f"{options.distance} apart",
-    )
-
-
-def _layer_decay(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    a, b = options.both
-    grid = grid_of(bench, table, options.role, a, b, options.measure)
-    facing = curve(table, options.role, a, b, "pearson")
-    if min(grid.values.shape) < 2:
-        raise Skipped("there are fewer than two layers")
-    return layer_decay(
-        filled(grid.values),
-        facing.values,
-        names=(bench.name(a), bench.name(b)),
-        n=facing.n,
-        signed=find_measure(options.measure).name != "cosine",
-    )
-
-
-def _intuition(bench: Bench, options: Options) -> Figure:
-    assert options.vectors is not None
-    table = load_table(bench, options)
-    a, b = options.both
-    need(bench, a, b)
-    one, other, common = both_vectors(load_vectors(bench, options.vectors), a, b, options.role)
-    cosine, pearson = (curve(table, options.role, a, b, name) for name in ("cosine", "pearson"))
-    known = {
-        layer: value
-        for layer, value in zip(cosine.layers, cosine.values, strict=True)
-        if value is not None and layer in common
-    }
-    if not known:
-        raise Skipped("nothing was measured")
-    # The layer that speaks most for a relation, unless one is asked for: no other choice is less unfair.
-    layer = options.layer if options.layer is not None else max(known, key=lambda item: known[item])
-    if layer not in common:
-        raise Skipped(f"not both models have layer {layer}")
-    return intuition(
-        one.at((layer,))[0],
-        other.at((layer,))[0],
-        names=(bench.name(a), bench.name(b)),
-        layer=layer,
-        layers=cosine.layers,
-        cosine=cosine.values,
-        pearson=pearson.values,
-        expected=cosine.expected,
-        sample=min(50, one.n),
-        styles=model_styles(bench),
-    )
-
-
-def _changed_values(bench: Bench, options: Options) -> Figure:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
-    rows = [row for row in rows if row["role"] == options.role]
-    if not rows:
-        raise Skipped("nothing was measured")
-    a, b = document["pair"]
-    return changed_values(
-        [row["layer"] for row in rows],
-        [None if row["changed_share"] is None else 100 * row["changed_share"] for row in rows],
-        [row["mean_absolute_difference"] for row in rows],
-        [row["mean_ulps"] for row in rows],
-        one_ulp=[row["one_ulp"] for row in rows],
-        names=(bench.name(a), bench.name(b)),
-        what=role_name(options.role),
-    )
-
-
-def _shuffle_summary(bench: Bench, options: Options) -> Figure:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    rows = bench.folder.read_csv(bench.earlier(options.data, ".csv"))
-    a, b = document["pair"]
-    kinds = {}
-    for category in dict.fromkeys(row["category"] for row in rows):
-        part = [row for row in rows if row["category"] == category]
-
-        def column(name: str, part: list[dict[str, str]] = part) -> tuple[float | None, ...]:
-            return tuple(number(row[name]) for row in part)
-
-        kinds[{"norm_pre": "input norm", "norm_post": "post-attention norm"}.get(category, category)] = (
-            ShuffleCurves(
-                layers=column("layer"),
-                cosine=column("cosine"),
-                shuffled=column("cosine_shuffled"),
-                pearson=column("cosine_centered"),
-                shuffled_low=column("shuffled_low"),
-                shuffled_high=column("shuffled_high"),
-            )
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        cosine = self.curves(bench, table, "cosine")
+        return comprehensive(
+            next(iter(cosine.values())).layers,
+            by_role(cosine),
+            by_role(cosine, "expected"),
+            by_role(self.curves(bench, table, "pearson", list(cosine))),
+            names=self.both(bench),
+            n=min(item.n for item in cosine.values()),
         )
-    return shuffle_summary(kinds, names=(bench.name(a), bench.name(b)), n=int(rows[0]["n"]))
 
 
-def _vector_statistics(bench: Bench, options: Options) -> Figure:
-    rows = bench.folder.read_csv(bench.earlier(options.data, ".csv"))
-    models = {}
-    for alias in options.models or bench.study.models:
-        part = [row for row in rows if row["model"] == alias and row["role"] == options.role]
-        if part:
-            models[bench.name(alias)] = VectorStatistics(
-                layers=tuple(float(row["layer"]) for row in part),
-                mean=tuple(number(row["mean"]) for row in part),
-                std=tuple(number(row["std"]) for row in part),
-                min=tuple(number(row["minimum"]) for row in part),
-                max=tuple(number(row["maximum"]) for row in part),
+class Proof(OfPair, tag="proof"):
+    """Cosines, cosines about one and correlations by layer, beside layers that do not face each other."""
+
+    distance: Annotated[int, Meta(ge=1, le=999)] = 5
+    """How far these are apart."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        cosine, about_one, pearson = (
+            self.curves(bench, table, name) for name in ("cosine", "cosine-about-1", "pearson")
+        )
+        grid = grid_of(bench, table, next(iter(cosine)), self.pair, "cosine")
+        rows, columns = (np.array(layers, dtype=np.int64) for layers in (grid.layers_a, grid.layers_b))
+        mismatched = filled(grid.values)[np.abs(columns[None, :] - rows[:, None]) == self.distance]
+        if not np.isfinite(mismatched).any():
+            raise Skipped(f"no two layers are {self.distance} apart")
+        return proof(
+            next(iter(cosine.values())).layers,
+            by_role(cosine),
+            by_role(cosine, "expected"),
+            by_role(about_one),
+            by_role(pearson),
+            mismatched,
+            names=self.both(bench),
+            n=min(item.n for item in cosine.values()),
+            distance=f"{self.distance} apart",
+        )
+
+
+class LayerDecay(OfPair, tag="layer-decay"):
+    """A measure over all pairs of layers, by their distance."""
+
+    measure: MeasureName = COSINE
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        grid = grid_of(bench, table, self.role, self.pair, self.measure)
+        facing = curve(table, self.role, *self.pair, "pearson")
+        if min(grid.values.shape) < 2:
+            raise Skipped("there are fewer than two layers")
+        return layer_decay(
+            filled(grid.values),
+            facing.values,
+            names=self.both(bench),
+            n=facing.n,
+            signed=find_measure(self.measure).name != "cosine",
+        )
+
+
+class Intuition(OfPair, tag="intuition"):
+    """The values of one layer of both models, and cosine and correlation over all layers."""
+
+    vectors: Earlier
+    """Experiment that saved the vectors."""
+    layer: LayerNumber | None = None
+    """The one with the highest cosine, if nothing is said."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        a, b = self.pair
+        need(bench, a, b)
+        one, other, common = both_vectors(load_vectors(bench, self.vectors), a, b, self.role)
+        cosine, pearson = (curve(table, self.role, a, b, name) for name in ("cosine", "pearson"))
+        known = {
+            layer: value
+            for layer, value in zip(cosine.layers, cosine.values, strict=True)
+            if value is not None and layer in common
+        }
+        if not known:
+            raise Skipped("nothing was measured")
+        # The layer that speaks most for a relation, unless one is asked for: no other choice is less unfair.
+        layer = self.layer if self.layer is not None else max(known, key=lambda item: known[item])
+        if layer not in common:
+            raise Skipped(f"not both models have layer {layer}")
+        return intuition(
+            one.at((layer,))[0],
+            other.at((layer,))[0],
+            names=self.both(bench),
+            layer=layer,
+            layers=cosine.layers,
+            cosine=cosine.values,
+            pearson=pearson.values,
+            expected=cosine.expected,
+            sample=min(50, one.n),
+            styles=model_styles(bench),
+        )
+
+
+class ChangedValues(OfRoles, tag="changed-values"):
+    """Shares and sizes of changes by layer, in steps of the number format."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
+        rows = [row for row in rows if row["role"] == self.role]
+        if not rows:
+            raise Skipped("nothing was measured")
+        a, b = document["pair"]
+        return changed_values(
+            [row["layer"] for row in rows],
+            [None if row["changed_share"] is None else 100 * row["changed_share"] for row in rows],
+            [row["mean_absolute_difference"] for row in rows],
+            [row["mean_ulps"] for row in rows],
+            one_ulp=[row["one_ulp"] for row in rows],
+            names=(bench.name(a), bench.name(b)),
+            what=role_name(self.role),
+        )
+
+
+class ShuffleSummary(Drawing, tag="shuffle-summary"):
+    """Cosines before and after reordering, and correlations, by layer."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
+        a, b = document["pair"]
+        kinds = {}
+        for category in dict.fromkeys(row["category"] for row in rows):
+            part = [row for row in rows if row["category"] == category]
+            kinds[role_name(category)] = ShuffleCurves(
+                layers=_column(part, "layer"),
+                cosine=_column(part, "cosine"),
+                shuffled=_column(part, "cosine_shuffled"),
+                pearson=_column(part, "cosine_centered"),
+                shuffled_low=_column(part, "shuffled_low"),
+                shuffled_high=_column(part, "shuffled_high"),
             )
-    if not models:
-        raise Skipped("there are no vectors of this role")
-    return vector_statistics(models, what=role_name(options.role), styles=model_styles(bench))
+        return shuffle_summary(kinds, names=(bench.name(a), bench.name(b)), n=int(rows[0]["n"]))
 
 
-def _input_minus_post(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    role = options.role
-    tensors = bench.folder.read_csv(bench.earlier(options.data, "-tensors.csv"))
-    pearson: dict[str, dict[int, float | None]] = {}
-    for a, b in options.pairs:
-        if a not in bench.missing and b not in bench.missing:
-            item = curve(table, role, a, b, "pearson")
-            pearson[pair_name(bench, a, b)] = dict(zip(item.layers, item.values, strict=True))
-    statistics: dict[str, dict[str, dict[int, float | None]]] = {"mean": {}, "std": {}}
-    for row in tensors:
-        if row["role"] == role:
+def _column(rows: list[dict[str, str]], name: str) -> Values:
+    return tuple(number(row[name]) for row in rows)
+
+
+class Statistics(OfModels, tag="vector-statistics"):
+    """Mean, deviation and range of vectors by layer, for each model."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
+        models = {}
+        for alias in self.models or bench.study.models:
+            part = [row for row in rows if row["model"] == alias and row["role"] == self.role]
+            if part:
+                models[bench.name(alias)] = VectorStatistics(
+                    layers=tuple(float(row["layer"]) for row in part),
+                    mean=_column(part, "mean"),
+                    std=_column(part, "std"),
+                    min=_column(part, "minimum"),
+                    max=_column(part, "maximum"),
+                )
+        if not models:
+            raise Skipped("there are no vectors of this role")
+        return vector_statistics(models, what=role_name(self.role), styles=model_styles(bench))
+
+
+class InputMinusPost(OfRoles, tag="input-minus-post"):
+    """Input norm minus post-attention norm: statistics of models and correlations of pairs, by layer."""
+
+    pairs: PairList
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table, role = self.table(bench), self.role
+        tensors = [
+            row
+            for row in bench.folder.read_csv(bench.earlier(self.data, "-tensors.csv"))
+            if row["role"] == role
+        ]
+        pearson: dict[str, Mapping[int, float | None]] = {}
+        for a, b in self.pairs:
+            if a not in bench.missing and b not in bench.missing:
+                item = curve(table, role, a, b, "pearson")
+                pearson[bench.names(a, b)] = dict(zip(item.layers, item.values, strict=True))
+        statistics: dict[str, dict[str, dict[int, float | None]]] = {"mean": {}, "std": {}}
+        for row in tensors:
             for name, by_model in statistics.items():
                 by_model.setdefault(bench.name(row["model"]), {})[int(row["layer"])] = number(row[name])
-    everything = [*pearson.values(), *statistics["mean"].values()]
-    layers = sorted({layer for by_layer in everything for layer in by_layer})
-    n = max((int(row["n"]) for row in tensors if row["role"] == role), default=0)
-    if not pearson or n < 3:
-        raise Skipped("nothing was measured")
+        layers = sorted(
+            {layer for by_layer in (*pearson.values(), *statistics["mean"].values()) for layer in by_layer}
+        )
+        n = max((int(row["n"]) for row in tensors), default=0)
+        if not pearson or n < 3:
+            raise Skipped("nothing was measured")
 
-    def over(curves: dict[str, dict[int, float | None]]) -> dict[str, list[float | None]]:
-        return {name: [values.get(layer) for layer in layers] for name, values in curves.items()}
+        def over(curves: Mapping[str, Mapping[int, float | None]]) -> dict[str, list[float | None]]:
+            return {name: [values.get(layer) for layer in layers] for name, values in curves.items()}
 
-    return input_minus_post(
-        layers,
-        over(statistics["mean"]),
-        over(statistics["std"]),
-        over(pearson),
-        n=n,
-        styles=model_styles(bench),
-    )
-
-
-PLOTS = (
-    Plot(name="layer-curves", required=("pair",), optional=("roles", "measure"), make=_layer_curves),
-    Plot(name="router-matches", required=(), optional=(), make=_router_matches),
-    Plot(name="norm-cosines", required=("pair",), optional=("roles",), make=_norm_cosines),
-    Plot(
-        name="with-controls",
-        required=("pair", "controls"),
-        optional=("roles", "measure"),
-        make=_with_controls,
-    ),
-    Plot(name="comprehensive", required=("pair",), optional=("roles",), make=_comprehensive),
-    Plot(name="proof", required=("pair",), optional=("roles", "distance"), make=_proof),
-    Plot(name="layer-decay", required=("pair",), optional=("roles", "measure"), make=_layer_decay),
-    Plot(name="intuition", required=("pair", "vectors"), optional=("roles", "layer"), make=_intuition),
-    Plot(name="changed-values", required=(), optional=("roles",), make=_changed_values),
-    Plot(name="shuffle-summary", required=(), optional=(), make=_shuffle_summary),
-    Plot(name="vector-statistics", required=(), optional=("models", "roles"), make=_vector_statistics),
-    Plot(name="input-minus-post", required=("pairs",), optional=("roles",), make=_input_minus_post),
-)
+        return input_minus_post(
+            layers,
+            over(statistics["mean"]),
+            over(statistics["std"]),
+            over(pearson),
+            n=n,
+            styles=model_styles(bench),
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+from msgspec.structs import replace
 
 from modelkin.casework.catalogue import (
     Measured,
@@ -16,189 +17,223 @@ from modelkin.casework.catalogue import (
     measure_comparison,
     model_matrix,
 )
-from modelkin.casework.studies._bench import Bench, Skipped
-from modelkin.casework.studies._spec import RELATIONS
-from modelkin.casework.studies.kinds._square_forms import expected_cells
+from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.reading import COSINE, Earlier, LayerNumber, Layers, MeasureName, Pair
+from modelkin.casework.studies.saved import Floats, expected_cells
 from modelkin.describe.measures import Table, find_measure
 from modelkin.figures import Figure
 
 from ._plot import (
-    Options,
-    Plot,
+    LayerPairs,
+    OfModels,
+    PairList,
     curve,
     filled,
-    load_table,
     model_styles,
-    pair_name,
     plain_layers,
     role_name,
+    title_of,
 )
 
 Cells = dict[str, tuple[float | None, ...]]
+Groups = dict[str, dict[str, float | None]]
 
 
-def _pair_cells(bench: Bench, options: Options, table: Table) -> tuple[list[str], Cells, Cells]:
+class LayerPairBars(OfModels, tag="layer-pairs"):
+    """Cosines of layers within each model."""
+
+    layer_pairs: LayerPairs
+    zoom: bool = False
+    """Begin the axis near the values."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        labels, values, expected = _pair_cells(bench, self, self.layer_pairs)
+        return layer_pairs(
+            labels,
+            values,
+            expected,
+            title=f"{role_name(self.role)}: cosines of layers within each model",
+            zoom=self.zoom,
+            styles=model_styles(bench),
+        )
+
+
+def _pair_cells(bench: Bench, options: OfModels, pairs: LayerPairs) -> tuple[list[str], Cells, Cells]:
     """Return labels, cosines and expectations of pairs of layers within models."""
+    table = options.table(bench)
     values, expected = {}, {}
-    for alias in options.models or bench.study.models:
-        if alias in bench.missing:
-            continue
+    for alias in options.present(bench):
         cells = {
             (row.layer_a, row.layer_b): row
             for row in table.where(measure="cosine", role=options.role, model_a=alias, model_b=alias)
         }
-        rows = [cells.get(pair) for pair in options.layer_pairs]
+        rows = [cells.get(pair) for pair in pairs]
         if any(row is not None and row.value is not None for row in rows):
             values[bench.name(alias)] = tuple(row.value if row else None for row in rows)
             expected[bench.name(alias)] = tuple(row.expected if row else None for row in rows)
     if not values:
         raise Skipped("no model has these layers")
-    return [f"{i} and {j}" for i, j in options.layer_pairs], values, expected
+    return [f"{i} and {j}" for i, j in pairs], values, expected
 
 
-def _layer_pairs(bench: Bench, options: Options) -> Figure:
-    labels, values, expected = _pair_cells(bench, options, load_table(bench, options))
-    return layer_pairs(
-        labels,
-        values,
-        expected,
-        title=f"{role_name(options.role)}: cosines of layers within each model",
-        zoom=options.zoom,
-        styles=model_styles(bench),
-    )
+class AtLayer(OfModels):
+    """A figure of models against models at one layer."""
+
+    layer: LayerNumber
+    measure: MeasureName = COSINE
+
+    def cells(self, bench: Bench) -> tuple[list[str], Floats, Floats]:
+        """Return aliases, values and expectations."""
+        table, measure = self.table(bench), find_measure(self.measure).name
+        names, cells = table.model_matrix(measure=measure, role=self.role, layer=self.layer)
+        wanted = [alias for alias in self.models or bench.study.models if alias in names]
+        places = [names.index(alias) for alias in wanted]
+        values = filled(cells)[np.ix_(places, places)]
+        has = np.asarray(np.isfinite(values).any(axis=1))
+        kept = [alias for alias, there in zip(wanted, has.tolist(), strict=True) if there]
+        if len(kept) < 2:
+            raise Skipped(f"no two models have layer {self.layer}")
+        expected = expected_cells(table, measure, self.role, kept, self.layer)
+        return kept, values[np.ix_(has, has)], expected
+
+    def groups_of(self, bench: Bench) -> tuple[Groups, Groups]:
+        """Return pairs by group: inside each and between them; known relatives belong to none."""
+        kept, values, expected = self.cells(bench)
+        order = list(bench.study.groups)
+        found: Groups = {}
+        chance: Groups = {}
+        for (i, a), (j, b) in combinations(enumerate(kept), 2):
+            groups = [group for alias in (a, b) if (group := bench.study.models[alias].group)]
+            if len(groups) < 2 or bench.study.known_relatives(a, b) or not np.isfinite(values[i, j]):
+                continue
+            name = " x ".join(sorted(groups, key=order.index))
+            found.setdefault(name, {})[bench.names(a, b)] = float(values[i, j])
+            chance.setdefault(name, {})[bench.names(a, b)] = float(expected[i, j])
+        if not found:
+            raise Skipped("no pair of models with groups was measured")
+        return found, chance
 
 
-Square = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+class ModelMatrix(AtLayer, tag="model-matrix"):
+    """Models against models at one layer, known relatives marked."""
+
+    groups: bool = False
+    """Order by group."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        kept, values, expected = self.cells(bench)
+        groups = [bench.study.models[alias].group or "other" for alias in kept]
+        return model_matrix(
+            [bench.name(alias) for alias in kept],
+            values,
+            measure=title_of(self.measure),
+            title=f"{role_name(self.role)}, layer {self.layer}",
+            expected=expected,
+            groups=groups if self.groups else None,
+            related=[
+                (bench.name(a), bench.name(b))
+                for a, b in combinations(kept, 2)
+                if bench.study.known_relatives(a, b)
+            ],
+        )
 
 
-def _model_cells(bench: Bench, options: Options, table: Table) -> tuple[list[str], Square, Square]:
-    """Return aliases, values and expectations of models against models at one layer."""
-    if options.layer is None:
-        raise Skipped("it needs a layer")
-    measure = find_measure(options.measure).name
-    names, cells = table.model_matrix(measure=measure, role=options.role, layer=options.layer)
-    wanted = [alias for alias in options.models or bench.study.models if alias in names]
-    places = [names.index(alias) for alias in wanted]
-    values = filled(cells)[np.ix_(places, places)]
-    has = np.asarray(np.isfinite(values).any(axis=1))
-    kept = [alias for alias, there in zip(wanted, has.tolist(), strict=True) if there]
-    if len(kept) < 2:
-        raise Skipped(f"no two models have layer {options.layer}")
-    expected = expected_cells(table, measure, options.role, kept, options.layer)
-    return kept, values[np.ix_(has, has)], expected
+class GroupMeans(AtLayer, tag="group-means"):
+    """Means of a measure inside groups of models and between them, at one layer."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        return group_means(*self.groups_of(bench), measure=title_of(self.measure))
 
 
-def _model_matrix(bench: Bench, options: Options) -> Figure:
-    kept, values, expected = _model_cells(bench, options, load_table(bench, options))
-    groups = [bench.study.models[alias].group or "other" for alias in kept]
-    related = [(bench.name(a), bench.name(b)) for a, b in combinations(kept, 2) if _relatives(bench, a, b)]
-    return model_matrix(
-        [bench.name(alias) for alias in kept],
-        values,
-        measure=find_measure(options.measure).title,
-        title=f"{role_name(options.role)}, layer {options.layer}",
-        expected=expected,
-        groups=groups if options.groups else None,
-        related=related,
-    )
+class LayerRange(OfModels, tag="layer-range"):
+    """A measure by layer for all pairs that are not known relatives, with their range."""
 
+    measure: MeasureName = COSINE
+    layers: Layers | None = None
+    """All of the data, if nothing is said."""
+    pair: Pair | None = None
+    """The pair that stands out."""
 
-def _relatives(bench: Bench, a: str, b: str) -> bool:
-    """Say whether two models are known to be related; no pair of them belongs into a baseline."""
-    relation = bench.study.relation_of(a, b)
-    return relation is not None and relation.relation in RELATIONS[:2]
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        layers, curves, expected = _range_cells(bench, self, self.measure, self.layers)
+        main = bench.names(*self.pair) if self.pair else None
+        return layer_range(
+            layers,
+            curves,
+            measure=title_of(self.measure),
+            expected=expected,
+            highlight=main if main in curves else None,
+        )
 
 
 def _range_cells(
-    bench: Bench, options: Options, table: Table
-) -> tuple[list[int], dict[str, list[float | None]], list[float | None]]:
+    bench: Bench, options: OfModels, measure: str, wanted: Layers | None
+) -> tuple[list[int], dict[str, Sequence[float | None]], list[float | None]]:
     """Return layers, a curve for each pair of strangers, and the mean of their expectations."""
-    layers = list(options.layers) or plain_layers(table.distinct("layer_a"))
-    curves: dict[str, list[float | None]] = {}
-    expected: list[list[float]] = [[] for _ in layers]
-    aliases = [alias for alias in options.models or bench.study.models if alias not in bench.missing]
-    for a, b in combinations(aliases, 2):
-        if _relatives(bench, a, b):
-            continue
-        item = curve(table, options.role, a, b, options.measure)
-        place = {layer: at for at, layer in enumerate(item.layers)}
-        values = [item.values[place[layer]] if layer in place else None for layer in layers]
-        if any(value is not None for value in values):
-            curves[pair_name(bench, a, b)] = values
-            for at, layer in enumerate(layers):
-                if layer in place and (chance := item.expected[place[layer]]) is not None:
-                    expected[at].append(chance)
-    if not curves:
+    table = options.table(bench)
+    layers = list(wanted.numbers) if wanted else plain_layers(table.distinct("layer_a"))
+    found = {
+        bench.names(a, b): item
+        for a, b in combinations(options.present(bench), 2)
+        if not bench.study.known_relatives(a, b)
+        and (item := curve(table, options.role, a, b, measure).over(layers)).known
+    }
+    if not found:
         raise Skipped("no pair has these layers")
+    expected = [
+        [value for value in many if value is not None]
+        for many in zip(*(item.expected for item in found.values()), strict=True)
+    ]
+    curves: dict[str, Sequence[float | None]] = {name: item.values for name, item in found.items()}
     return layers, curves, [float(np.mean(many)) if many else None for many in expected]
 
 
-def _layer_range(bench: Bench, options: Options) -> Figure:
-    layers, curves, expected = _range_cells(bench, options, load_table(bench, options))
-    main = pair_name(bench, *options.pair) if options.pair else None
-    return layer_range(
-        layers,
-        curves,
-        measure=find_measure(options.measure).title,
-        expected=expected,
-        highlight=main if main in curves else None,
-    )
+class MeasureComparison(OfModels, tag="measure-comparison"):
+    """Cosines and correlations of pairs, of layers within models, and of drawn vectors."""
 
+    pairs: PairList
+    layer: LayerNumber
+    layer_pairs: LayerPairs = ()
+    """Of the models that are named."""
+    random: Earlier | None = None
+    """Experiment that drew vectors."""
 
-Groups = dict[str, dict[str, float | None]]
-
-
-def _group_cells(bench: Bench, options: Options, table: Table) -> tuple[Groups, Groups]:
-    """Return pairs by group: inside each and between them; known relatives belong to none."""
-    kept, values, expected = _model_cells(bench, options, table)
-    found: Groups = {}
-    chance: Groups = {}
-    for (i, a), (j, b) in combinations(enumerate(kept), 2):
-        groups = [bench.study.models[alias].group for alias in (a, b)]
-        if None in groups or _relatives(bench, a, b) or not np.isfinite(values[i, j]):
-            continue
-        order = list(bench.study.groups)
-        name = " x ".join(sorted((str(group) for group in groups), key=order.index))
-        found.setdefault(name, {})[pair_name(bench, a, b)] = float(values[i, j])
-        chance.setdefault(name, {})[pair_name(bench, a, b)] = float(expected[i, j])
-    if not found:
-        raise Skipped("no pair of models with groups was measured")
-    return found, chance
-
-
-def _group_means(bench: Bench, options: Options) -> Figure:
-    found, chance = _group_cells(bench, options, load_table(bench, options))
-    return group_means(found, chance, measure=find_measure(options.measure).title)
-
-
-def _measure_comparison(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    layer = options.layer
-    pairs = {}
-    for a, b in options.pairs:
-        item = _measured(table, options.role, a, b, layer, layer)
-        if item is not None:
-            pairs[pair_name(bench, a, b)] = item
-    within = {}
-    for alias in options.models:
-        for i, j in options.layer_pairs:
-            item = _measured(table, options.role, alias, alias, i, j)
-            if item is not None:
-                within[f"{bench.name(alias)}, {i} and {j}"] = item
-    panels = {f"pairs, layer {layer}": pairs, "within models": within}
-    if options.random is not None:
-        rows = bench.folder.read_json(bench.earlier(options.random))["rows"]
-        panels["independent normal vectors"] = {
-            row["what"]: Measured(cosine=row["cosine"], pearson=row["pearson"], expected=row["closed_form"])
-            for row in rows
+    def make(self, bench: Bench) -> Figure:
+        """Draw what was measured."""
+        table = self.table(bench)
+        panels = {
+            f"pairs, layer {self.layer}": {
+                bench.names(a, b): _measured(table, self.role, a, b, self.layer, self.layer)
+                for a, b in self.pairs
+            },
+            "within models": {
+                f"{bench.name(alias)}, {i} and {j}": _measured(table, self.role, alias, alias, i, j)
+                for alias in self.models
+                for i, j in self.layer_pairs
+            },
         }
-    shown = {title: items for title, items in panels.items() if items}
-    if not shown:
-        raise Skipped("nothing was measured")
-    return measure_comparison(shown)
+        if self.random is not None:
+            rows = bench.folder.read_json(bench.earlier(self.random))["rows"]
+            panels["independent normal vectors"] = {
+                row["what"]: Measured(
+                    cosine=row["cosine"], pearson=row["pearson"], expected=row["closed_form"]
+                )
+                for row in rows
+            }
+        known = {
+            title: {name: item for name, item in items.items() if item is not None}
+            for title, items in panels.items()
+        }
+        if not any(known.values()):
+            raise Skipped("nothing was measured")
+        return measure_comparison({title: items for title, items in known.items() if items})
 
 
-def _measured(table: Table, role: str, a: str, b: str, i: int | None, j: int | None) -> Measured | None:
+def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> Measured | None:
     found = {}
     for first, second, one, other in ((a, b, i, j), (b, a, j, i)):
         for row in table.where(
@@ -215,48 +250,22 @@ def _measured(table: Table, role: str, a: str, b: str, i: int | None, j: int | N
     )
 
 
-def _experiments_summary(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    kept, values, expected = _model_cells(bench, options, table)
-    few = replace(options, models=options.pair) if options.pair else options
-    return experiments_summary(
-        _pair_cells(bench, few, table),
-        ([bench.name(alias) for alias in kept], values, expected),
-        _range_cells(bench, options, table),
-        _group_cells(bench, options, table),
-    )
+class ExperimentsSummary(AtLayer, tag="experiments-summary"):
+    """Layers within models, models at one layer, pairs by layer, and groups, in one figure."""
 
+    layer_pairs: LayerPairs
+    layers: Layers | None = None
+    """All of the data, if nothing is said."""
+    pair: Pair | None = None
+    """Whose layers are shown; those of all models, if nothing is said."""
 
-PLOTS = (
-    Plot(
-        name="layer-pairs",
-        required=("layer_pairs",),
-        optional=("models", "roles", "zoom"),
-        make=_layer_pairs,
-    ),
-    Plot(
-        name="model-matrix",
-        required=("layer",),
-        optional=("models", "roles", "measure", "groups"),
-        make=_model_matrix,
-    ),
-    Plot(
-        name="layer-range",
-        required=(),
-        optional=("models", "roles", "measure", "layers", "pair"),
-        make=_layer_range,
-    ),
-    Plot(name="group-means", required=("layer",), optional=("models", "roles", "measure"), make=_group_means),
-    Plot(
-        name="measure-comparison",
-        required=("pairs", "layer"),
-        optional=("models", "roles", "layer_pairs", "random"),
-        make=_measure_comparison,
-    ),
-    Plot(
-        name="experiments-summary",
-        required=("layer", "layer_pairs"),
-        optional=("models", "roles", "layers", "pair"),
-        make=_experiments_summary,
-    ),
-)
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        kept, values, expected = self.cells(bench)
+        few = replace(self, models=self.pair) if self.pair else self
+        return experiments_summary(
+            _pair_cells(bench, few, self.layer_pairs),
+            ([bench.name(alias) for alias in kept], values, expected),
+            _range_cells(bench, self, self.measure, self.layers),
+            self.groups_of(bench),
+        )

@@ -15,221 +15,234 @@ from modelkin.casework.catalogue import (
     pair_matrices,
     type_summary,
 )
-from modelkin.casework.studies._bench import Bench, Skipped
-from modelkin.casework.studies.kinds._square_forms import expected_cells, square
+from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.reading import COSINE, Alias, LayerNumber, LayerOf, MeasureName
+from modelkin.casework.studies.saved import Floats, expected_cells, square
+from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MEASURES, Table, find_measure
 from modelkin.figures import Chance, Figure
 
 from ._plot import (
     Curve,
-    Options,
-    Plot,
+    OfModels,
+    OfPair,
+    OfRoles,
+    PairList,
+    by_role,
     chance_of,
     curve,
     filled,
     grid_of,
-    load_table,
+    is_correlation,
     need,
-    pair_name,
     plain_layers,
     role_name,
+    title_of,
 )
 
 _SIGNED = ("cosine", "mean-direction", "pearson", "excess-cosine", "spearman", "cosine-about-1")
 
 
-def _distribution_by_type(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    name = find_measure(options.measure).name
-    values: dict[str, dict[str, Sequence[float | None]]] = {}
-    chance: dict[str, Chance] = {}
-    reasons: dict[str, str] = {}
-    for role in options.roles or table.distinct("role"):
-        kind = role_name(role)
-        found = {pair: _best_view(table, role, *pair, name) for pair in options.pairs}
-        values[kind] = {pair_name(bench, *pair): item.values for pair, item in found.items()}
-        first = next((item for item in found.values() if any(v is not None for v in item.values)), None)
-        if first is None:
-            part = table.where(role=role, measure=name)
-            reasons[kind] = next((row.reason for row in part if row.reason), "it was not measured")
-        elif name in ("pearson", "spearman"):
-            chance[kind] = chance_of(first.n)
-        else:
-            known = [value for value in first.expected if value is not None]
-            chance[kind] = Chance(label="expected if shuffled, first pair", value=float(np.mean(known)))
-    if not chance:
-        raise Skipped("nothing was measured")
-    return distribution_by_type(
-        values, measure=find_measure(options.measure).title, chance=chance, reasons=reasons
-    )
+class DistributionByType(OfRoles, tag="distribution-by-type"):
+    """A measure of pairs over layers, a distribution for each role."""
+
+    pairs: PairList
+    measure: MeasureName = COSINE
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it; a role that was not measured is named with the reason."""
+        table = self.table(bench)
+        values: dict[str, dict[str, Sequence[float | None]]] = {}
+        chance: dict[str, Chance] = {}
+        reasons: dict[str, str] = {}
+        for role in self.roles or table.distinct("role"):
+            kind = role_name(role)
+            found = [_best_view(table, role, *pair, self.measure) for pair in self.pairs]
+            values[kind] = {
+                bench.names(*pair): item.values for pair, item in zip(self.pairs, found, strict=True)
+            }
+            first = next((item for item in found if item.known), None)
+            if first is None:
+                part = table.where(role=role, measure=find_measure(self.measure).name)
+                reasons[kind] = next((row.reason for row in part if row.reason), "it was not measured")
+            elif is_correlation(self.measure):
+                chance[kind] = chance_of(first.n)
+            else:
+                expected = first.mean_expected
+                chance[kind] = Chance(
+                    label="expected if shuffled, first pair",
+                    value=float("nan") if expected is None else expected,
+                )
+        if not chance:
+            raise Skipped("nothing was measured")
+        return distribution_by_type(values, measure=title_of(self.measure), chance=chance, reasons=reasons)
 
 
 def _best_view(table: Table, role: str, a: str, b: str, measure: str) -> Curve:
     """Return whole tensors, or the cut ones where only these can be compared."""
     views = ("whole", *(view for view in table.where(role=role).distinct("view") if view != "whole"))
     found = [curve(table, role, a, b, measure, view) for view in views]
-    return next((item for item in found if any(value is not None for value in item.values)), found[0])
+    return next((item for item in found if item.known), found[0])
 
 
-def _type_summary(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    a, b = options.both
-    need(bench, a, b)
-    name = find_measure(options.measure).name
-    found = {
-        role_name(role): _best_view(table, role, a, b, name)
-        for role in options.roles or table.distinct("role")
-    }
-    expected = {}
-    for kind, item in found.items():
-        known = [value for value in item.expected if value is not None]
-        expected[kind] = float(np.mean(known)) if known else None
-    return type_summary(
-        {kind: item.values for kind, item in found.items()},
-        expected,
-        measure=find_measure(options.measure).title,
-        names=(bench.name(a), bench.name(b)),
-    )
+class TypeSummary(OfPair, tag="type-summary"):
+    """Means of a measure over layers, for each role."""
 
+    measure: MeasureName = COSINE
 
-def _claimed_evidence(bench: Bench, options: Options) -> Figure:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    base, evidence = document["baseline"], document["evidence"]
-    keys = list(document["groups"]) if options.groups else [*base, evidence]
-    claims = []
-    for key in keys:
-        item = document["groups"][key]
-        if item["cosine"] is None or item["expected"] is None:
-            raise Skipped(f"{key}: nothing was measured")
-        claims.append(
-            Claim(
-                label=key,
-                cosine=item["cosine"],
-                expected=item["expected"],
-                pearson=item["pearson"],
-                baseline=key in base,
-            )
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        need(bench, *self.pair)
+        found = {
+            role: _best_view(table, role, *self.pair, self.measure)
+            for role in self.roles or table.distinct("role")
+        }
+        return type_summary(
+            by_role(found),
+            {role_name(role): item.mean_expected for role, item in found.items()},
+            measure=title_of(self.measure),
+            names=self.both(bench),
         )
-    claim = document["claim"]
-    spread = claim["difference"] / claim["d"] if claim["d"] else None
-    return claimed_evidence(claims, spread_of_cosine=spread)
 
 
-def _cosine_and_pearson(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    a, b = options.both
-    cosine, pearson = (grid_of(bench, table, options.role, a, b, name) for name in ("cosine", "pearson"))
-    return cosine_and_pearson(
-        filled(cosine.values),
-        filled(pearson.values),
-        names=(bench.name(a), bench.name(b)),
-        n=int(table.where(role=options.role, model_a=a, model_b=b).column("n").max()),
-        expected=filled(cosine.expected),
-        layers=(plain_layers(cosine.layers_a), plain_layers(cosine.layers_b)),
-    )
+class ClaimedEvidence(Drawing, tag="claimed-evidence"):
+    """Cosines of an argument, beside what each is by chance."""
 
+    groups: bool = False
+    """Layers and controls too that the argument did not name."""
 
-def _pair_matrices(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    found = {}
-    for a, b in options.pairs:
-        if a in bench.missing or b in bench.missing:
-            continue
-        found[pair_name(bench, a, b)] = filled(
-            grid_of(bench, table, options.role, a, b, options.measure).values
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        base, evidence = document["baseline"], document["evidence"]
+        claims = []
+        for key in document["groups"] if self.groups else [*base, evidence]:
+            item = document["groups"][key]
+            if item["cosine"] is None or item["expected"] is None:
+                raise Skipped(f"{key}: nothing was measured")
+            claims.append(Claim(label=key, baseline=key in base, **item))
+        claim = document["claim"]
+        return claimed_evidence(
+            claims, spread_of_cosine=claim["difference"] / claim["d"] if claim["d"] else None
         )
-    if not found:
-        raise Skipped("no pair could be measured")
-    return pair_matrices(found, measure=find_measure(options.measure).title)
 
 
-def _confusion(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    measure = find_measure(options.measure).name
-    layer: int | Mapping[str, int]
-    if options.layers_of is not None:
-        layer = options.layers_of
-        where = ", ".join(f"{bench.name(alias)} {number}" for alias, number in layer.items())
-    elif options.layer is not None:
-        layer, where = options.layer, f"layer {options.layer}"
-    else:
-        raise Skipped("it needs a layer")
-    wanted = [alias for alias in options.models or bench.study.models if alias not in bench.missing]
-    if isinstance(layer, Mapping) and not set(wanted) <= set(layer):
-        raise Skipped("it needs a layer of each model")
-    matrices, expected, refused = {}, {}, {}
-    for role in options.roles or table.distinct("role"):
-        names, cells = table.model_matrix(measure=measure, role=role, layer=layer)
-        present = [alias for alias in wanted if alias in names]
-        places = [names.index(alias) for alias in present]
+class CosineAndPearson(OfPair, tag="cosine-and-pearson"):
+    """All layers against all layers: cosines and correlations."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        table = self.table(bench)
+        cosine, pearson = (
+            grid_of(bench, table, self.role, self.pair, name) for name in ("cosine", "pearson")
+        )
+        a, b = self.pair
+        return cosine_and_pearson(
+            filled(cosine.values),
+            filled(pearson.values),
+            names=self.both(bench),
+            n=int(table.where(role=self.role, model_a=a, model_b=b).column("n").max()),
+            expected=filled(cosine.expected),
+            layers=(plain_layers(cosine.layers_a), plain_layers(cosine.layers_b)),
+        )
+
+
+class PairMatrices(OfRoles, tag="pair-matrices"):
+    """All layers against all layers, for several pairs."""
+
+    pairs: PairList
+    measure: MeasureName = COSINE
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw those that could be had."""
+        table = self.table(bench)
+        found = {
+            bench.names(*pair): filled(grid_of(bench, table, self.role, pair, self.measure).values)
+            for pair in self.pairs
+            if not set(pair) & set(bench.missing)
+        }
+        if not found:
+            raise Skipped("no pair could be measured")
+        return pair_matrices(found, measure=title_of(self.measure))
+
+
+Cells = Sequence[Sequence[float]] | Floats
+Square = tuple[list[str], Cells, Cells]
+"""Labels, values, expectations."""
+
+
+class ConfusionView(OfModels, tag="confusion"):
+    """Models against models at a layer, or layers of one model against each other, for each role."""
+
+    measure: MeasureName
+    layer: LayerNumber | None = None
+    layers_of: LayerOf = LayerOf()
+    """A layer of each model."""
+    model: Alias | None = None
+    """The one whose layers are held against each other."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it; a role that was not measured is named with the reason."""
+        table, measure = self.table(bench), find_measure(self.measure).name
+        where = self._where(bench)
+        labels: list[str] = []
+        matrices: dict[str, Cells] = {}
+        expected: dict[str, Cells] = {}
+        refused: dict[str, str] = {}
+        for role in self.roles or table.distinct("role"):
+            part = table.where(role=role, measure=measure)
+            if self.model is not None:
+                part = part.where(model_a=self.model, model_b=self.model)
+                found = _layers(part, measure, role, self.model)
+            else:
+                found = self._models(bench, part, measure, role)
+            if found is None:
+                missing = "not measured" if self.model else f"no two models have {where}"
+                refused[role_name(role)] = next((row.reason for row in part if row.reason), missing)
+                continue
+            labels, matrices[role_name(role)], chance = found
+            if np.isfinite(np.array(chance)).any():
+                expected[role_name(role)] = chance
+        if not matrices:
+            raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
+        return confusion(
+            matrices,
+            labels,
+            measure=MEASURES[measure].title,
+            where=where,
+            signed=measure in _SIGNED,
+            expected=expected or None,
+            refused=refused,
+        )
+
+    def _where(self, bench: Bench) -> str:
+        if self.model is not None:
+            need(bench, self.model)
+            return f"within {bench.name(self.model)}"
+        if self.layers_of:
+            if not set(self.present(bench)) <= set(self.layers_of):
+                raise Skipped("it needs a layer of each model")
+            return ", ".join(f"{bench.name(alias)} {number}" for alias, number in self.layers_of.items())
+        if self.layer is None:
+            raise Skipped("it needs a layer")
+        return f"layer {self.layer}"
+
+    def _models(self, bench: Bench, part: Table, measure: str, role: str) -> Square | None:
+        layer: int | Mapping[str, int] = self.layers_of or self.layer or 0
+        wanted = self.present(bench)
+        names, cells = part.model_matrix(measure=measure, role=role, layer=layer)
+        if not set(wanted) <= set(names):
+            return None
+        places = [names.index(alias) for alias in wanted]
         values = filled(cells)[np.ix_(places, places)]
-        if present != wanted or not np.isfinite(values).any():
-            reasons = [row.reason for row in table.where(role=role, measure=measure) if row.reason]
-            refused[role_name(role)] = reasons[0] if reasons else f"no two models have {where}"
-            continue
-        matrices[role_name(role)] = values
-        expected[role_name(role)] = expected_cells(table, measure, role, present, layer)
-    if not matrices:
-        raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
-    known = {kind: cells for kind, cells in expected.items() if np.isfinite(cells).any()}
-    return confusion(
-        matrices,
-        [bench.name(alias) for alias in wanted],
-        measure=MEASURES[measure].title,
-        where=where,
-        signed=measure in _SIGNED,
-        expected=known or None,
-        refused=refused,
-    )
+        if not np.isfinite(values).any():
+            return None
+        labels = [bench.name(alias) for alias in wanted]
+        return labels, values, expected_cells(part, measure, role, wanted, layer)
 
 
-def _within(bench: Bench, options: Options) -> Figure:
-    table = load_table(bench, options)
-    measure = find_measure(options.measure).name
-    assert options.model is not None
-    need(bench, options.model)
-    matrices, expected, refused = {}, {}, {}
-    layers: tuple[int, ...] = ()
-    for role in options.roles or table.distinct("role"):
-        grid = table.matrix(measure=measure, role=role, model_a=options.model, model_b=options.model)
-        cells, found, chance = square(grid, measure)
-        if not grid.values.count():
-            part = table.where(role=role, measure=measure, model_a=options.model, model_b=options.model)
-            refused[role_name(role)] = next((row.reason for row in part if row.reason), "not measured")
-            continue
-        layers = found
-        matrices[role_name(role)] = cells
-        if np.isfinite(np.array(chance)).any():
-            expected[role_name(role)] = chance
-    if not matrices:
-        raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
-    return confusion(
-        matrices,
-        [f"layer {layer}" for layer in layers],
-        measure=MEASURES[measure].title,
-        where=f"within {bench.name(options.model)}",
-        signed=measure in _SIGNED,
-        expected=expected or None,
-        refused=refused,
-    )
-
-
-PLOTS = (
-    Plot(
-        name="distribution-by-type",
-        required=("pairs",),
-        optional=("roles", "measure"),
-        make=_distribution_by_type,
-    ),
-    Plot(name="type-summary", required=("pair",), optional=("roles", "measure"), make=_type_summary),
-    Plot(name="claimed-evidence", required=(), optional=("groups",), make=_claimed_evidence),
-    Plot(name="cosine-and-pearson", required=("pair",), optional=("roles",), make=_cosine_and_pearson),
-    Plot(name="pair-matrices", required=("pairs",), optional=("roles", "measure"), make=_pair_matrices),
-    Plot(
-        name="confusion",
-        required=("measure",),
-        optional=("models", "roles", "layer", "layers_of"),
-        make=_confusion,
-    ),
-    Plot(name="within", required=("measure", "model"), optional=("roles",), make=_within),
-)
+def _layers(part: Table, measure: str, role: str, model: str) -> Square | None:
+    grid = part.matrix(measure=measure, role=role, model_a=model, model_b=model)
+    cells, layers, chance = square(grid, measure)
+    return ([f"layer {layer}" for layer in layers], cells, chance) if grid.values.count() else None

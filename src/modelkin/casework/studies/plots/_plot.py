@@ -1,24 +1,29 @@
-"""What a kind of figure is, the options that figures share, and how they find their numbers in saved data."""
+"""The options that figures share, and how figures find their numbers in saved data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
-from modelkin.casework.studies._bench import Bench, Skipped
-from modelkin.casework.studies._node import Node
-from modelkin.casework.studies._spec import Fields, Scope
-from modelkin.casework.studies.kinds._reading import read_layers, read_measure, read_roles
-from modelkin.describe.matrix import parse_layer_list
+from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.reading import Aliases, LayerNumber, Pair, Roles
+from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, Table, find_measure
-from modelkin.figures import Animation, Chance, Figure, pearson_chance, series_styles
+from modelkin.figures import Chance, pearson_chance, series_styles
 from modelkin.figures._style import Style
 
+LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
+PairList = Annotated[tuple[Pair, ...], Meta(min_length=1, max_length=60)]
+Values = tuple[float | None, ...]
 _ROLES = {
     "attention_norm": "input norm",
     "mlp_norm": "post-attention norm",
+    "norm_pre": "input norm",
+    "norm_post": "post-attention norm",
     "attention_query": "q_proj",
     "attention_key": "k_proj",
     "attention_value": "v_proj",
@@ -27,97 +32,66 @@ _ROLES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """All options that a figure may have; each kind of figure names those it takes."""
+class OfRoles(Drawing):
+    """A figure of some roles."""
 
-    data: str
-    """Experiment that the numbers are of."""
-    vectors: str | None = None
-    random: str | None = None
-    pair: tuple[str, str] | None = None
-    pairs: tuple[tuple[str, str], ...] = ()
-    model: str | None = None
-    models: tuple[str, ...] = ()
-    controls: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    measure: str = "cosine"
-    layer: int | None = None
-    layers: tuple[int, ...] = ()
-    layers_of: Mapping[str, int] | None = None
-    layer_pairs: tuple[tuple[int, int], ...] = ()
-    distance: int = 5
-    every: int = 3
-    dimensions: int = 100
-    groups: bool = False
-    zoom: bool = False
-    steps: int = 45
-
-    @property
-    def both(self) -> tuple[str, str]:
-        """The pair, where a figure needs one."""
-        if self.pair is None:
-            raise Skipped("it needs a pair of models")
-        return self.pair
+    roles: Roles = ()
+    """All of the data, or the norm before attention where a figure shows one."""
 
     @property
     def role(self) -> str:
         """The first role."""
         return self.roles[0] if self.roles else "attention_norm"
 
-
-def read_options(parts: dict[str, Node], scope: Scope) -> Options:
-    """Read what is there; which keys may be there was checked before."""
-    found: dict[str, object] = {"data": scope.experiment(parts["data"])}
-    readers: dict[str, Callable[[Node], object]] = {
-        "vectors": scope.experiment,
-        "random": scope.experiment,
-        "pair": scope.pair,
-        "pairs": lambda node: tuple(scope.pair(item) for item in node.items(most=60, least=1)),
-        "model": scope.alias,
-        "models": scope.aliases,
-        "controls": scope.aliases,
-        "roles": read_roles,
-        "measure": read_measure,
-        "layer": lambda node: node.whole(low=0, high=9_999),
-        "layers": lambda node: parse_layer_list(read_layers(node)),
-        "layers_of": lambda node: {
-            alias: item.whole(low=0, high=9_999)
-            for alias, item in node.fields(optional=tuple(scope.models)).items()
-        },
-        "layer_pairs": lambda node: tuple(_two(item) for item in node.items(most=40, least=1)),
-        "distance": lambda node: node.whole(low=1, high=999),
-        "every": lambda node: node.whole(low=1, high=999),
-        "dimensions": lambda node: node.whole(low=2, high=4096),
-        "groups": Node.flag,
-        "zoom": Node.flag,
-        "steps": lambda node: node.whole(low=2, high=200),
-    }
-    found |= {key: reader(parts[key]) for key, reader in readers.items() if key in parts}
-    return Options(**found)  # type: ignore[arg-type]  # each was read by its reader
+    def table(self, bench: Bench) -> Table:
+        """Read the table of the experiment."""
+        return bench.folder.read_table(bench.earlier(self.data, ".csv"))
 
 
-def _two(node: Node) -> tuple[int, int]:
-    both = [item.whole(low=0, high=9_999) for item in node.items(most=2, least=2)]
-    return both[0], both[1]
+class OfModels(OfRoles):
+    """A figure of some roles of some models."""
+
+    models: Aliases = Aliases()
+    """All of the study, if none is named."""
+
+    def present(self, bench: Bench) -> list[str]:
+        """Return the models that could be had."""
+        return [alias for alias in self.models or bench.study.models if alias not in bench.missing]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """A kind of figure: from saved data to a description."""
+class OfPair(OfRoles):
+    """A figure of some roles of two models."""
 
-    name: str
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    make: Callable[[Bench, Options], Figure | Animation]
+    pair: Pair
 
-    @property
-    def fields(self) -> Fields:
-        """Which options it has."""
-        return Fields(required=("data", *self.required), optional=self.optional, read=read_options)
+    def both(self, bench: Bench) -> tuple[str, str]:
+        """Return what people call the two models."""
+        return bench.name(self.pair[0]), bench.name(self.pair[1])
+
+    def curves(
+        self, bench: Bench, table: Table, measure: str, roles: Sequence[str] | None = None
+    ) -> dict[str, Curve]:
+        """Return a curve for each role of the pair, over the same layers, gaps where there is nothing."""
+        a, b = self.pair
+        need(bench, a, b)
+        every = {
+            role: curve(table, role, a, b, measure) for role in roles or self.roles or table.distinct("role")
+        }
+        found = {role: item for role, item in every.items() if item.known}
+        if not found:
+            raise Skipped(f"nothing was measured of {bench.name(a)} and {bench.name(b)}")
+        layers = tuple(sorted({layer for item in found.values() for layer in item.layers}))
+        return {role: item.over(layers) for role, item in found.items()}
 
 
-# -- numbers of a table --------------------------------------------------------------------------------
+def is_correlation(measure: str) -> bool:
+    """Say whether chance has one range around zero."""
+    return find_measure(measure).name in ("pearson", "spearman")
+
+
+def title_of(measure: str) -> str:
+    """Return what people call a measure, under any of its names."""
+    return find_measure(measure).title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +99,30 @@ class Curve:
     """A measure over facing layers."""
 
     layers: tuple[int, ...]
-    values: tuple[float | None, ...]
-    expected: tuple[float | None, ...]
-    sd: tuple[float | None, ...]
+    values: Values
+    expected: Values
+    sd: Values
     n: int
 
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return any(value is not None for value in self.values)
 
-def load_table(bench: Bench, options: Options) -> Table:
-    """Read the table of the experiment."""
-    return bench.folder.read_table(bench.earlier(options.data, ".csv"))
+    @property
+    def mean_expected(self) -> float | None:
+        """Mean over layers of what was expected."""
+        known = [value for value in self.expected if value is not None]
+        return float(np.mean(known)) if known else None
+
+    def over(self, layers: Sequence[int]) -> Curve:
+        """Return it over other layers, gaps where there is nothing."""
+        place = {layer: at for at, layer in enumerate(self.layers)}
+        values, expected, sd = (
+            tuple(many[place[layer]] if layer in place else None for layer in layers)
+            for many in (self.values, self.expected, self.sd)
+        )
+        return Curve(layers=tuple(layers), values=values, expected=expected, sd=sd, n=self.n)
 
 
 def curve(table: Table, role: str, a: str, b: str, measure: str, view: str = "whole") -> Curve:
@@ -155,31 +144,9 @@ def curve(table: Table, role: str, a: str, b: str, measure: str, view: str = "wh
     )
 
 
-def measured_curves(
-    bench: Bench, table: Table, options: Options, measure: str, roles: Sequence[str] | None = None
-) -> dict[str, Curve]:
-    """Return a curve for each role of the pair, over the same layers, gaps where there is nothing."""
-    a, b = options.both
-    need(bench, a, b)
-    every = {
-        role: curve(table, role, a, b, measure) for role in roles or options.roles or table.distinct("role")
-    }
-    found = {role: item for role, item in every.items() if any(value is not None for value in item.values)}
-    if not found:
-        raise Skipped(f"nothing was measured of {bench.name(a)} and {bench.name(b)}")
-    layers = tuple(sorted({layer for item in found.values() for layer in item.layers}))
-    return {role: _spread(item, layers) for role, item in found.items()}
-
-
-def _spread(item: Curve, layers: tuple[int, ...]) -> Curve:
-    place = {layer: at for at, layer in enumerate(item.layers)}
-
-    def over(values: Sequence[float | None]) -> tuple[float | None, ...]:
-        return tuple(values[place[layer]] if layer in place else None for layer in layers)
-
-    return Curve(
-        layers=layers, values=over(item.values), expected=over(item.expected), sd=over(item.sd), n=item.n
-    )
+def by_role(found: Mapping[str, Curve], what: str = "values") -> dict[str, Values]:
+    """Return one part of curves, under what people call the roles."""
+    return {role_name(role): getattr(item, what) for role, item in found.items()}
 
 
 def need(bench: Bench, *aliases: str) -> None:
@@ -189,8 +156,9 @@ def need(bench: Bench, *aliases: str) -> None:
             raise Skipped(f"{bench.name(alias)} is missing: {bench.missing[alias]}")
 
 
-def grid_of(bench: Bench, table: Table, role: str, a: str, b: str, measure: str) -> LayerMatrix:
+def grid_of(bench: Bench, table: Table, role: str, pair: Pair, measure: str) -> LayerMatrix:
     """Return a measure over all layers of two models."""
+    a, b = pair
     need(bench, a, b)
     grid = table.matrix(measure=find_measure(measure).name, role=role, model_a=a, model_b=b)
     if not grid.values.count():
@@ -213,11 +181,6 @@ def filled(
 def role_name(role: str) -> str:
     """Return what people call a role."""
     return _ROLES.get(role, role.replace("_", " "))
-
-
-def pair_name(bench: Bench, a: str, b: str) -> str:
-    """Return the name of a pair, as figures write it."""
-    return f"{bench.name(a)} | {bench.name(b)}"
 
 
 def model_styles(bench: Bench) -> dict[str, Style]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from modelkin.casework.catalogue import (
     CosineCell,
@@ -16,121 +18,143 @@ from modelkin.casework.catalogue import (
     trajectories,
     vocabulary_mapping,
 )
-from modelkin.casework.studies._bench import Bench, Skipped
-from modelkin.casework.studies.kinds._vectors import load_vectors
+from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.reading import Pair
+from modelkin.casework.studies.saved import Floats, load_vectors
+from modelkin.casework.studies.spec import Drawing
 from modelkin.figures import Animation, Figure
 
-from ._plot import Options, Plot, model_styles, role_name
-
-Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+from ._plot import OfModels, model_styles, role_name
 
 
-def _row_similarity(bench: Bench, options: Options) -> Figure:
-    a, b = options.both
-    rows = bench.folder.read_csv(bench.earlier(options.data, ".csv"))
-    permuted = bench.folder.read_csv(bench.earlier(options.data, "-permuted.csv"))
-    return row_similarity(
-        [int(row[f"{a}_id"]) for row in rows],
-        [float(row["cosine"]) for row in rows],
-        [float(row["cosine"]) for row in permuted if row["cosine"]],
-        names=(bench.name(a), bench.name(b)),
-    )
+class RowSimilarity(Drawing, tag="row-similarity"):
+    """Cosines of embedding rows of shared tokens, beside wrong pairings."""
+
+    pair: Pair
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        a, b = self.pair
+        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
+        permuted = bench.folder.read_csv(bench.earlier(self.data, "-permuted.csv"))
+        return row_similarity(
+            [int(row[f"{a}_id"]) for row in rows],
+            [float(row["cosine"]) for row in rows],
+            [float(row["cosine"]) for row in permuted if row["cosine"]],
+            names=(bench.name(a), bench.name(b)),
+        )
 
 
-def _vocabulary_mapping(bench: Bench, options: Options) -> Figure:
-    a, b = options.both
-    document = bench.folder.read_json(bench.earlier(options.data))
-    rows = bench.folder.read_csv(bench.earlier(options.data, "-ids.csv"))
-    if not rows:
-        raise Skipped("the vocabularies share no token")
-    level = document["background"]["of_smaller"]
-    own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
-    high = document["high_ids"]["classes"] if document["high_ids"] else {}
-    return vocabulary_mapping(
-        ([int(row[f"id_{a}"]) for row in rows], [int(row[f"id_{b}"]) for row in rows]),
-        names=(bench.name(a), bench.name(b)),
-        own=own or {"none": 0},
-        high=high or {"none": 0},
-        background={"lowest": level["low"], "highest": level["high"]},
-        overlap=document["tokens"]["of_smaller"],
-        seed=bench.seed,
-    )
+class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
+    """Ids of shared tokens in both vocabularies, and what one has alone."""
+
+    pair: Pair
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        a, b = self.pair
+        document = bench.folder.read_json(bench.earlier(self.data))
+        rows = bench.folder.read_csv(bench.earlier(self.data, "-ids.csv"))
+        if not rows:
+            raise Skipped("the vocabularies share no token")
+        level = document["background"]["of_smaller"]
+        own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
+        high = document["high_ids"]["classes"] if document["high_ids"] else {}
+        return vocabulary_mapping(
+            ([int(row[f"id_{a}"]) for row in rows], [int(row[f"id_{b}"]) for row in rows]),
+            names=(bench.name(a), bench.name(b)),
+            own=own or {"none": 0},
+            high=high or {"none": 0},
+            background={"lowest": level["low"], "highest": level["high"]},
+            overlap=document["tokens"]["of_smaller"],
+            seed=bench.seed,
+        )
 
 
-def _centring(bench: Bench, options: Options) -> tuple[list[float], list[float]]:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    return document["a"], document["b"]
+class CentringView(Drawing, tag="centring"):
+    """Two vectors in space, before or after their means are taken off, or on the way."""
+
+    view: Literal["before", "after", "animation"]
+    steps: Annotated[int, Meta(ge=2, le=200)] = 45
+    """Frames of the animation."""
+
+    def make(self, bench: Bench) -> Figure | Animation:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        a, b = document["a"], document["b"]
+        if self.view == "animation":
+            return centring_animation(a, b, steps=self.steps, turn=max(2, round(self.steps * 20 / 45)))
+        return centring_before(a, b) if self.view == "before" else centring_after(a, b)
 
 
-def _before(bench: Bench, options: Options) -> Figure:
-    return centring_before(*_centring(bench, options))
+class OfVectors(OfModels):
+    """A figure of saved vectors."""
+
+    def matrices(self, bench: Bench, role: str) -> dict[str, Floats]:
+        """Return the vectors of each model, layer by layer."""
+        saved = load_vectors(bench, self.data)
+        chosen = self.models or bench.study.models
+        return {bench.name(alias): saved[alias, role].values for alias in chosen if (alias, role) in saved}
+
+    def one_width(self, bench: Bench) -> dict[str, Floats]:
+        """Return the vectors of models of one width, which is that of the first."""
+        found = self.matrices(bench, self.role)
+        if not found:
+            raise Skipped(f"there are no vectors of {role_name(self.role)}")
+        width = next(iter(found.values())).shape[1]
+        return {name: values for name, values in found.items() if values.shape[1] == width}
 
 
-def _after(bench: Bench, options: Options) -> Figure:
-    return centring_after(*_centring(bench, options))
+class Surfaces(OfVectors, tag="surfaces"):
+    """Values over layers and dimensions, a surface for each model."""
+
+    dimensions: Annotated[int, Meta(ge=2, le=4096)] = 100
+    """How many are drawn."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        found = self.one_width(bench)
+        width = next(iter(found.values())).shape[1]
+        return surfaces(found, what=role_name(self.role), dimensions=min(self.dimensions, width))
 
 
-def _animation(bench: Bench, options: Options) -> Animation:
-    turn = max(2, round(options.steps * 20 / 45))
-    return centring_animation(*_centring(bench, options), steps=options.steps, turn=turn)
+class Trajectories(OfVectors, tag="trajectories"):
+    """Layers of all models in the space of their principal components."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it, all models to the depth of the shallowest."""
+        found = self.one_width(bench)
+        depth = min(len(values) for values in found.values())
+        if depth * len(found) < 4:
+            raise Skipped("there are fewer than four vectors")
+        even = {name: values[:depth] for name, values in found.items()}
+        return trajectories(even, what=role_name(self.role), styles=model_styles(bench))
 
 
-def _matrices(bench: Bench, options: Options, *, equal_depth: bool = False) -> dict[str, Floats]:
-    """Return the vectors of each model, layer by layer."""
-    saved = load_vectors(bench, options.data)
-    found = {
-        alias: saved[alias, options.role].values
-        for alias in options.models or bench.study.models
-        if (alias, options.role) in saved
-    }
-    if not found:
-        raise Skipped(f"there are no vectors of {role_name(options.role)}")
-    width = next(iter(found.values())).shape[1]
-    kept = {bench.name(alias): values for alias, values in found.items() if values.shape[1] == width}
-    depth = min(len(values) for values in kept.values()) if equal_depth else None
-    return {name: values[:depth] for name, values in kept.items()}
+class Ridges(OfVectors, tag="ridges"):
+    """Distributions of values by layer, for roles and models."""
+
+    every: Annotated[int, Meta(ge=1, le=999)] = 3
+    """Draw each layer of so many."""
+
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        kinds = {
+            role_name(role): found
+            for role in self.roles or ("attention_norm", "mlp_norm")
+            if (found := self.matrices(bench, role))
+        }
+        if not kinds:
+            raise Skipped("there are no vectors")
+        return ridges(kinds, every=self.every, styles=model_styles(bench))
 
 
-def _surfaces(bench: Bench, options: Options) -> Figure:
-    found = _matrices(bench, options)
-    width = next(iter(found.values())).shape[1]
-    return surfaces(found, what=role_name(options.role), dimensions=min(options.dimensions, width))
+class SyntheticView(Drawing, tag="synthetic-cosines"):
+    """Cosines of normal vectors over means, sigmas and dimensions."""
 
-
-def _trajectories(bench: Bench, options: Options) -> Figure:
-    found = _matrices(bench, options, equal_depth=True)
-    if sum(map(len, found.values())) < 4:
-        raise Skipped("there are fewer than four vectors")
-    return trajectories(found, what=role_name(options.role), styles=model_styles(bench))
-
-
-def _ridges(bench: Bench, options: Options) -> Figure:
-    saved = load_vectors(bench, options.data)
-    kinds: dict[str, dict[str, Floats]] = {}
-    for role in options.roles or ("attention_norm", "mlp_norm"):
-        for alias in options.models or bench.study.models:
-            if (alias, role) in saved:
-                kinds.setdefault(role_name(role), {})[bench.name(alias)] = saved[alias, role].values
-    if not kinds:
-        raise Skipped("there are no vectors")
-    return ridges(kinds, every=options.every, styles=model_styles(bench))
-
-
-def _synthetic(bench: Bench, options: Options) -> Figure:
-    document = bench.folder.read_json(bench.earlier(options.data))
-    rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
-    names = ("mean_1", "mean_2", "sigma", "dimension", "cosine", "spread", "positive_1", "positive_2")
-    return synthetic_cosines([CosineCell(**{name: row[name] for name in names}) for row in rows])
-
-
-PLOTS = (
-    Plot(name="row-similarity", required=("pair",), optional=(), make=_row_similarity),
-    Plot(name="vocabulary-mapping", required=("pair",), optional=(), make=_vocabulary_mapping),
-    Plot(name="centring-before", required=(), optional=(), make=_before),
-    Plot(name="centring-after", required=(), optional=(), make=_after),
-    Plot(name="centring-animation", required=(), optional=("steps",), make=_animation),
-    Plot(name="surfaces", required=(), optional=("models", "roles", "dimensions"), make=_surfaces),
-    Plot(name="trajectories", required=(), optional=("models", "roles"), make=_trajectories),
-    Plot(name="ridges", required=(), optional=("models", "roles", "every"), make=_ridges),
-    Plot(name="synthetic-cosines", required=(), optional=(), make=_synthetic),
-)
+    def make(self, bench: Bench) -> Figure:
+        """Draw it."""
+        document = bench.folder.read_json(bench.earlier(self.data))
+        rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
+        names = ("mean_1", "mean_2", "sigma", "dimension", "cosine", "spread", "positive_1", "positive_2")
+        return synthetic_cosines([CosineCell(**{name: row[name] for name in names}) for row in rows])

@@ -9,9 +9,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from modelkin.casework.studies._bench import Bench
-from modelkin.casework.studies._result import Step, StudyResult
-from modelkin.casework.studies._spec import Drawing
+from modelkin.casework.studies.bench import Bench
+from modelkin.casework.studies.result import Step, StudyResult
+from modelkin.casework.studies.spec import Drawing
 from modelkin.document import load_language, p_text, size_text
 from modelkin.document._sentences import limitation_text
 from modelkin.untrusted import visible
@@ -120,10 +120,11 @@ class Teller:
 
     def stand_ins(self) -> Iterator[Block]:
         """Say that other models were read than those the study names, before anything else."""
-        given = [model for model in self.bench.study.models.values() if model.alias in self.bench.replaced]
+        models = self.bench.study.models
+        given = [f"{alias}: {model.ref}" for alias, model in models.items() if alias in self.bench.replaced]
         if given:
             yield Paragraph(self.say("text", "stand_ins"), strong=True)
-            yield Bullets(tuple(f"{model.alias}: {model.ref}" for model in given))
+            yield Bullets(tuple(given))
 
     # -- parts -----------------------------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ class Teller:
             else:
                 yield from self._told(item.id)
             for drawing in self.bench.study.figures:
-                if drawing.of == item.id:
+                if drawing.data == item.id:
                     yield from self._picture(drawing, drawn[drawing.file])
 
     def _told(self, identity: str) -> Iterator[Block]:

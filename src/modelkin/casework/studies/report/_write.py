@@ -7,8 +7,8 @@ import posixpath
 from collections.abc import Iterable
 from importlib import resources
 
-from modelkin.casework.studies._bench import Bench
-from modelkin.casework.studies._result import StudyResult
+from modelkin.casework.studies.bench import Bench
+from modelkin.casework.studies.result import StudyResult
 from modelkin.document._markdown import _list, _table, _text
 from modelkin.document.html._head import asset, digest_of, page_head
 from modelkin.document.html.markup import Html, element, joined

@@ -9,8 +9,8 @@ from typing import Any
 from modelkin.model import Model
 from modelkin.options import FetchOptions
 
-from ._folder import Folder
-from ._spec import Study
+from .folder import Folder
+from .spec import Study
 
 
 class Skipped(Exception):
@@ -46,6 +46,10 @@ class Bench:
     def name(self, alias: str) -> str:
         """Return what people call a model."""
         return self.study.models[alias].name
+
+    def names(self, a: str, b: str) -> str:
+        """Return what people call a pair, or a model that is paired with itself."""
+        return self.name(a) if a == b else f"{self.name(a)} | {self.name(b)}"
 
     def leave(self, what: str, reason: str) -> None:
         """Record that a part was left out."""
@@ -83,11 +87,17 @@ class Bench:
         )
 
 
-def shown_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], **values: object
+def shown(
+    title: str, rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None, **values: object
 ) -> dict[str, object]:
     """Describe a table of a report: keys of texts for title and columns, plain cells."""
-    return {"title": title, "values": values, "columns": list(columns), "rows": [list(row) for row in rows]}
+    names = list(columns if columns is not None else rows[0] if rows else ())
+    return {
+        "title": title,
+        "values": values,
+        "columns": names,
+        "rows": [[row.get(name) for name in names] for row in rows],
+    }
 
 
 def said(key: str, **values: object) -> dict[str, object]:

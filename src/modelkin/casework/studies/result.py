@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._bench import Left
-from ._folder import Written
+from .bench import Left
+from .folder import Written
 
 SCHEMA = "modelkin.study/1"
 

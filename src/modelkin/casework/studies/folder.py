@@ -105,6 +105,10 @@ class Folder:
         writer.writerows([plain(cell) for cell in row] for row in rows)
         self.text(path, text.getvalue())
 
+    def rows(self, path: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write CSV whose columns are the keys of the rows, which are all the same."""
+        self.csv(path, list(rows[0]) if rows else (), (list(row.values()) for row in rows))
+
     def table(self, path: str, table: Table) -> None:
         """Write a table of measures."""
         self.text(path, table_to_csv(table))
@@ -167,3 +171,10 @@ def plain(value: object) -> object:
 def number(text: str) -> float | None:
     """Read a cell of CSV; an empty one was not measured."""
     return float(text) if text else None
+
+
+def filled_path(path: str, **values: object) -> str:
+    """Fill ``{measure}`` and the like into a path."""
+    for name, value in values.items():
+        path = path.replace(f"{{{name}}}", str(value))
+    return path

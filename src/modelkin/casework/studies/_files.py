@@ -1,0 +1,192 @@
+"""Study files: those that come with the package, any other, and how they are read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Union
+
+from msgspec import Meta
+from msgspec.structs import asdict, replace
+
+from modelkin.errors import NotFound, StudyError
+from modelkin.untrusted import YamlRefused, strict_yaml
+
+from .folder import filled_path
+from .kinds import KINDS
+from .plots import PLOTS
+from .reading import File, Label, Options, Scope, Words, form
+from .refusal import Refused
+from .spec import Drawing, Experiment, MainPair, Relation, Study, StudyModel
+
+_ENDING = ".yaml"
+MAX_BYTES = 256 * 1024
+"""The longest shipped study has some 20 kB."""
+MOST_FIGURES = 200
+_HINT = "A study is plain YAML; `modelkin study show original-claim` prints one that works."
+
+
+def shipped_studies() -> tuple[str, ...]:
+    """Return the names of the studies that come with the package."""
+    place = resources.files("modelkin.casework.studies").joinpath("data")
+    return tuple(
+        sorted(item.name.removesuffix(_ENDING) for item in place.iterdir() if item.name.endswith(_ENDING))
+    )
+
+
+def study_text(name_or_file: str) -> str:
+    """Return the YAML of a study."""
+    return _data(name_or_file).decode("utf-8", "replace")
+
+
+def load_study(name_or_file: str) -> Study:
+    """Read a study, by its name or from a file.
+
+    Raises
+    ------
+    NotFound
+        There is neither.
+    StudyError
+        The file breaks the rules of studies.
+    """
+    return parse_study(_data(name_or_file), name_or_file)
+
+
+_EXPERIMENT: Any = Union[KINDS]  # noqa: UP007  one of many
+_DRAWING: Any = Union[PLOTS]  # noqa: UP007  one of many
+_Alias: Any = Annotated[str, form("a name", "[a-z][a-z0-9_]{0,23}")]
+
+
+class _Outline(Options):
+    """The keys of a file. What refers to models and experiments is read when these are known."""
+
+    format: Annotated[int, Meta(ge=1, le=1)]
+    name: Annotated[str, form("a name", "[a-z][a-z0-9-]{0,39}")]
+    title: Words
+    about: Words
+    models: Annotated[dict[str, Any], Meta(min_length=1, max_length=24)]
+    experiments: Annotated[tuple[Any, ...], Meta(min_length=1, max_length=40)]
+    relations: Annotated[tuple[Any, ...], Meta(max_length=200)] = ()
+    compare: Any = None
+    figures: Annotated[tuple[Any, ...], Meta(max_length=MOST_FIGURES)] = ()
+    results: File | None = None
+
+
+class _Each(Options):
+    """A figure is repeated for each of these."""
+
+    measure: Annotated[tuple[str, ...], Meta(min_length=1, max_length=40)] = ()
+    layer: Annotated[tuple[int, ...], Meta(min_length=1, max_length=40)] = ()
+    model: Annotated[tuple[str, ...], Meta(min_length=1, max_length=40)] = ()
+
+
+def parse_study(data: bytes, file: str = "study") -> Study:
+    """Read a study from YAML.
+
+    Raises
+    ------
+    StudyError
+        Something is not as it has to be; the message says where and what was expected.
+    """
+    scope = Scope(file=file)
+    outline = scope.read(_document(data, file), _Outline)
+    models: dict[str, StudyModel] = {}
+    for alias, entry in outline.models.items():
+        scope.read(alias, _Alias, f"models.{alias[:60]}")
+        models[alias] = scope.read(_given(entry), StudyModel, f"models.{alias}")
+    scope = Scope(file=file, models=tuple(models))
+    experiments: list[Experiment] = []
+    for number, entry in enumerate(outline.experiments):
+        scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
+        found: Experiment = scope.read(entry, _EXPERIMENT, f"experiments[{number}]")
+        if found.id in scope.experiments:
+            refused = Refused("an id that no other experiment has", found.id)
+            raise StudyError(file, f"experiments[{number}].id: {refused}")
+        experiments.append(found)
+    scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
+    figures: list[Drawing] = []
+    for path, entry in _repeated(outline.figures, scope):
+        figure: Drawing = scope.read(entry, _DRAWING, path)
+        if figure.file in [other.file for other in figures]:
+            refused = Refused("a file that no other figure has", figure.file)
+            raise StudyError(file, f"{path}.file: {refused}")
+        figures.append(figure)
+    compare = outline.compare
+    return Study(
+        name=outline.name,
+        title=outline.title,
+        about=outline.about,
+        models={alias: replace(model, name=model.name or Label(alias)) for alias, model in models.items()},
+        relations=tuple(
+            scope.read(entry, Relation, f"relations[{number}]")
+            for number, entry in enumerate(outline.relations)
+        ),
+        compare=None if compare is None else scope.read(compare, MainPair, "compare"),
+        experiments=tuple(experiments),
+        figures=tuple(figures),
+        results=outline.results,
+        text=data.decode("utf-8", "replace"),
+    )
+
+
+def _document(data: bytes, file: str) -> object:
+    if len(data) > MAX_BYTES:
+        raise StudyError(file, f"expected at most {MAX_BYTES:,} bytes, got {len(data):,}")
+    try:
+        found = strict_yaml(data)
+    except YamlRefused as error:
+        raise StudyError(file, f"not read, {error}", hint=_HINT) from error
+    if isinstance(found, dict) and isinstance(models := found.get("models"), dict):
+        return {**_given(found), "models": models}  # a model with nothing behind it is a mistake
+    return _given(found)
+
+
+def _given(value: Any) -> Any:  # noqa: ANN401  plain data
+    """Take out keys with nothing behind them: they count as not given."""
+    if isinstance(value, dict):
+        return {key: _given(item) for key, item in value.items() if item is not None}
+    return [_given(item) for item in value] if isinstance(value, list) else value
+
+
+def _repeated(entries: Sequence[Any], scope: Scope) -> Iterator[tuple[str, object]]:
+    """Yield figures with their places, each repeated for all measures, layers and models of its ``each``."""
+    count = 0
+    for number, entry in enumerate(entries):
+        path = f"figures[{number}]"
+        each: dict[str, Sequence[object]] = {}
+        if isinstance(entry, dict) and "each" in entry:
+            lists = asdict(scope.read(entry["each"], _Each, f"{path}.each"))
+            each = {key: values for key, values in lists.items() if values}
+            entry = {key: value for key, value in entry.items() if key != "each"}
+            for key in each.keys() & entry.keys():
+                raise StudyError(
+                    scope.file, f"{path}.{key}: {Refused('nothing, as it is in each', entry[key])}"
+                )
+        for chosen in itertools.product(*each.values()):
+            if (count := count + 1) > MOST_FIGURES:
+                raise StudyError(scope.file, f"figures: expected at most {MOST_FIGURES} figures")
+            if not (own := dict(zip(each, chosen, strict=True))):
+                yield path, entry
+                continue
+            called = {key: str(value).replace("-", "_") for key, value in own.items()}
+            yield path, {**entry, **own, "file": filled_path(str(entry.get("file")), **called)}
+
+
+def _data(name_or_file: str) -> bytes:
+    if name_or_file in shipped_studies():
+        place = resources.files("modelkin.casework.studies").joinpath("data", f"{name_or_file}{_ENDING}")
+        return place.read_bytes()
+    path = Path(name_or_file)
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise StudyError(name_or_file[:200], f"cannot be read: {error.strerror or error}") from error
+    raise NotFound(
+        name_or_file[:200],
+        "there is no study and no file of this name",
+        hint=f"Studies are {', '.join(shipped_studies())}.",
+    )

@@ -1,0 +1,296 @@
+"""The types that options of study files are declared with: what values they take, and how each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from modelkin.describe.embeddings import FILTERS
+from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
+from modelkin.describe.measures import MEASURES, find_measure
+from modelkin.errors import StudyError, UsageError
+
+from .folder import FILE
+from .refusal import Refused, joined, meant, no_such_key, refusal
+
+T = TypeVar("T")
+
+
+class _Strict(msgspec.StructMeta):
+    """Makes every class of options frozen, filled by name, and strict."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: object
+    ) -> Self:
+        strict: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True, **config}
+        return super().__new__(mcls, name, bases, namespace, **strict)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Options(Struct, metaclass=_Strict, frozen=True):
+    """Fields of a study file; a key that is none of them is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A study file, and the names that values at this place may refer to."""
+
+    file: str
+    models: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+
+    def read(self, value: object, kind: type[T], path: str = "") -> T:
+        """Read a part of the file.
+
+        Raises
+        ------
+        StudyError
+            It is not of that kind; the error has file and place, what was expected, what came, and a hint.
+        """
+        try:
+            return converted(value, kind, self)
+        except Refused as refused:
+            where = joined(path, refused.inside)
+            raise StudyError(
+                self.file, f"{where}: {refused}" if where else str(refused), hint=refused.hint
+            ) from None
+
+
+def converted(value: object, kind: type[T], scope: Scope) -> T:
+    """Convert plain data; raise `Refused` with the place inside."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=lambda part, found: part.read(found, scope))
+    except msgspec.ValidationError as error:
+        raise refusal(error, value, kind) from None
+
+
+def form(what: str, pattern: str) -> Meta:
+    """Describe texts of a form."""
+    return Meta(title=f"{what} of the form {pattern}", pattern=rf"\A(?:{pattern})\Z")
+
+
+File = Annotated[str, form("a path", FILE.pattern)]
+"""A path inside the folder of a run."""
+LayerNumber = Annotated[int, Meta(ge=0, le=9_999)]
+
+
+class Text(str):
+    """A text for people: not empty, not too long, and nothing in it that cannot be seen."""
+
+    longest: ClassVar[int] = 4_000
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        if not isinstance(value, str) or not value.strip() or len(value) > cls.longest:
+            raise Refused(f"a text of at most {cls.longest} characters", value)
+        if not all(letter.isprintable() or letter == "\n" for letter in value.strip()):
+            raise Refused("a text without control characters", value)
+        return cls(value.strip())
+
+
+class Reference(Text):
+    """Where a model is."""
+
+    longest = 500
+
+
+class Label(Text):
+    """What people call something, in one line."""
+
+    longest = 60
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        if "\n" in (found := super().read(value, scope)):
+            raise Refused("a name of one line", value)
+        return found
+
+
+class _Both(Options):
+    en: Text
+    ko: Text
+
+
+class Words(dict[str, str]):
+    """A text for people in every language: one for all, or one for each."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        if isinstance(value, dict):
+            return cls(asdict(converted(value, _Both, scope)))
+        return cls(dict.fromkeys(_Both.__struct_fields__, Text.read(value, scope)))
+
+
+# -- names of something --------------------------------------------------------------------------------
+
+
+class Alias(str):
+    """The alias of a model of the study."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        return cls(_one_of(value, scope.models))
+
+
+class Aliases(tuple[str, ...]):
+    """Aliases of models, each once."""
+
+    least: ClassVar[int] = 1
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read them."""
+        kind: Any = Annotated[tuple[Alias, ...], Meta(min_length=cls.least, max_length=64)]
+        return cls(_each_once(value, kind, scope))
+
+
+class Controls(Aliases):
+    """Aliases of models that are thought to be unrelated, or none."""
+
+    least = 0
+
+
+class Pair(tuple[str, str]):
+    """Two models."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read them."""
+        return cls(_each_once(value, tuple[Alias, Alias], scope))
+
+
+class Earlier(str):
+    """The id of an experiment above."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        if not scope.experiments:
+            raise Refused("an experiment above this one", value)
+        return cls(_one_of(value, scope.experiments))
+
+
+class RoleName(str):
+    """A role under any of its names, as `modelkin matrix` knows them."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        try:
+            return cls(parse_role(_short(value)).label)
+        except UsageError as error:
+            raise Refused("the name of a role", value, hint=error.hint) from None
+
+
+Roles = Annotated[tuple[RoleName, ...], Meta(min_length=1, max_length=40)]
+NORM = (RoleName("attention_norm"),)
+
+
+class MeasureName(str):
+    """A measure or an alias of it, as it was written."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        try:
+            find_measure(text := _short(value))
+        except UsageError as error:
+            raise Refused(f"a measure, one of {', '.join(MEASURES)}", value, hint=error.hint) from None
+        return cls(text)
+
+
+MeasureNames = Annotated[tuple[MeasureName, ...], Meta(min_length=1, max_length=2 * len(MEASURES))]
+COSINE = MeasureName("cosine")
+
+
+class BaselineName(str):
+    """A baseline of `modelkin matrix`."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        return cls(_one_of(value, tuple(BASELINES)))
+
+
+class TokenFilter(str):
+    """Which tokens are taken."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read it."""
+        return cls(_one_of(value, FILTERS))
+
+
+class Layers(str):
+    """Layers such as ``0-10,20,30-35``; one number may stand alone."""
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read them."""
+        text = str(value) if type(value) is int and 0 <= value < 10**6 else _short(value, 200)
+        try:
+            parse_layer_list(text)
+        except UsageError as error:
+            raise Refused("layers such as 0-10,20,30-35", value, hint=error.hint) from None
+        return cls(text)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The layers one by one."""
+        return parse_layer_list(self)
+
+
+class LayersOf(dict[str, Any]):
+    """Alias -> layers of this model."""
+
+    kind: ClassVar[Any] = Layers
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        """Read them."""
+        if not isinstance(value, dict):
+            raise Refused("layers by alias", value)
+        found = cls()
+        for alias, item in value.items():
+            if alias not in scope.models:
+                raise no_such_key(str(alias), scope.models)
+            try:
+                found[alias] = converted(item, cls.kind, scope)
+            except Refused as refused:
+                refused.inside = joined(alias, refused.inside)
+                raise
+        return found
+
+
+class LayerOf(LayersOf):
+    """Alias -> one layer of this model."""
+
+    kind = LayerNumber
+
+
+def _each_once(value: object, kind: type[T], scope: Scope) -> T:
+    found: Any = converted(value, kind, scope)
+    if len(set(found)) != len(found):
+        raise Refused("each name once", value)
+    return found  # type: ignore[no-any-return]  # of that kind
+
+
+def _short(value: object, longest: int = 60) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise Refused(f"a text of at most {longest} characters", value)
+    return value
+
+
+def _one_of(value: object, names: Sequence[str]) -> str:
+    if value not in names:
+        raise Refused(f"one of {', '.join(names)}", value, hint=meant(value, names))
+    return str(value)

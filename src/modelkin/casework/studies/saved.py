@@ -1,0 +1,102 @@
+"""What experiments and figures read back from saved data: vectors of models, and squares of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.describe.measures import MEASURES, LayerMatrix, Table
+
+from .bench import Bench, Skipped
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Vectors that were saved: the layers of one role of one model."""
+
+    layers: tuple[int, ...]
+    values: Floats
+    dtypes: tuple[str, ...]
+
+    @property
+    def n(self) -> int:
+        """Length of the vectors."""
+        return int(self.values.shape[1])
+
+    def at(self, layers: Sequence[int]) -> Floats:
+        """Return the vectors of some layers, in this order."""
+        return self.values[[self.layers.index(layer) for layer in layers]]
+
+
+AllSaved = Mapping[tuple[str, str], Saved]
+"""By alias and role."""
+
+
+def load_vectors(bench: Bench, experiment: str) -> AllSaved:
+    """Read saved vectors."""
+    document = bench.folder.read_json(bench.earlier(experiment))["vectors"]
+    arrays = bench.folder.read_arrays(bench.earlier(experiment, ".npz"))
+    return {
+        (item["model"], item["role"]): Saved(
+            tuple(item["layers"]), arrays[key].astype(np.float64), tuple(item["dtypes"])
+        )
+        for key, item in document.items()
+    }
+
+
+def both_vectors(saved: AllSaved, a: str, b: str, role: str) -> tuple[Saved, Saved, tuple[int, ...]]:
+    """Return the vectors of two models and the layers that both have."""
+    for alias in (a, b):
+        if (alias, role) not in saved:
+            raise Skipped(f"there are no vectors of {alias} for {role}")
+    one, other = saved[a, role], saved[b, role]
+    if one.n != other.n:
+        raise Skipped(f"vectors have {one.n} and {other.n} values")
+    common = tuple(layer for layer in one.layers if layer in other.layers)
+    if not common:
+        raise Skipped("the models have no layer in common")
+    return one, other, common
+
+
+def expected_cells(
+    table: Table, measure: str, role: str, names: Sequence[str], layer: int | Mapping[str, int]
+) -> Floats:
+    """Return what each pair of models is expected to show at a layer; NaN where that is not known."""
+    cells = np.full((len(names), len(names)), np.nan)
+    for row in table.where(measure=measure, role=role, view="whole"):
+        if row.model_a not in names or row.model_b not in names or row.expected is None:
+            continue
+        both = [layer if isinstance(layer, int) else layer.get(name) for name in (row.model_a, row.model_b)]
+        if [row.layer_a, row.layer_b] == both and row.model_a != row.model_b:
+            i, j = names.index(row.model_a), names.index(row.model_b)
+            cells[i, j] = row.expected
+            if MEASURES[measure].symmetric:
+                cells[j, i] = row.expected
+    return cells
+
+
+def square(grid: LayerMatrix, measure: str) -> tuple[list[list[float]], tuple[int, ...], list[list[float]]]:
+    """Turn pairs of layers into a square; what was not measured the other way round stays empty."""
+    layers = tuple(sorted({layer for layer in (*grid.layers_a, *grid.layers_b) if layer is not None}))
+    place = {layer: at for at, layer in enumerate(layers)}
+    filled = []
+    for values in (grid.values, grid.expected):
+        cells = np.full((len(layers), len(layers)), np.nan)
+        for i, first in enumerate(grid.layers_a):
+            for j, second in enumerate(grid.layers_b):
+                if first is not None and second is not None and not np.ma.is_masked(values[i, j]):
+                    cells[place[first], place[second]] = values[i, j]
+                    if MEASURES[measure].symmetric:
+                        cells[place[second], place[first]] = values[i, j]
+        filled.append(cells.tolist())
+    return filled[0], layers, filled[1]
+
+
+def optional(value: object) -> float | None:
+    """Return a number; what is masked was not measured."""
+    return None if np.ma.is_masked(value) else float(value)  # type: ignore[arg-type]

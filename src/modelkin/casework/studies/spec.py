@@ -1,0 +1,150 @@
+"""A study as a value: what its file declares. Kinds of experiments and of figures add fields of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from modelkin.errors import UsageError
+from modelkin.options import Depth
+
+from .reading import Alias, Controls, Earlier, File, Label, Options, Pair, Reference, Words, form
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from modelkin.figures import Animation, Figure
+
+    from .bench import Bench
+
+_LONGEST_NAME = 40
+Id = Annotated[str, form("an id", "[a-z][a-z0-9-]{0,39}")]
+
+
+class StudyModel(Options):
+    """One model: where it is, what people call it."""
+
+    ref: Reference
+    name: Label = Label()
+    """Its alias, if nothing else is said."""
+    group: Label | None = None
+
+
+class Relation(Options):
+    """What is known, or thought, of two models before anything is measured."""
+
+    relation: Literal["derived", "related", "independent"]
+    """``related`` models have a common origin, and are not parent and child."""
+    models: Pair
+    why: Words
+
+
+class MainPair(Options):
+    """The question of the study."""
+
+    candidate: Alias
+    base: Alias
+    controls: Controls = Controls()
+    """Models that are thought to be unrelated to both."""
+    relatives: Annotated[tuple[Pair, ...], Meta(max_length=20)] = ()
+    """Pairs that are known to be related: the same comparison should find them."""
+    depth: Depth = "standard"
+
+    def __post_init__(self) -> None:
+        if self.candidate == self.base or {self.candidate, self.base} & set(self.controls):
+            raise Refused("", said="expected a candidate, a base and controls that all differ")
+
+
+class Experiment(Options, tag_field="kind", tag="experiment"):
+    """One experiment: it reads models or earlier data, and writes data."""
+
+    id: Id
+    title: Words
+    about: Words | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as files call it."""
+        return str(self.__struct_config__.tag)
+
+    def run(self, bench: Bench) -> None:
+        """Run it and write its data."""
+        raise NotImplementedError
+
+
+class Drawing(Options, tag_field="figure", tag="figure"):
+    """One figure, made from saved data alone."""
+
+    file: File
+    """Path in the folder, without ending."""
+    data: Earlier
+    """Experiment that the numbers are of, and that it belongs to in the report."""
+    caption: Words | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as files call it."""
+        return str(self.__struct_config__.tag)
+
+    def make(self, bench: Bench) -> Figure | Animation:
+        """Describe the figure."""
+        raise NotImplementedError
+
+
+class Study(Options):
+    """A whole investigation."""
+
+    name: str
+    title: Words
+    about: Words
+    models: Mapping[str, StudyModel]
+    relations: tuple[Relation, ...]
+    compare: MainPair | None
+    experiments: tuple[Experiment, ...]
+    figures: tuple[Drawing, ...]
+    results: str | None
+    """File for the results of the experiments alone, beside ``REPORT.md``."""
+    text: str
+    """The file as it was read."""
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Group -> aliases."""
+        found: dict[str, tuple[str, ...]] = {}
+        for alias, model in self.models.items():
+            if model.group is not None:
+                found[model.group] = (*found.get(model.group, ()), alias)
+        return found
+
+    def known_relatives(self, a: str, b: str) -> bool:
+        """Say whether two models are known to be related; no pair of them belongs into a baseline."""
+        known = next((item for item in self.relations if set(item.models) == {a, b}), None)
+        return known is not None and known.relation != "independent"
+
+
+def _stand_in(alias: str, ref: str) -> Label:
+    """Name a model that stands in for another: no report may call it by the other's name."""
+    last = re.split(r"[/\\]", ref.rstrip("/\\"))[-1]
+    shown = "".join(letter if letter.isprintable() else "?" for letter in last)
+    return Label(f"{alias} = {shown[-_LONGEST_NAME:]}")
+
+
+def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
+    """Return the study with other models behind some aliases.
+
+    Raises
+    ------
+    UsageError
+        The study has no such alias.
+    """
+    models = dict(study.models)
+    for alias, ref in refs.items():
+        if alias not in models:
+            raise UsageError(
+                study.name, f"there is no model called {alias[:60]!r}", hint=f"There are {', '.join(models)}."
+            )
+        models[alias] = replace(models[alias], ref=Reference(ref), name=_stand_in(alias, ref))
+    return replace(study, models=models)
