@@ -10,17 +10,22 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import click
+from msgspec import Struct
+from msgspec.structs import fields
 from rich.console import Console
 
 import modelkin
 from modelkin import compare, errors, inspect_model, open_model
 from modelkin.architecture import SPACES, Positions, families, space_under
 from modelkin.casework.lab import ancestry_table, load_zoo
+from modelkin.casework.studies.kinds import FORMS, KINDS
+from modelkin.casework.studies.plots import PLOTS
 from modelkin.cli.app import app
 from modelkin.comparison.methods import all_methods
 from modelkin.demo import demo_zoo
@@ -165,6 +170,21 @@ def code_map() -> str:
     return _block("\n".join(lines))
 
 
+def option_table(classes: Sequence[type[Struct]], what: str) -> str:
+    """Kinds of experiments, figures or files of a study, with the options that they declare."""
+    common = {"id", "title", "about", "file", "data", "caption"}
+    rows = [f"| {what} | required | optional | what it is |", "| --- | --- | --- | --- |"]
+    for item in classes:
+        options = [option for option in fields(item) if option.encode_name not in common]
+        needed, other = (
+            ", ".join(option.encode_name for option in options if option.required is wanted)
+            for wanted in (True, False)
+        )
+        meaning = (item.__doc__ or "").split("\n")[0]
+        rows.append(f"| `{item.__struct_config__.tag}` | {needed} | {other} | {meaning} |")
+    return "\n".join(rows)
+
+
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "commands": (("cli.md",), commands),
     "inspection": (("tutorial.md",), inspection),
@@ -175,6 +195,9 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "tokenizer background": (("tokenizers.md",), tokenizer_background),
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),
+    "experiments": (("studies.md",), partial(option_table, KINDS, "kind")),
+    "forms": (("studies.md",), partial(option_table, FORMS, "form")),
+    "figures": (("studies.md",), partial(option_table, PLOTS, "figure")),
     "errors": (("errors.md",), error_table),
     "code map": (("internals.md",), code_map),
 }

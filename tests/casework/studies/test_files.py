@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
-from modelkin.casework.studies import load_study, parse_study
-from modelkin.casework.studies.spec import replace_models
+import pytest
+import yaml
+
+from modelkin.casework.studies import _files, load_study, parse_study
 from modelkin.casework.studies.report._blocks import texts
+from modelkin.casework.studies.spec import replace_models
 from modelkin.errors import NotFound, StudyError, UsageError
 
 GOOD = """
@@ -24,6 +27,25 @@ experiments:
 figures:
   - {file: plots/cosine, figure: layer-curves, data: norms, pair: [a, b]}
 """
+
+WIDE = (
+    GOOD.replace(
+        'layers: "0-3,7"',
+        "layers: 1, layers_of: {a: 1}, pairs: [same], write: [{form: statistics, file: x.json, distance: 2}]",
+    )
+    .replace(
+        "figures:\n",
+        """  - {id: drawn, kind: synthetic-cosines, title: T, means: [[0, 1.5]], sigmas: [1], dimensions: [8]}
+  - {id: three, kind: centring, title: T, a: [1, 2, 3], b: [3, 2, 1]}
+relations: [{relation: independent, models: [a, b], why: Said}]
+results: results.md
+figures:
+  - {file: c/{model}, figure: confusion, data: norms, measure: cosine, layers_of: {a: 1}, each: {model: [a]}}
+  - {file: d, figure: layer-pairs, data: norms, layer_pairs: [[0, 1]], zoom: true, caption: Words}
+""",
+    )
+    .replace("file: c/{model}", "file: 'c/{model}'")
+)
 
 
 def test_a_good_file_is_read():
@@ -55,12 +77,28 @@ def test_a_good_file_is_read():
         ("layers: \"0-3,7\"", "sampel: 99", r"experiments\[1\]\.sampel: there is no such key"),
         ("id: norms", "id: gains", r"experiments\[1\]\.id: expected an id that no other experiment has"),
         ("data: norms", "data: nothing", r"figures\[0\]\.data: expected one of gains, norms"),
-        ("pair: [a, b]", "pair: [a]", r"figures\[0\]\.pair: expected a list of 2 to 2"),
+        ("pair: [a, b]", "pair: [a]", r"figures\[0\]\.pair: expected a list of 2, got a list of 1"),
         ("pair: [a, b]", "pair: [a, a]", r"figures\[0\]\.pair: expected each name once"),
         ("file: plots/cosine", "file: ../cosine", r"figures\[0\]\.file: expected a path"),
         ("file: plots/cosine", "file: /etc/passwd", r"figures\[0\]\.file: expected a path"),
         ("file: plots/cosine", "file: plots/.hidden", r"figures\[0\]\.file: expected a path"),
         ("figure: layer-curves", "figure: pie", r"figures\[0\]\.figure: expected one of"),
+        ("format: 1", "format:", r"format: expected it, and it is missing"),
+        ("ref: org/b", "ref: null", r"models\.b\.ref: expected it, and it is missing"),
+        ("b: {ref: org/b}", "b:", r"models\.b: expected fields \(ref, name, group\), got nothing"),
+        ("kind: vectors,", "", r"experiments\[0\]\.kind: expected it, and it is missing"),
+        ("kind: vectors", "kind: 7", r"experiments\[0\]\.kind: expected one of measures, .*got 7"),
+        ("roles: [input-norm]}", "roles: null}", r"experiments\[0\]\.roles: expected it, and it is missing"),
+        ("roles: [input-norm]}", "roles: input-norm}", r"\[0\]\.roles: expected a list of 1 to 40"),
+        ('"0-3,7"', f"{10**400}", r"experiments\[1\]\.layers: expected .*got a number of very many digits"),
+        ('layers: "0-3,7"', f"draws: {10**400}", r"\[1\]\.draws: .*a number of very many digits"),
+        ('layers: "0-3,7"', "mtp: 1", r"experiments\[1\]\.mtp: expected true or false, got 1"),
+        ('layers: "0-3,7"', "pairs: [some]", r"experiments\[1\]\.pairs\[0\]: expected one of all, mixed"),
+        ('layers: "0-3,7"', "layers_of: {a: x}", r"experiments\[1\]\.layers_of\.a: expected layers such as"),
+        ('layers: "0-3,7"', "layers_of: {c: 1}", r"experiments\[1\]\.layers_of\.c: there is no such key"),
+        ('layers: "0-3,7"', "write: [{form: decay, models: [a, b]}]", r"\.write\[0\]\.file: expected it"),
+        ('layers: "0-3,7"', "write: [{form: decay, file: x, models: [a, c]}]", r"write\[0\]\.models\[1\]"),
+        ("pair: [a, b]", "pair: [a, b], 7: 1", r"figures\[0\]: expected keys that are texts"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_with_its_place(old: str, new: str, said: str):
@@ -74,6 +112,67 @@ def test_a_misspelt_key_has_a_hint():
         parse_study(GOOD.replace("title: A title", "titel: A title").encode())
     assert caught.value.hint == "Did you mean 'title'?"
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "meant"),
+    [
+        ("kind: vectors", "kind: vector", "vectors"),
+        ("figure: layer-curves", "figure: layer-curve", "layer-curves"),
+        ("data: norms", "data: norm", "norms"),
+        ('layers: "0-3,7"', "sampel: 99", "sample"),
+        ('layers: "0-3,7"', "pairs: [sam]", "same"),
+        ('layers: "0-3,7"', "baselines: [shufle]", "shuffle"),
+    ],
+)
+def test_a_misspelt_word_has_a_hint(old: str, new: str, meant: str):
+    with pytest.raises(StudyError) as caught:
+        parse_study(GOOD.replace(old, new, 1).encode())
+    assert caught.value.hint == f"Did you mean {meant!r}?"
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    7,
+    10**400,
+    1.5,
+    float("nan"),
+    "",
+    "x",
+    "\x00",
+    [],
+    ["x", "x"],
+    [None],
+    {},
+    {"x": None},
+    {7: 7},
+)
+
+
+def mutations(value: object) -> Iterator[object]:
+    """Yield the document with an odd value in each place."""
+    yield from ODD
+    for key, item in value.items() if isinstance(value, dict) else ():
+        for odd in mutations(item):
+            yield {**value, key: odd}
+    for number, item in enumerate(value) if isinstance(value, list) else ():
+        for odd in mutations(item):
+            yield [*value[:number], odd, *value[number + 1 :]]
+
+
+def test_whatever_stands_in_a_file_is_read_or_refused_in_its_own_words(monkeypatch: pytest.MonkeyPatch):
+    document = yaml.safe_load(WIDE)
+    parse_study(WIDE.encode())
+    refused = 0
+    for odd in mutations(document):
+        monkeypatch.setattr(_files, "strict_yaml", lambda data, odd=odd: odd)
+        try:
+            parse_study(b"")
+        except StudyError:
+            refused += 1
+    assert refused > 1000
 
 
 @pytest.mark.parametrize(

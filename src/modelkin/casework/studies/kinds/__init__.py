@@ -6,6 +6,7 @@ from ._claim import Argument
 from ._drawn import Centring, RandomVectors, SyntheticCosines
 from ._embeddings import Embeddings
 from ._facts import Configs, RawBytes, Tokenizers
+from ._forms import FORMS
 from ._looks import Changes, Projection
 from ._measures import Measures
 from ._routers import Routers
@@ -29,4 +30,4 @@ KINDS: tuple[type[Experiment], ...] = (
     Centring,
 )
 
-__all__ = ["KINDS"]
+__all__ = ["FORMS", "KINDS"]

@@ -360,4 +360,5 @@ def _best_of_row(grid: LayerMatrix) -> dict[str, float]:
     return {"rows": len(rows), "best": best, "expected": len(rows) / max(1, len(grid.layers_b))}
 
 
+FORMS: tuple[type[Form], ...] = (Layerwise, Sampled, Confusion, Within, Decay, Statistics)
 AnyForm = Layerwise | Sampled | Confusion | Within | Decay | Statistics
