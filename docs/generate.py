@@ -24,8 +24,9 @@ import modelkin
 from modelkin import compare, errors, inspect_model, open_model
 from modelkin.architecture import SPACES, Positions, families, space_under
 from modelkin.casework.lab import ancestry_table, load_zoo
-from modelkin.casework.studies.kinds import FORMS, KINDS
+from modelkin.casework.studies.kinds import FORMS, KINDS, Form
 from modelkin.casework.studies.plots import PLOTS
+from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app
 from modelkin.comparison.methods import all_methods
 from modelkin.demo import demo_zoo
@@ -170,12 +171,12 @@ def code_map() -> str:
     return _block("\n".join(lines))
 
 
-def option_table(classes: Sequence[type[Struct]], what: str) -> str:
+def option_table(classes: Sequence[type[Struct]], base: type[Struct], what: str) -> str:
     """Kinds of experiments, figures or files of a study, with the options that they declare."""
-    common = {"id", "title", "about", "file", "data", "caption"}
+    common = base.__struct_fields__
     rows = [f"| {what} | required | optional | what it is |", "| --- | --- | --- | --- |"]
     for item in classes:
-        options = [option for option in fields(item) if option.encode_name not in common]
+        options = [option for option in fields(item) if option.name not in common]
         needed, other = (
             ", ".join(option.encode_name for option in options if option.required is wanted)
             for wanted in (True, False)
@@ -195,9 +196,9 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "tokenizer background": (("tokenizers.md",), tokenizer_background),
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),
-    "experiments": (("studies.md",), partial(option_table, KINDS, "kind")),
-    "forms": (("studies.md",), partial(option_table, FORMS, "form")),
-    "figures": (("studies.md",), partial(option_table, PLOTS, "figure")),
+    "experiments": (("studies.md",), partial(option_table, KINDS, Experiment, "kind")),
+    "forms": (("studies.md",), partial(option_table, FORMS, Form, "form")),
+    "figures": (("studies.md",), partial(option_table, PLOTS, Drawing, "figure")),
     "errors": (("errors.md",), error_table),
     "code map": (("internals.md",), code_map),
 }

@@ -6,7 +6,7 @@ from ._claim import Argument
 from ._drawn import Centring, RandomVectors, SyntheticCosines
 from ._embeddings import Embeddings
 from ._facts import Configs, RawBytes, Tokenizers
-from ._forms import FORMS
+from ._forms import FORMS, Form
 from ._looks import Changes, Projection
 from ._measures import Measures
 from ._routers import Routers
@@ -30,4 +30,4 @@ KINDS: tuple[type[Experiment], ...] = (
     Centring,
 )
 
-__all__ = ["FORMS", "KINDS"]
+__all__ = ["FORMS", "KINDS", "Form"]
