@@ -260,7 +260,7 @@ class Teller:
         if step.status == "skipped":
             yield Paragraph(self.say("text", "no_figure", file=drawing.file, reason=step.reason))
             return
-        ending = "gif" if step.kind.endswith("animation") else "png"
+        ending = "gif" if self.bench.folder.has(f"{drawing.file}.gif") else "png"
         caption = drawing.caption[self.result.language] if drawing.caption else ""
         yield Picture(f"{drawing.file}.{ending}", step.alt, caption)
 
