@@ -26,7 +26,8 @@ class _Strict(msgspec.StructMeta):
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: object
-    ) -> Self:
+    ) -> _Strict:
+        """Make a class."""
         strict: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True, **config}
         return super().__new__(mcls, name, bases, namespace, **strict)
 
