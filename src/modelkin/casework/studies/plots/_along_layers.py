@@ -8,23 +8,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.catalogue import (
-    ControlCurves,
-    ShuffleCurves,
-    VectorStatistics,
-    changed_values,
-    comprehensive,
-    input_minus_post,
-    intuition,
-    layer_curves,
-    layer_decay,
-    matched_rows,
-    norm_cosines,
-    proof,
-    shuffle_summary,
-    vector_statistics,
-    with_controls,
-)
+from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.folder import number
 from modelkin.casework.studies.reading import COSINE, Aliases, Earlier, LayerNumber, MeasureName
@@ -64,7 +48,7 @@ class LayerCurves(OfPair, tag="layer-curves"):
         title = title_of(self.measure)
         # The widest range of all roles: shorter vectors scatter more.
         chance = chance_of(min(item.n for item in found.values())) if is_correlation(self.measure) else None
-        return layer_curves(
+        return catalogue.layer_curves(
             next(iter(found.values())).layers,
             by_role(found),
             measure=title,
@@ -80,7 +64,7 @@ class RouterMatches(Drawing, tag="router-matches"):
         """Draw it."""
         document = bench.folder.read_json(bench.earlier(self.data))
         a, b = document["pair"]
-        return matched_rows(
+        return catalogue.matched_rows(
             *(
                 [row[name] for row in document["layers"]]
                 for name in ("layer", "matched", "null_mean", "null_low", "null_high")
@@ -96,7 +80,7 @@ class NormCosines(OfPair, tag="norm-cosines"):
     def make(self, bench: Bench) -> Figure:
         """Draw it."""
         found = self.curves(bench, self.table(bench), "cosine")
-        return norm_cosines(
+        return catalogue.norm_cosines(
             next(iter(found.values())).layers,
             by_role(found),
             by_role(found, "expected"),
@@ -128,14 +112,14 @@ class WithControls(OfPair, tag="with-controls"):
                         else _why(table, role, name, control)
                     )
             alike = is_correlation(self.measure)
-            kinds[role_name(role)] = ControlCurves(
+            kinds[role_name(role)] = catalogue.ControlCurves(
                 layers=tuple(float(layer) for layer in main.layers),
                 main=main.values,
                 controls=controls,
                 expected=() if alike else main.expected,
                 chance=chance_of(main.n) if alike else None,
             )
-        return with_controls(kinds, main=bench.names(*self.pair), measure=title_of(self.measure))
+        return catalogue.with_controls(kinds, main=bench.names(*self.pair), measure=title_of(self.measure))
 
 
 def _why(table: Table, role: str, a: str, b: str) -> str:
@@ -154,7 +138,7 @@ class Comprehensive(OfPair, tag="comprehensive"):
         """Draw it."""
         table = self.table(bench)
         cosine = self.curves(bench, table, "cosine")
-        return comprehensive(
+        return catalogue.comprehensive(
             next(iter(cosine.values())).layers,
             by_role(cosine),
             by_role(cosine, "expected"),
@@ -181,7 +165,7 @@ class Proof(OfPair, tag="proof"):
         mismatched = filled(grid.values)[np.abs(columns[None, :] - rows[:, None]) == self.distance]
         if not np.isfinite(mismatched).any():
             raise Skipped(f"no two layers are {self.distance} apart")
-        return proof(
+        return catalogue.proof(
             next(iter(cosine.values())).layers,
             by_role(cosine),
             by_role(cosine, "expected"),
@@ -206,7 +190,7 @@ class LayerDecay(OfPair, tag="layer-decay"):
         facing = curve(table, self.role, *self.pair, "pearson")
         if min(grid.values.shape) < 2:
             raise Skipped("there are fewer than two layers")
-        return layer_decay(
+        return catalogue.layer_decay(
             filled(grid.values),
             facing.values,
             names=self.both(bench),
@@ -241,7 +225,7 @@ class Intuition(OfPair, tag="intuition"):
         layer = self.layer if self.layer is not None else max(known, key=lambda item: known[item])
         if layer not in common:
             raise Skipped(f"not both models have layer {layer}")
-        return intuition(
+        return catalogue.intuition(
             one.at((layer,))[0],
             other.at((layer,))[0],
             names=self.both(bench),
@@ -266,7 +250,7 @@ class ChangedValues(OfRoles, tag="changed-values"):
         if not rows:
             raise Skipped("nothing was measured")
         a, b = document["pair"]
-        return changed_values(
+        return catalogue.changed_values(
             [row["layer"] for row in rows],
             [None if row["changed_share"] is None else 100 * row["changed_share"] for row in rows],
             [row["mean_absolute_difference"] for row in rows],
@@ -288,7 +272,7 @@ class ShuffleSummary(Drawing, tag="shuffle-summary"):
         kinds = {}
         for category in dict.fromkeys(row["category"] for row in rows):
             part = [row for row in rows if row["category"] == category]
-            kinds[role_name(category)] = ShuffleCurves(
+            kinds[role_name(category)] = catalogue.ShuffleCurves(
                 layers=_column(part, "layer"),
                 cosine=_column(part, "cosine"),
                 shuffled=_column(part, "cosine_shuffled"),
@@ -296,7 +280,7 @@ class ShuffleSummary(Drawing, tag="shuffle-summary"):
                 shuffled_low=_column(part, "shuffled_low"),
                 shuffled_high=_column(part, "shuffled_high"),
             )
-        return shuffle_summary(kinds, names=(bench.name(a), bench.name(b)), n=int(rows[0]["n"]))
+        return catalogue.shuffle_summary(kinds, names=(bench.name(a), bench.name(b)), n=int(rows[0]["n"]))
 
 
 def _column(rows: list[dict[str, str]], name: str) -> Values:
@@ -313,7 +297,7 @@ class Statistics(OfModels, tag="vector-statistics"):
         for alias in self.models or bench.study.models:
             part = [row for row in rows if row["model"] == alias and row["role"] == self.role]
             if part:
-                models[bench.name(alias)] = VectorStatistics(
+                models[bench.name(alias)] = catalogue.VectorStatistics(
                     layers=tuple(float(row["layer"]) for row in part),
                     mean=_column(part, "mean"),
                     std=_column(part, "std"),
@@ -322,7 +306,7 @@ class Statistics(OfModels, tag="vector-statistics"):
                 )
         if not models:
             raise Skipped("there are no vectors of this role")
-        return vector_statistics(models, what=role_name(self.role), styles=model_styles(bench))
+        return catalogue.vector_statistics(models, what=role_name(self.role), styles=model_styles(bench))
 
 
 class InputMinusPost(OfRoles, tag="input-minus-post"):
@@ -357,7 +341,7 @@ class InputMinusPost(OfRoles, tag="input-minus-post"):
         def over(curves: Mapping[str, Mapping[int, float | None]]) -> dict[str, list[float | None]]:
             return {name: [values.get(layer) for layer in layers] for name, values in curves.items()}
 
-        return input_minus_post(
+        return catalogue.input_minus_post(
             layers,
             over(statistics["mean"]),
             over(statistics["std"]),

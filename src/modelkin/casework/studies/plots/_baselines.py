@@ -8,15 +8,7 @@ from itertools import combinations
 import numpy as np
 from msgspec.structs import replace
 
-from modelkin.casework.catalogue import (
-    Measured,
-    experiments_summary,
-    group_means,
-    layer_pairs,
-    layer_range,
-    measure_comparison,
-    model_matrix,
-)
+from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import COSINE, Earlier, LayerNumber, Layers, MeasureName, Pair
 from modelkin.casework.studies.saved import Floats, expected_cells
@@ -49,7 +41,7 @@ class LayerPairBars(OfModels, tag="layer-pairs"):
     def make(self, bench: Bench) -> Figure:
         """Draw it."""
         labels, values, expected = _pair_cells(bench, self, self.layer_pairs)
-        return layer_pairs(
+        return catalogue.layer_pairs(
             labels,
             values,
             expected,
@@ -125,7 +117,7 @@ class ModelMatrix(AtLayer, tag="model-matrix"):
         """Draw it."""
         kept, values, expected = self.cells(bench)
         groups = [bench.study.models[alias].group or "other" for alias in kept]
-        return model_matrix(
+        return catalogue.model_matrix(
             [bench.name(alias) for alias in kept],
             values,
             measure=title_of(self.measure),
@@ -145,7 +137,7 @@ class GroupMeans(AtLayer, tag="group-means"):
 
     def make(self, bench: Bench) -> Figure:
         """Draw it."""
-        return group_means(*self.groups_of(bench), measure=title_of(self.measure))
+        return catalogue.group_means(*self.groups_of(bench), measure=title_of(self.measure))
 
 
 class LayerRange(OfModels, tag="layer-range"):
@@ -161,7 +153,7 @@ class LayerRange(OfModels, tag="layer-range"):
         """Draw it."""
         layers, curves, expected = _range_cells(bench, self, self.measure, self.layers)
         main = bench.names(*self.pair) if self.pair else None
-        return layer_range(
+        return catalogue.layer_range(
             layers,
             curves,
             measure=title_of(self.measure),
@@ -219,7 +211,7 @@ class MeasureComparison(OfModels, tag="measure-comparison"):
         if self.random is not None:
             rows = bench.folder.read_json(bench.earlier(self.random))["rows"]
             panels["independent normal vectors"] = {
-                row["what"]: Measured(
+                row["what"]: catalogue.Measured(
                     cosine=row["cosine"], pearson=row["pearson"], expected=row["closed_form"]
                 )
                 for row in rows
@@ -230,10 +222,10 @@ class MeasureComparison(OfModels, tag="measure-comparison"):
         }
         if not any(known.values()):
             raise Skipped("nothing was measured")
-        return measure_comparison({title: items for title, items in known.items() if items})
+        return catalogue.measure_comparison({title: items for title, items in known.items() if items})
 
 
-def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> Measured | None:
+def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> catalogue.Measured | None:
     found = {}
     for first, second, one, other in ((a, b, i, j), (b, a, j, i)):
         for row in table.where(
@@ -243,7 +235,7 @@ def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> Measur
     if "cosine" not in found or found["cosine"].value is None:
         return None
     pearson = found.get("pearson")
-    return Measured(
+    return catalogue.Measured(
         cosine=found["cosine"].value,
         pearson=pearson.value if pearson else None,
         expected=found["cosine"].expected,
@@ -263,7 +255,7 @@ class ExperimentsSummary(AtLayer, tag="experiments-summary"):
         """Draw it."""
         kept, values, expected = self.cells(bench)
         few = replace(self, models=self.pair) if self.pair else self
-        return experiments_summary(
+        return catalogue.experiments_summary(
             _pair_cells(bench, few, self.layer_pairs),
             ([bench.name(alias) for alias in kept], values, expected),
             _range_cells(bench, self, self.measure, self.layers),

@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from modelkin.casework.catalogue import (
-    Claim,
-    claimed_evidence,
-    confusion,
-    cosine_and_pearson,
-    distribution_by_type,
-    pair_matrices,
-    type_summary,
-)
+from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import COSINE, Alias, LayerNumber, LayerOf, MeasureName
 from modelkin.casework.studies.saved import Floats, expected_cells, square
@@ -75,7 +67,9 @@ class DistributionByType(OfRoles, tag="distribution-by-type"):
                 )
         if not chance:
             raise Skipped("nothing was measured")
-        return distribution_by_type(values, measure=title_of(self.measure), chance=chance, reasons=reasons)
+        return catalogue.distribution_by_type(
+            values, measure=title_of(self.measure), chance=chance, reasons=reasons
+        )
 
 
 def _best_view(table: Table, role: str, a: str, b: str, measure: str) -> Curve:
@@ -98,7 +92,7 @@ class TypeSummary(OfPair, tag="type-summary"):
             role: _best_view(table, role, *self.pair, self.measure)
             for role in self.roles or table.distinct("role")
         }
-        return type_summary(
+        return catalogue.type_summary(
             by_role(found),
             {role_name(role): item.mean_expected for role, item in found.items()},
             measure=title_of(self.measure),
@@ -121,9 +115,9 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
             item = document["groups"][key]
             if item["cosine"] is None or item["expected"] is None:
                 raise Skipped(f"{key}: nothing was measured")
-            claims.append(Claim(label=key, baseline=key in base, **item))
+            claims.append(catalogue.Claim(label=key, baseline=key in base, **item))
         claim = document["claim"]
-        return claimed_evidence(
+        return catalogue.claimed_evidence(
             claims, spread_of_cosine=claim["difference"] / claim["d"] if claim["d"] else None
         )
 
@@ -138,7 +132,7 @@ class CosineAndPearson(OfPair, tag="cosine-and-pearson"):
             grid_of(bench, table, self.role, self.pair, name) for name in ("cosine", "pearson")
         )
         a, b = self.pair
-        return cosine_and_pearson(
+        return catalogue.cosine_and_pearson(
             filled(cosine.values),
             filled(pearson.values),
             names=self.both(bench),
@@ -164,7 +158,7 @@ class PairMatrices(OfRoles, tag="pair-matrices"):
         }
         if not found:
             raise Skipped("no pair could be measured")
-        return pair_matrices(found, measure=title_of(self.measure))
+        return catalogue.pair_matrices(found, measure=title_of(self.measure))
 
 
 Cells = Sequence[Sequence[float]] | Floats
@@ -206,7 +200,7 @@ class ConfusionView(OfModels, tag="confusion"):
                 expected[role_name(role)] = chance
         if not matrices:
             raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
-        return confusion(
+        return catalogue.confusion(
             matrices,
             labels,
             measure=MEASURES[measure].title,

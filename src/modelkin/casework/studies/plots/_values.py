@@ -6,18 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from modelkin.casework.catalogue import (
-    CosineCell,
-    centring_after,
-    centring_animation,
-    centring_before,
-    ridges,
-    row_similarity,
-    surfaces,
-    synthetic_cosines,
-    trajectories,
-    vocabulary_mapping,
-)
+from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import Pair
 from modelkin.casework.studies.saved import Floats, load_vectors
@@ -37,7 +26,7 @@ class RowSimilarity(Drawing, tag="row-similarity"):
         a, b = self.pair
         rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
         permuted = bench.folder.read_csv(bench.earlier(self.data, "-permuted.csv"))
-        return row_similarity(
+        return catalogue.row_similarity(
             [int(row[f"{a}_id"]) for row in rows],
             [float(row["cosine"]) for row in rows],
             [float(row["cosine"]) for row in permuted if row["cosine"]],
@@ -60,7 +49,7 @@ class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
         level = document["background"]["of_smaller"]
         own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
         high = document["high_ids"]["classes"] if document["high_ids"] else {}
-        return vocabulary_mapping(
+        return catalogue.vocabulary_mapping(
             ([int(row[f"id_{a}"]) for row in rows], [int(row[f"id_{b}"]) for row in rows]),
             names=(bench.name(a), bench.name(b)),
             own=own or {"none": 0},
@@ -83,8 +72,10 @@ class CentringView(Drawing, tag="centring"):
         document = bench.folder.read_json(bench.earlier(self.data))
         a, b = document["a"], document["b"]
         if self.view == "animation":
-            return centring_animation(a, b, steps=self.steps, turn=max(2, round(self.steps * 20 / 45)))
-        return centring_before(a, b) if self.view == "before" else centring_after(a, b)
+            return catalogue.centring_animation(
+                a, b, steps=self.steps, turn=max(2, round(self.steps * 20 / 45))
+            )
+        return catalogue.centring_before(a, b) if self.view == "before" else catalogue.centring_after(a, b)
 
 
 class OfVectors(OfModels):
@@ -115,7 +106,7 @@ class Surfaces(OfVectors, tag="surfaces"):
         """Draw it."""
         found = self.one_width(bench)
         width = next(iter(found.values())).shape[1]
-        return surfaces(found, what=role_name(self.role), dimensions=min(self.dimensions, width))
+        return catalogue.surfaces(found, what=role_name(self.role), dimensions=min(self.dimensions, width))
 
 
 class Trajectories(OfVectors, tag="trajectories"):
@@ -128,7 +119,7 @@ class Trajectories(OfVectors, tag="trajectories"):
         if depth * len(found) < 4:
             raise Skipped("there are fewer than four vectors")
         even = {name: values[:depth] for name, values in found.items()}
-        return trajectories(even, what=role_name(self.role), styles=model_styles(bench))
+        return catalogue.trajectories(even, what=role_name(self.role), styles=model_styles(bench))
 
 
 class Ridges(OfVectors, tag="ridges"):
@@ -146,7 +137,7 @@ class Ridges(OfVectors, tag="ridges"):
         }
         if not kinds:
             raise Skipped("there are no vectors")
-        return ridges(kinds, every=self.every, styles=model_styles(bench))
+        return catalogue.ridges(kinds, every=self.every, styles=model_styles(bench))
 
 
 class SyntheticView(Drawing, tag="synthetic-cosines"):
@@ -157,4 +148,6 @@ class SyntheticView(Drawing, tag="synthetic-cosines"):
         document = bench.folder.read_json(bench.earlier(self.data))
         rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
         names = ("mean_1", "mean_2", "sigma", "dimension", "cosine", "spread", "positive_1", "positive_2")
-        return synthetic_cosines([CosineCell(**{name: row[name] for name in names}) for row in rows])
+        return catalogue.synthetic_cosines(
+            [catalogue.CosineCell(**{name: row[name] for name in names}) for row in rows]
+        )
