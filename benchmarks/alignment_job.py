@@ -18,6 +18,7 @@ from modelkin.comparison.deep import DeepStage, learn_frame
 from modelkin.comparison.methods import Skipped, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import pair_tokens
+from modelkin.message import Message, say
 from modelkin.model import Model, open_model
 
 OPTIONS = mk.CompareOptions(depth="deep")
@@ -60,7 +61,7 @@ def _survey(stage: DeepStage, name: str) -> str:
     skipped = [item.reason for item in stage.evidence if isinstance(item, Skipped)]
     if load_method(name).plan(pair).surveys:
         return "done"
-    return skipped[0] if skipped else "nothing to do"
+    return str(skipped[0]) if skipped else "nothing to do"
 
 
 def _frame(stage: DeepStage, way: str) -> str:
@@ -75,10 +76,10 @@ def _frame(stage: DeepStage, way: str) -> str:
         made = find_frame(
             np.concatenate(stage.reading.read_parts(0, rows.candidate)),
             np.concatenate(stage.reading.read_parts(1, rows.base)),
-            learned_from="units",
+            learned_from=say("even-layers"),
             seed=0,
         )
-        found = None if isinstance(made, str) else made
+        found = None if isinstance(made, Message) else made
     return "none" if found is None else f"{found.kind}, fit {found.fit:.2f}"
 
 

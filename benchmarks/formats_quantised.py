@@ -323,7 +323,7 @@ def _read_row(scheme: Scheme | None) -> list[str]:
             result = compare(candidate=candidate, base=base, options=CompareOptions(fetch=fetch))
             totals = candidate.totals()
     left_out = [
-        test for test in result.evidence if isinstance(test, Skipped) and "input-first" in test.reason
+        test for test in result.evidence if isinstance(test, Skipped) and "input-first" in str(test.reason)
     ]
     return [
         scheme.name if scheme is not None else "BF16",

@@ -131,7 +131,7 @@ def _row(job: Job, result: Comparison) -> Row:
         "residual": result.alignment.residual,
         "units": result.alignment.units,
         "agreement": _agreement(result),
-        "rule": verdict.rule,
+        "rule": str(verdict.rule),
     }
 
 

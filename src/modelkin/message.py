@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
 
@@ -39,3 +40,9 @@ def say(code: str, **values: Value) -> Message:
     True
     """
     return Message(code, tuple(sorted(values.items())))
+
+
+def joined(messages: Iterable[Message]) -> Message:
+    """Return at least one message as a single one that tells them side by side."""
+    parts = tuple(messages)
+    return say("joined", parts=parts) if len(parts) > 1 else parts[0]

@@ -18,6 +18,7 @@ from modelkin.comparison.controls import Memory, scores_of
 from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.stages import judge
+from modelkin.message import say
 from modelkin.source import MemorySource
 
 WIDTH = 64
@@ -76,7 +77,7 @@ def test_a_map_learned_from_units_is_not_tested_on_copies_of_these_units(period)
     result = deep(
         random_model(1, repeating(period), layers=12), random_model(2, repeating(period), layers=12)
     )
-    learned = [frame for frame in result.alignment.frames if "MLP units" in frame.learned_from]
+    learned = [frame for frame in result.alignment.frames if frame.learned_from == say("even-layers")]
     assert [frame.kind for frame in learned] == ["rotation"]  # the trap is there
     assert learned[0].fit > 0.1
     assert not result.verdict.related

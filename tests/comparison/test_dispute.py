@@ -10,6 +10,7 @@ import pytest
 
 from modelkin.comparison.methods import Effect, Likeness, Tested, count_equal
 from modelkin.comparison.verdict import Conclusion, decide, load_rule
+from modelkin.message import say
 from modelkin.stats import AxisOptions, NotTestable, axis_test, cosine_decomposition, joint_features
 
 
@@ -38,6 +39,7 @@ def evidence(component, *, z, log10_p, effect, half_width, matched=1, n=4096):
         version="1",
         component=component,
         axis="residual",
+        null=say("null-residual"),
         z=z,
         log10_p=log10_p,
         effect=Effect(value=effect, low=effect - half_width, high=effect + half_width),
@@ -127,6 +129,7 @@ def test_v7_a_cosine_of_1_00_alone_says_nothing():
         version="1",
         component="unknown",
         axis="none",
+        null=say("null-none"),
         n=4096,
         share_equal=0.0,
         cosine=1.0,

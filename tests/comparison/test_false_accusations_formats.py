@@ -13,6 +13,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_b
 import modelkin as mk
 from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.methods._repeats import stands_alone
+from modelkin.message import say
 from modelkin.source import MemorySource
 
 SHAPE = LlamaShape(layers=2, hidden=256, mlp=512, heads=8, kv_heads=4, vocab=64)
@@ -91,7 +92,7 @@ def test_adapters_that_began_alike_in_both_matrices_are_not_tested(own):
         for test in result.evidence
         if isinstance(test, Skipped) and test.method == "adapter-units"
     }
-    assert reasons == {"both matrices of the two updates began with the same random numbers"}
+    assert reasons == {say("adapter-same-factors")}
 
 
 def test_adapters_that_began_with_other_numbers_are_tested():

@@ -8,6 +8,7 @@ from typing import Any
 from modelkin.comparison import Comparison, ControlResult, Direction, FrameRecord
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Skipped, Tested
+from modelkin.message import say
 
 EVIL = (
     "</script><script>window.ran = 1</script>"
@@ -18,18 +19,18 @@ EVIL = (
 
 def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
     """Put a hostile text wherever a stranger can put one."""
-    verdict = result.verdict
+    verdict, quoted = result.verdict, say("quoted", text=evil)
     return replace(
         result,
         verdict=replace(
             verdict,
-            summary=evil,
-            limitations=(evil,),
+            summary=quoted,
+            limitations=(quoted,),
             stage=evil,
-            rule=evil,
+            rule=quoted,
             components={
                 **{f"{name} {evil}": item for name, item in verdict.components.items()},
-                evil: replace(next(iter(verdict.components.values())), reason=evil),
+                evil: replace(next(iter(verdict.components.values())), reason=quoted),
             },
         ),
         candidate=replace(
@@ -40,7 +41,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
         ),
         evidence=tuple(
             replace(
-                replace(test, reason=evil)
+                replace(test, reason=quoted)
                 if isinstance(test, Skipped)
                 else replace(test, flags=(evil,), details={evil: evil})
                 if isinstance(test, Tested)
@@ -49,7 +50,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
                 version=evil,
                 component=evil,
                 role=evil,
-                null=evil,
+                null=quoted,
                 axis=evil,
             )
             for test in result.evidence
@@ -69,7 +70,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
                 effect=None,
                 log10_p=None,
                 usable=False,
-                reason=evil,
+                reason=quoted,
             ),
         ),
         tokenizer={evil: evil},
@@ -84,7 +85,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
             result.environment,
             modelkin=evil,
             methods={evil: evil},
-            rule=evil,
+            rule=quoted,
             depth=evil,
             thresholds={evil: 1.0},
         ),
@@ -115,6 +116,6 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
         threshold=5.5,
         frame="rotation",
     )
-    tried = FrameRecord(kind=text, learned_from=text, n_rows=77, fit=0.5, chance=0.25)
+    tried = FrameRecord(kind=text, learned_from=say("quoted", text=text), n_rows=77, fit=0.5, chance=0.25)
     mapped = replace(result.alignment, units="permutation", maps=(item,), frames=(tried,))
     return replace(result, alignment=mapped)

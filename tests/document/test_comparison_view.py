@@ -10,6 +10,7 @@ from modelkin.comparison.methods import Likeness, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document import comparison_view, report_markdown
 from modelkin.document._words import HEADLINE
+from modelkin.message import say
 
 
 def drawn(result, *, width=120, verbose=False, encoding="utf-8", **console):
@@ -31,10 +32,10 @@ def test_every_verdict_says_what_why_and_what_not(comparison, width):
     text = drawn(comparison, width=width)
     assert max(map(len, text.splitlines())) <= width
     assert HEADLINE[comparison.verdict.conclusion] in text
-    assert comparison.verdict.summary in flat(text)
+    assert str(comparison.verdict.summary) in flat(text)
     assert "What this does not say" in text
     for sentence in comparison.verdict.limitations:
-        assert sentence in flat(text)
+        assert str(sentence) in flat(text)
     assert "seed 0" in text
     assert "depth standard" in text
     assert "p = 0 " not in text
@@ -85,6 +86,7 @@ def test_a_measure_without_a_p_value_is_shown_as_such(compared):
         version="1",
         component="unknown",
         axis="none",
+        null=say("null-none"),
         role="a.weight",
         n=4096,
         share_equal=0.0,
@@ -157,14 +159,22 @@ def test_names_cannot_control_the_terminal_or_use_markup(compared):
         conclusion=Conclusion.NO_EVIDENCE, log10_p=-0.1, effect=None, n_tests=1, detection_limit=0.5
     )
     verdict = replace(
-        result.verdict, summary=f"{evil} says", components={evil: component}, limitations=(evil,)
+        result.verdict,
+        summary=say("quoted", text=f"{evil} says"),
+        components={evil: component},
+        limitations=(say("quoted", text=evil),),
     )
     hostile = replace(
         result,
         verdict=verdict,
         candidate=replace(result.candidate, ref=evil, skipped=(evil,), family=evil),
         evidence=tuple(
-            replace(test, method=evil, role=evil, **({"reason": evil} if isinstance(test, Skipped) else {}))
+            replace(
+                test,
+                method=evil,
+                role=evil,
+                **({"reason": say("quoted", text=evil)} if isinstance(test, Skipped) else {}),
+            )
             for test in result.evidence
         ),
     )

@@ -15,6 +15,7 @@ from modelkin.document import report_html, report_markdown, tensors_csv, to_json
 from modelkin.document._evidence import evidence_row
 from modelkin.document._words import HEADLINE
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 
 def rows_below(markdown, title):
@@ -97,7 +98,7 @@ def test_the_report_has_every_piece_of_evidence(comparison):
     ]
     for row, test in zip(rows, map(evidence_row, comparison.evidence), strict=True):
         assert len(row) == 13
-        assert (test.reason or "") in row[-1]
+        assert str(test.reason or "") in row[-1]
         assert (row[7] == "-") == (test.effect is None)
 
 
@@ -143,14 +144,22 @@ def test_the_table_has_the_numbers_of_the_record(comparison):
         )
 
 
+def quoted(text):
+    return say("quoted", text=text)
+
+
 def said(test, text):
-    return {"reason": text} if isinstance(test, Skipped) else {"flags": (text,)}
+    return {"reason": quoted(text)} if isinstance(test, Skipped) else {"flags": (text,)}
 
 
 def test_names_are_no_markup(compared):
     evil = "a|b\n# c\x1b[0m <script>alert(1)</script> `x` *y* [z](http://e) _w_ 1 \u202e"
     result = compared("no-evidence")
-    verdict = replace(result.verdict, summary=evil, limitations=(evil, "- nested", "1. numbered"))
+    verdict = replace(
+        result.verdict,
+        summary=quoted(evil),
+        limitations=tuple(map(quoted, (evil, "- nested", "1. numbered"))),
+    )
     hostile = replace(
         result,
         verdict=verdict,

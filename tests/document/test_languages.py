@@ -4,6 +4,7 @@ import ast
 import re
 from dataclasses import replace
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
@@ -13,15 +14,14 @@ from modelkin.comparison.methods import Effect, all_methods
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict._words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
-from modelkin.document._sentences import limitation_text, sentence_text, summary_text
+from modelkin.document._sentences import sentence_text
 from modelkin.document._words import not_examined
 from modelkin.errors import UsageError
+from modelkin.message import joined, say
 
 ROOT = Path(modelkin.__file__).parent
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
 QUOTED = "(영어 원문)"
-KNOWN = "nothing to test"
-"""Stands in the places of f-strings: a phrase of its own, so that reasons inside reasons are known too."""
 HANGUL = re.compile("[가-힣]")
 
 
@@ -44,6 +44,7 @@ def test_korean_texts_are_korean():
         "component.mlp",
         "glossary.z.word",
         "label.z",
+        "message.joined",
         "message.quoted",
         "message.sentences",
         "text.no_layers_of",
@@ -86,40 +87,40 @@ UNTESTED = ComponentVerdict(
     log10_p=None,
     effect=None,
     n_tests=0,
-    reason="the hidden sizes differ (8 and 16)",
+    reason=say("hidden-sizes", n=8, m=16),
 )
 SUMMARIES = [
-    (Conclusion.IDENTICAL, {}, "every value of every tensor was compared", {}, "모든 텐서의 모든 값"),
-    (Conclusion.SHARED, {"mlp": SHARED, "norms": SHARED}, "", {}, "MLP, 정규화(norm)."),
-    (Conclusion.SHARED, {}, "", {}, "비교한 모든 값"),
+    (Conclusion.IDENTICAL, {}, say("every-value"), {}, "모든 텐서의 모든 값"),
+    (Conclusion.SHARED, {"mlp": SHARED, "norms": SHARED}, None, {}, "MLP, 정규화(norm)."),
+    (Conclusion.SHARED, {}, None, {}, "비교한 모든 값"),
     (
         Conclusion.SHARED_PARTIAL,
         {"mlp": SHARED, "head": NOTHING},
-        "",
+        None,
         {},
         "MLP. 증거가 없는 부분: 출력 헤드.",
     ),
-    (Conclusion.SHARED_PARTIAL, {"norms": SHARED, "mlp": SOME}, "", {}, "MLP(검정한 레이어 중 0, 1)."),
+    (Conclusion.SHARED_PARTIAL, {"norms": SHARED, "mlp": SOME}, None, {}, "MLP(검정한 레이어 중 0, 1)."),
     (
         Conclusion.SHARED_PARTIAL,
         {"attention": SOME, "head": NOTHING},
-        "",
+        None,
         {},
         "어텐션(검정한 레이어 중 0, 1).",
     ),
-    (Conclusion.SHARED_REPARAMETRISED, {"mlp": SHARED}, "", {}, "회전)로 공유합니다: MLP."),
-    (Conclusion.SHARED_REPARAMETRISED, {"mlp": RANKED}, "", {}, "어떤 대조 쌍보다도"),
+    (Conclusion.SHARED_REPARAMETRISED, {"mlp": SHARED}, None, {}, "회전)로 공유합니다: MLP."),
+    (Conclusion.SHARED_REPARAMETRISED, {"mlp": RANKED}, None, {}, "어떤 대조 쌍보다도"),
     (
         Conclusion.NO_EVIDENCE,
         {"mlp": NOTHING},
-        "",
+        None,
         {"mlp": 0.081, "head": 0.72},
         "MLP에서 0.081, 출력 헤드에서 0.72",
     ),
     (Conclusion.NO_EVIDENCE, {"mlp": NOTHING}, "", {"mlp": 0.081}, "MLP에서 0.081보다"),
-    (Conclusion.NO_EVIDENCE, {"mlp": NOTHING}, "", {}, "증거는 없습니다."),
-    (Conclusion.NOT_TESTABLE, {"mlp": UNTESTED}, "", {}, "은닉 차원이 다름(8, 16)"),
-    (Conclusion.NOT_TESTABLE, {}, "", {}, "적용할 수 있는 방법이 없음"),
+    (Conclusion.NO_EVIDENCE, {"mlp": NOTHING}, None, {}, "증거는 없습니다."),
+    (Conclusion.NOT_TESTABLE, {"mlp": UNTESTED}, None, {}, "은닉 차원이 다름(8, 16)"),
+    (Conclusion.NOT_TESTABLE, {}, None, {}, "적용할 수 있는 방법이 없음"),
 ]
 
 
@@ -132,16 +133,10 @@ def test_every_summary_has_a_korean_form(conclusion, components, how, limits, wo
     english = summary(
         conclusion, components, how, candidate=candidate, base="org/a", limits=limits, ranked=ranked
     )
-    told = summary_text(english, conclusion, candidate=candidate, base="org/a", language=KOREAN)
+    told = KOREAN.tell(english)
     assert told.startswith(f"후보 모델({candidate})과 기준 모델(org/a)")
-    assert QUOTED not in told
     assert words in told
-    assert summary_text(english, conclusion, candidate=candidate, base="org/a", language=ENGLISH) == english
-
-
-def test_a_summary_of_another_kind_is_quoted_and_not_guessed():
-    told = summary_text("b and a are fine.", Conclusion.SHARED, candidate="b", base="a", language=KOREAN)
-    assert told == f"“b and a are fine.”{QUOTED}"
+    assert f"{candidate} and org/a" in str(english)
 
 
 LIMITATIONS = {
@@ -153,70 +148,71 @@ LIMITATIONS = {
 }
 
 
-@pytest.mark.parametrize("sentence", sorted(LIMITATIONS))
-def test_every_limitation_has_a_korean_form(sentence):
-    told = limitation_text(sentence, KOREAN)
-    assert QUOTED not in told
-    assert HANGUL.search(told)
+@pytest.mark.parametrize("limitation", sorted(LIMITATIONS, key=str), ids=lambda message: message.code)
+def test_every_limitation_has_a_korean_form(limitation):
+    assert HANGUL.search(KOREAN.tell(limitation))
 
 
 @pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.card.name)
 def test_every_null_hypothesis_has_a_korean_form(method):
-    assert QUOTED not in sentence_text(method.card.null, KOREAN)
+    assert HANGUL.search(KOREAN.tell(method.card.null))
 
 
-def filled(node):
-    """Return the text of a literal or an f-string, with something in its places; None for anything else."""
-    match node:
-        case ast.Constant(value=str()):
-            return node.value
-        case ast.JoinedStr():
-            return "".join(
-                str(part.value) if isinstance(part, ast.Constant) else KNOWN for part in node.values
-            )
-    return None
+MESSAGES = [key for key in ENGLISH.texts if key.split(".")[0] in ("message", "summary", "limitation")]
 
 
-def reasons():
-    """Find the reasons in the code: arguments of `skip`, `reason=`, and texts returned as problems."""
-    for folder in ("comparison/methods", "stats", "comparison/verdict"):
-        for path in sorted((ROOT / folder).glob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                yield from ((path.name, text) for text in reasons_of(node))
+def sample(spec):
+    """Return a value for a place: a number or several messages if the text says how to write them."""
+    message = say("nothing-to-test")
+    return message if not spec else 3 if spec.strip("; ") else (message, message)
 
 
-def reasons_of(node):
-    match node:
-        case ast.Call(func=ast.Attribute(attr="skip"), args=[first, *_]) if filled(first):
-            yield filled(first)
-        case ast.keyword(arg="reason") if filled(node.value):
-            yield filled(node.value)
-        case ast.Assign(targets=[ast.Name(id="reason")]) if filled(node.value):
-            yield filled(node.value)
-        case ast.FunctionDef(returns=ast.BinOp() as kind) if "str" in ast.unparse(kind).split(" | "):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Return) and inner.value is not None and filled(inner.value):
-                    yield filled(inner.value)
+@pytest.mark.parametrize("key", MESSAGES)
+def test_every_message_is_told_in_both_languages(key):
+    values = {name: sample(spec) for _, name, spec, _ in Formatter().parse(ENGLISH.texts[key]) if name}
+    message = say(key.removeprefix("message."), **values)
+    english, korean = str(message), KOREAN.tell(message)
+    assert not HANGUL.search(english)
+    assert HANGUL.search(korean)
+    assert "{" not in english + korean
 
 
-REASONS = sorted(set(reasons()))
+def said():
+    """Find what the code says: the code of each message, and the names of its values."""
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "modelkin.message"
+            for alias in node.names
+        }
+        for node in ast.walk(tree) if "say" in imported else ():
+            match node:
+                case ast.Call(func=ast.Name(id="say"), args=[ast.Constant(value=str(code))], keywords=given):
+                    if all(item.arg for item in given):
+                        yield path.name, code, tuple(sorted(str(item.arg) for item in given))
 
 
-def test_the_search_for_reasons_finds_them():
-    found = {text for _, text in REASONS}
-    assert len(found) > 25
-    assert "one of the models lacks this tensor" in found
-    assert f"the hidden sizes differ ({KNOWN} and {KNOWN})" in found
+SAID = sorted(set(said()))
 
 
-@pytest.mark.parametrize(("file", "text"), REASONS)
-def test_every_reason_in_the_code_has_a_korean_form(file, text):
-    """For a new reason add a line to [phrase] of en.toml and of ko.toml."""
-    assert QUOTED not in sentence_text(text, KOREAN), f"{file}: {text}"
+def test_the_search_for_messages_finds_them():
+    assert len(SAID) > 80
+    assert ("_norm_profile.py", "hidden-sizes", ("m", "n")) in SAID
+
+
+@pytest.mark.parametrize(("file", "code", "names"), SAID)
+def test_what_the_code_says_has_a_text_with_the_same_places(file, code, names):
+    """For a new message add a line to [message] of en.toml and of ko.toml."""
+    text = ENGLISH.texts[code if "." in code else f"message.{code}"]
+    assert sorted({name for _, name, _, _ in Formatter().parse(text) if name}) == list(names), file
 
 
 def test_reasons_side_by_side_are_told_one_by_one():
-    told = sentence_text("one of the models lacks this tensor; the hidden sizes differ (8 and 16)", KOREAN)
+    reasons = joined([say("lacks-tensor"), say("hidden-sizes", n=8, m=16)])
+    assert str(reasons) == "one of the models lacks this tensor; the hidden sizes differ (8 and 16)"
+    told = KOREAN.tell(reasons)
     assert told == "이 텐서가 없는 모델이 있음; 은닉 차원이 다름(8, 16)"
 
 

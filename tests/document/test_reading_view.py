@@ -27,5 +27,5 @@ def test_a_card_says_what_it_claims_and_what_defeats_it():
     cards = [method.card for method in all_methods()]
     text = " ".join(drawn(methods_view(cards)).split())
     for card in cards:
-        for words in (card.name, card.claim, card.null, card.needs, card.defeated_by, card.reference):
+        for words in (card.name, card.claim, str(card.null), card.needs, card.defeated_by, card.reference):
             assert words in text

@@ -11,6 +11,7 @@ from modelkin.errors import UsageError
 from modelkin.figures import HeatMap, Intervals, ReferenceLine, Table, figure_from_json
 from modelkin.figures import comparison as c
 from modelkin.figures.comparison import p_words
+from modelkin.message import say
 
 NAMES = ("org/candidate", "org/base")
 
@@ -88,7 +89,14 @@ def test_a_forest_needs_a_test():
 def test_a_test_without_p_value_does_not_meet_the_rule():
     effect = Effect(0.9, 0.8, 1.0)
     test = Agreement(
-        method="m", version="1", component="mlp", axis="mlp", statistic=0.9, effect=effect, n=512
+        method="m",
+        version="1",
+        component="mlp",
+        axis="mlp",
+        null=say("null-rank"),
+        statistic=0.9,
+        effect=effect,
+        n=512,
     )
     mark = only(c.evidence_forest([test], names=NAMES, rule_log10_p=-9.0), Intervals)
     assert mark.strong == (False,)

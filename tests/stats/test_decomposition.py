@@ -94,7 +94,7 @@ def test_the_mean_direction_part_is_the_mean_over_all_shuffles():
 def test_a_constant_vector_has_no_correlation():
     parts = cosine_decomposition(candidate=[1.0, 1.0, 1.0], base=[1.0, 2.0, 3.0])
     assert parts.pearson is None
-    assert parts.reason == "candidate: all values are equal"
+    assert str(parts.reason) == "candidate: all values are equal"
     np.testing.assert_allclose(parts.cosine, parts.mean_direction_part)
     assert parts.correlated_part == 0.0
 

@@ -19,6 +19,7 @@ from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.record import ControlResult
 from modelkin.comparison.tokens import pair_tokens
 from modelkin.comparison.verdict import Verdict, load_rule
+from modelkin.message import Message, joined, say
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.stats import log10_conformal
@@ -130,12 +131,12 @@ def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[Contr
     ]
 
 
-def _problem(verdict: Verdict) -> str | None:
+def _problem(verdict: Verdict) -> Message | None:
     if verdict.related:
-        return "this control is a relative itself and cannot serve as a negative"
+        return say("relative")
     if verdict.related is None:
         reasons = dict.fromkeys(part.reason for part in verdict.components.values() if part.reason)
-        return "; ".join(reason for reason in reasons if reason)
+        return joined(reason for reason in reasons if reason)
     return None
 
 

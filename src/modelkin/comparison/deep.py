@@ -33,7 +33,7 @@ from modelkin.comparison.methods import (
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Reading
 from modelkin.comparison.tokens import Tokens
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.progress import Progress, Silent
 from modelkin.tensors import Array, TensorSlice
@@ -53,7 +53,6 @@ _WELL = 0.98
 """A map that fits this well is not learned once more from other rows."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
-_USED_UP = "left out {} of {} pairs of layers: the bytes of this depth are used up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ class DeepStage:
         made = find_frame(
             np.concatenate(learned[0]),
             np.concatenate(learned[1]),
-            learned_from="MLP units of the even layers",
+            learned_from=say("even-layers"),
             seed=self.pair.seed,
         )
         if isinstance(made, Frame):
@@ -264,7 +263,7 @@ class DeepStage:
                 self.evidence += found.evidence
                 self.maps += found.maps
             if n_left_out:
-                reason = _USED_UP.format(n_left_out, len(plan.surveys))
+                reason = say("bytes-used-up", n=n_left_out, all=len(plan.surveys))
                 self.evidence.append(method.skip(reason, frame=pair.frame_kind))
 
     def _result(self, frame: str) -> DeepResult:
@@ -290,7 +289,7 @@ class DeepStage:
 def learn_frame(reading: Reading, pair: Pair) -> Frame | None:
     """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
     best: Frame | None = None
-    for role, word in ((Role.EMBEDDING, "embeddings"), (Role.OUTPUT_HEAD, "the output head")):
+    for role, code in ((Role.EMBEDDING, "embedding-rows"), (Role.OUTPUT_HEAD, "head-rows")):
         wanted = _token_slices(pair, role)
         if wanted is None or not reading.pay(*wanted):
             continue
@@ -299,7 +298,7 @@ def learn_frame(reading: Reading, pair: Pair) -> Frame | None:
             _token_rows(model, side, slices, role)
             for model, side, slices in zip(reading.models, (pair.candidate, pair.base), wanted, strict=True)
         ]
-        made = find_frame(rows.pop(0), rows.pop(), learned_from=f"{word} of shared tokens", seed=pair.seed)
+        made = find_frame(rows.pop(0), rows.pop(), learned_from=say(code), seed=pair.seed)
         if isinstance(made, Frame) and (best is None or made.fit > best.fit):
             best = made
         if best is not None and best.fit > _WELL:
@@ -311,7 +310,7 @@ def _token_slices(pair: Pair, role: Role) -> tuple[tuple[TensorSlice, ...], tupl
     """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
     sides, tokens = (pair.candidate, pair.base), pair.tokens
     entries = [side.architecture.find(role) for side in sides]
-    if tokens is None or entries[0] is None or entries[1] is None:
+    if isinstance(tokens, Message) or entries[0] is None or entries[1] is None:
         return None
     infos = [side.index[entry.tensor] for side, entry in zip(sides, entries, strict=True) if entry]
     widths = [side.architecture.sizes.get("residual") for side in sides]

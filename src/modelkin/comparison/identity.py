@@ -9,6 +9,7 @@ import numpy as np
 from modelkin.comparison.methods import EqualityCount, code_step, equal_after_rounding, share_within
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.verdict import Conclusion, Identity, Verdict
+from modelkin.message import say
 from modelkin.model import Model
 from modelkin.tensors import TensorInfo, TensorSlice, line_elements, sample_blocks
 
@@ -31,7 +32,7 @@ def published_identity(pair: ModelPair) -> Identity | None:
     """Compare the digests that sources publish, before a byte of a tensor is read."""
     mine, theirs = (published_digests(model) for model in pair.models)
     if mine and mine == theirs:
-        return Identity(all_files_equal=True, how="every file with weights has the same published digest")
+        return Identity(all_files_equal=True, how=say("published-digest"))
     return None
 
 
@@ -41,7 +42,7 @@ def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
         return None
     if not same_layout(*pair.models) or not same_bits(*pair.models):
         return None
-    return Identity(all_files_equal=True, how="every value of every tensor was compared")
+    return Identity(all_files_equal=True, how=say("every-value"))
 
 
 def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyKind | None:

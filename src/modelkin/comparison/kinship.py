@@ -36,7 +36,7 @@ def alignment_summary(
         residual = deep.frame
     elif deep is not None and deep.frames and ranked:
         residual = deep.frames[0].kind  # agreement is measured in the coordinates that were tried first
-    reordered = ranked or any("reordered" in test.flags for test in evidence if isinstance(test, Tested))
+    reordered = ranked or any(isinstance(test, Tested) and test.reordered for test in evidence)
     searched = ranked or bool(deep and deep.frame != "none")
     return AlignmentSummary(
         layers=layers,

@@ -9,7 +9,6 @@ from modelkin.comparison.methods import Pair, Side
 from modelkin.comparison.tokens import VOCABULARY_BYTES, Tokens
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import READING, CompareOptions, Depth
-from modelkin.tokenizer import TokenPairs
 
 _SAMPLED = 0.12
 """Part of the bytes of the deep stage for the samples of the stages before it."""
@@ -62,8 +61,7 @@ class ModelPair:
             candidate=_side(self.candidate, self.base),
             base=_side(self.base, self.candidate),
             seed=self.options.seed,
-            tokens=tokens if isinstance(tokens, TokenPairs) else None,
-            no_tokens=tokens if isinstance(tokens, str) else "",
+            tokens=tokens,
             byte_allowance=allowance,
             n_layers=READING[self.options.depth][1],
         )

@@ -45,7 +45,7 @@ class FrameRecord:
     """One map of the residual stream and how well it fits rows that it was not learned from."""
 
     kind: str
-    learned_from: str
+    learned_from: Message
     n_rows: int
     fit: float
     """Mean cosine of rows kept apart, once mapped."""
@@ -98,7 +98,7 @@ class ControlResult:
     effect: Effect | None
     log10_p: float | None
     usable: bool
-    reason: str | None = None
+    reason: Message | None = None
     """Why it cannot serve as a negative: other width, or a relative itself."""
 
 
@@ -139,7 +139,7 @@ class Environment:
 
     modelkin: str
     methods: Mapping[str, str]
-    rule: str
+    rule: Message
     thresholds: Mapping[str, float]
     """What the rule asks for: log10 p, effect floor, matched units."""
     seed: int

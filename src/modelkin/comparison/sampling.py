@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from modelkin.comparison.methods import (
     EqualityCount,
     Evidence,
@@ -22,9 +20,6 @@ from modelkin.comparison.tokens import Tokens
 from modelkin.model import Model
 from modelkin.tensors import Array, TensorSlice
 
-_EQUAL_TABLE = (
-    "both tables are equal bit for bit and what they are for was guessed: nobody may have trained them"
-)
 _MOST_FITTINGS = 6
 
 
@@ -69,7 +64,7 @@ def read_samples(pair: ModelPair, stage: Stage, tokens: Tokens) -> Sampled:
     evidence = list(skipped)
     equality = EqualityCount()
     for task, left, right in zip(tasks, mine, theirs, strict=True):
-        found = _unless_fixed(pair, task.evaluate(left, right), left, right)
+        found = task.evaluate(left, right)
         evidence.append(found)
         # Tables that training never touches are equal between strangers.
         if task.same_parts and not isinstance(found, Skipped):
@@ -86,20 +81,6 @@ def _read_both(*sides: tuple[Model, list[tuple[TensorSlice, ...]]]) -> tuple[lis
 
     with ThreadPoolExecutor(len(sides)) as pool:
         return tuple(pool.map(lambda side: read(*side), sides))
-
-
-def _unless_fixed(
-    pair: ModelPair, found: Evidence, left: Sequence[Array], right: Sequence[Array]
-) -> Evidence:
-    """Leave out equal tables whose role was guessed: they may be random numbers that nobody trained.
-
-    Trained rows that were copied show in other parts as well, or after any further training.
-    """
-    table = found.component in ("embedding", "head") and pair.has_guesses
-    if isinstance(found, Skipped) or not table or not all(map(np.array_equal, left, right)):
-        return found
-    method = next(method for method in all_methods() if method.card.name == found.method)
-    return method.skip(_EQUAL_TABLE, layers=found.layers, role=found.role)
 
 
 def _dtypes(pair: ModelPair, task: Task) -> tuple[str, str]:

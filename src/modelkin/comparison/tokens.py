@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from modelkin.describe.tokenizers import Cell, tokenizer_record
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import Depth
 from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
-UNREAD = "the tokenizers were not read at this depth"
+UNREAD = say("tokenizer-depth")
 _FILE = "tokenizer.json"
 
-Tokens = TokenPairs | str
+Tokens = TokenPairs | Message
 """Rows of shared tokens, or why there are none."""
 
 
@@ -27,14 +27,14 @@ def pair_tokens(candidate: Model, base: Model) -> Tokens:
     vocabularies = [model.architecture.sizes.get("vocab") for model in models]
     if sizes[0] is None or sizes[1] is None:
         if sizes[0] is sizes[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
-            return equal_rows(vocabularies[0], how="rows of equal number: no tokenizer, equal sizes")
-        return "a tokenizer.json is missing, so tokens cannot be matched by text"
+            return equal_rows(vocabularies[0], how=say("no-tokenizer-equal"))
+        return say("tokenizer-missing")
     if vocabularies[0] and same_tokenizer(candidate, base):
         smaller = min(size for size in vocabularies if size is not None)
-        return equal_rows(smaller, how="rows of equal number: both tokenizers are the same file")
+        return equal_rows(smaller, how=say("same-tokenizer"))
     read = [read_vocabulary(model.start_of(_FILE, limit=VOCABULARY_BYTES)) for model in models]
     if read[0] is None or read[1] is None:
-        return "a tokenizer.json holds no vocabulary of a known form"
+        return say("tokenizer-form")
     return shared_tokens(read[0], read[1])
 
 

@@ -9,13 +9,10 @@ from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.verdict import ComponentVerdict
 
 from ._rows import map_place
-from ._sentences import known_sentence
 from .language import ENGLISH, Language
 from .numbers import runs_text, value_text
 
 FRAME_COLUMNS = ("kind", "learned_from", "n_rows", "fit", "chance")
-REORDERED = "reordered"
-"""Flag of evidence that was found although units have other numbers."""
 
 
 def was_looked_for(result: Comparison) -> bool:
@@ -28,7 +25,7 @@ def frame_rows(result: Comparison, language: Language = ENGLISH) -> list[tuple[s
     return [
         (
             language.word("frame", frame.kind),
-            known_sentence(frame.learned_from, language),
+            language.tell(frame.learned_from),
             value_text(frame.n_rows),
             f"{frame.fit:.3f}",
             f"{frame.chance:.3f}",
@@ -66,12 +63,7 @@ def reordered_lines(result: Comparison, language: Language = ENGLISH) -> Iterato
     layers: dict[str, set[int]] = {}
     for test in result.evidence:
         found = result.verdict.components.get(test.component)
-        if (
-            isinstance(test, Tested)
-            and REORDERED in test.flags
-            and found is not None
-            and found.conclusion.related
-        ):
+        if isinstance(test, Tested) and test.reordered and found is not None and found.conclusion.related:
             layers.setdefault(test.component, set()).update(test.layers)
     for component, numbers in layers.items():
         yield language.say(

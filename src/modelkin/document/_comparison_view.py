@@ -80,7 +80,7 @@ def comparison_view(result: Comparison, *, verbose: bool = False) -> RenderableT
     if result.controls:
         parts += [_title("Controls"), *_controls(result)]
     parts += _beside(result)
-    parts += [_title("What this does not say"), _list(result.verdict.limitations)]
+    parts += [_title("What this does not say"), _list(map(str, result.verdict.limitations))]
     left_out = list(not_examined(result))
     if left_out:
         parts += [_title("Not examined"), _list(left_out)]
@@ -100,7 +100,7 @@ def verdict_panel(result: Comparison, *, verbose: bool = False) -> Panel:
     for name, value in _facts(result, verbose=verbose):
         facts.add_row(name, Text(visible(value)))
     return Panel(
-        Group(Text(visible(verdict.summary), style="bold"), Text(), facts),
+        Group(Text(visible(str(verdict.summary)), style="bold"), Text(), facts),
         title=Text(headline, style=f"bold {colour}"),
         title_align="left",
         border_style=colour,

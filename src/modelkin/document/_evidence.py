@@ -15,8 +15,11 @@ from modelkin.comparison.methods import (
     Status,
     Tested,
 )
+from modelkin.message import Message
 
-Details = Mapping[str, float | int | str]
+REORDERED = "reordered"
+"""Stands among the flags of a row, which are names; `Tested` has it as a fact."""
+Details = Mapping[str, float | int | str | Message]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +44,17 @@ class EvidenceRow:
     n_matched: int | None = None
     detection_limit: float | None = None
     exact: bool
-    null: str
+    null: Message
     flags: tuple[str, ...] = ()
     status: Status
-    reason: str | None = None
+    reason: Message | None = None
     details: Details
 
 
 _ABOUT = ("method", "version", "component", "axis", "role", "layers", "base_layers", "frame", "null")
 _NUMBERS = (
     *("statistic", "z", "log10_p", "log10_p_extrapolated", "effect", "n", "n_features", "n_matched"),
-    *("detection_limit", "flags"),
+    "detection_limit",
 )
 
 
@@ -61,6 +64,7 @@ def evidence_row(test: Evidence) -> EvidenceRow:
     match test:
         case Tested():
             found |= {name: getattr(test, name) for name in _NUMBERS}
+            found |= {"flags": (*test.flags, REORDERED) if test.reordered else test.flags}
         case Agreement():
             found |= {"statistic": test.statistic, "effect": test.effect, "n": test.n}
             found |= {"log10_p": test.rank.log10_p} if test.rank else {}
@@ -87,7 +91,14 @@ def _evidence_of(row: EvidenceRow) -> Evidence | None:
             return None
         sign_free = bool(rest.pop("sign_free", 0))
         numbers = {name: getattr(row, name) for name in _NUMBERS}
-        return Tested(**about, **numbers, sign_free=sign_free, details=rest)
+        return Tested(
+            **about,
+            **numbers,
+            sign_free=sign_free,
+            reordered=REORDERED in row.flags,
+            flags=tuple(flag for flag in row.flags if flag != REORDERED),
+            details=rest,
+        )
     if row.effect is not None and row.statistic is not None and row.n is not None:
         rank = None
         if row.log10_p is not None:
@@ -98,11 +109,11 @@ def _evidence_of(row: EvidenceRow) -> Evidence | None:
         return Agreement(
             **about, statistic=row.statistic, effect=row.effect, n=row.n, rank=rank, details=rest
         )
-    share, *others = (rest.get(name) for name in ("share_equal", "cosine", "pearson"))
-    if row.n is None or share is None or any(isinstance(item, str) for item in (share, *others)):
+    found = [rest.get(name) for name in ("share_equal", "cosine", "pearson")]
+    share, cosine, pearson = (float(item) if isinstance(item, float | int) else None for item in found)
+    if row.n is None or share is None:
         return None
-    cosine, pearson = (None if item is None else float(item) for item in others)
-    return Likeness(**about, n=row.n, share_equal=float(share), cosine=cosine, pearson=pearson)
+    return Likeness(**about, n=row.n, share_equal=share, cosine=cosine, pearson=pearson)
 
 
 def details_of(test: Evidence) -> Details:

@@ -32,7 +32,7 @@ def _facts(card: MethodCard) -> Table:
     rows = {
         "says": card.claim,
         "looks at": f"{card.component}, along the axis {card.axis}, from depth {card.stage}",
-        "null": card.null,
+        "null": str(card.null),
         "p-value": "exact under the null, no model of the weights" if card.exact else "not exact",
         "needs": card.needs,
         "defeated by": card.defeated_by,

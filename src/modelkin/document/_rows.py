@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from modelkin.comparison import Comparison, ModelSummary
 from modelkin.comparison.alignment import LayerMap
-from modelkin.comparison.methods import Evidence, Skipped, Tested
+from modelkin.comparison.methods import Evidence, Skipped
 from modelkin.source import pinned
 from modelkin.untrusted import visible
 
+from ._evidence import evidence_row
 from ._sentences import sentence_text
 from ._words import details_text, facing_layers, reason_text, strongest_component, undone
 from .language import ENGLISH, Language
@@ -38,7 +39,7 @@ def remarks_text(test: Evidence, language: Language = ENGLISH) -> str:
     remarks += [say("text.faces", layers=runs_text(others))] if others else []
     details = details_text(test, language)
     remarks += [details] if details else []
-    remarks += [language.word("flag", flag) for flag in test.flags] if isinstance(test, Tested) else []
+    remarks += [language.word("flag", flag) for flag in evidence_row(test).flags]
     return "; ".join(remarks)
 
 
@@ -81,7 +82,7 @@ def method_lines(result: Comparison, language: Language) -> Iterator[str]:
             method=test.method,
             version=test.version,
             exact=language.say("word.exact" if test.exact else "word.not_exact"),
-            null=sentence_text(test.null, language) if test.null else language.say("word.none_stated"),
+            null=language.tell(test.null),
         )
 
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-from modelkin.comparison.verdict import Conclusion
-
 from .language import ENGLISH, Language
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -20,16 +18,6 @@ _LONGEST = 2_000
 """Names of strangers stand in reasons; a longer text is not worth the search."""
 _CLAUSES = re.compile("; ")
 _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z0-9])")
-_PAIR = "\x00"
-"""Stands for the two names while a summary is taken apart, so that nothing in them is taken for words."""
-_SUMMARIES: Mapping[Conclusion, tuple[str, ...]] = {
-    Conclusion.IDENTICAL: ("identical",),
-    Conclusion.SHARED: ("shared",),
-    Conclusion.SHARED_PARTIAL: ("shared-partial", "shared-partial-layers"),
-    Conclusion.SHARED_REPARAMETRISED: ("shared-reparametrised", "shared-ranked"),
-    Conclusion.NO_EVIDENCE: ("no-evidence", "no-evidence-one", "no-evidence-none"),
-    Conclusion.NOT_TESTABLE: ("not-testable",),
-}
 _PART = re.compile(r"\s*([\w-]+) \(layers ([\d, ]+) of those tested\)|([^,()]+)")
 
 
@@ -67,19 +55,6 @@ def limitation_text(text: str, language: Language) -> str:
         return text
     told = _told(text, "limitation", None, language)
     return told if told is not None else sentence_text(text, language)
-
-
-def summary_text(
-    summary: str, conclusion: Conclusion, *, candidate: str, base: str, language: Language
-) -> str:
-    """Tell the summary of a verdict in a language."""
-    if language.code == ENGLISH.code:
-        return summary
-    bare = summary.replace(f"{candidate} and {base}", _PAIR, 1)
-    told = _told(bare, "summary", _SUMMARIES[conclusion], language)
-    if told is None or _PAIR not in told:
-        return language.say("text.untranslated", text=summary)
-    return told.replace(_PAIR, language.say("summary.pair", candidate=candidate, base=base))
 
 
 def _told(text: str, table: str, keys: Iterable[str] | None, language: Language) -> str | None:

@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, Callable[[EvidenceRow], Cell]] = {
     "detection_limit": lambda test: test.detection_limit,
     "exact": lambda test: str(test.exact).lower(),
     "status": lambda test: test.status,
-    "reason": lambda test: test.reason,
+    "reason": lambda test: None if test.reason is None else str(test.reason),
     "flags": lambda test: "; ".join(test.flags),
 }
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Evidence, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.message import Message
 
 from ._evidence import details_of
-from ._sentences import known_sentence, limitation_text, sentence_text, summary_text
+from ._sentences import known_sentence, sentence_text
 from .language import ENGLISH, Language
 from .numbers import limit_text, runs_text, value_text
 
@@ -52,19 +53,13 @@ def undone(frame: str) -> str | None:
 
 def summary_of(result: Comparison, language: Language) -> str:
     """Say the verdict in one sentence."""
-    return summary_text(
-        result.verdict.summary,
-        result.verdict.conclusion,
-        candidate=result.candidate.ref,
-        base=result.base.ref,
-        language=language,
-    )
+    return language.tell(result.verdict.summary)
 
 
 def limitations_of(result: Comparison, language: Language) -> Iterator[str]:
     """Yield what the verdict does not say."""
     for sentence in result.verdict.limitations:
-        yield limitation_text(sentence, language)
+        yield language.tell(sentence)
 
 
 def layers_text(name: str, item: ComponentVerdict, result: Comparison, language: Language = ENGLISH) -> str:
@@ -127,7 +122,7 @@ def not_examined(result: Comparison, language: Language = ENGLISH) -> Iterator[s
 
 def _in_other_coordinates(result: Comparison, language: Language) -> Iterator[str]:
     """Yield the components whose tests say nothing, since they were made in the wrong coordinates."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[Message, list[str]] = {}
     for name, item in result.verdict.components.items():
         if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None and item.reason:
             reasons.setdefault(item.reason, []).append(language.word("component", name))
@@ -136,9 +131,9 @@ def _in_other_coordinates(result: Comparison, language: Language) -> Iterator[st
         yield language.say("text.no_layers_of", components=", ".join(names), reason=told)
 
 
-def reason_text(reason: str | None, language: Language = ENGLISH) -> str:
+def reason_text(reason: Message | None, language: Language = ENGLISH) -> str:
     """Say why something was not done."""
-    return sentence_text(reason, language) if reason else language.say("word.no_reason")
+    return language.tell(reason) if reason else language.say("word.no_reason")
 
 
 def name_text(name: str, language: Language = ENGLISH) -> str:
@@ -147,11 +142,13 @@ def name_text(name: str, language: Language = ENGLISH) -> str:
     return name.replace("_", " ") if known == name else known
 
 
-def told_value(value: str | float | bool | None, language: Language = ENGLISH) -> str:
+def told_value(value: str | float | bool | Message | None, language: Language = ENGLISH) -> str:
     """Write a value of any kind, with words in a language."""
     match value:
         case bool():
             return language.say("word.yes" if value else "word.no")
+        case Message():
+            return language.tell(value)
         case str():
             return known_sentence(value, language)
         case _:

@@ -128,7 +128,7 @@ def _log10_p(test: Evidence) -> float | None:
 
 def _chance_or_reason(test: Evidence) -> str:
     if isinstance(test, Skipped):
-        return test.reason
+        return str(test.reason)
     return p_words(_log10_p(test)) if _effect(test) else "no reason given"
 
 
@@ -179,7 +179,7 @@ def control_strip(
         labels.append(f"{control.pair[0]} | {control.pair[1]}")
         values.append(known_effect)
         reasons.append(
-            p_words(control.log10_p) if known_effect else control.reason or "no effect was measured"
+            p_words(control.log10_p) if known_effect else str(control.reason or "no effect was measured")
         )
 
     def column(name: str) -> Numbers:

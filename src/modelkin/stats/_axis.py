@@ -13,6 +13,8 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import say
+
 from ._guards import order_flags, shift_guard
 from ._matching import BestMatches, log10_matching_bound, order_of_matches
 from ._ranks import Array
@@ -33,7 +35,7 @@ from ._units import MIN_UNITS, Units, as_rows, check_features, paired_units, row
 
 N_PARTS = 4
 """Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""
-_NOT_EXCHANGEABLE = "the axis is not exchangeable: its order has a meaning, so permuting it is not a null"
+_NOT_EXCHANGEABLE = say("not-exchangeable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ def axis_test(
     scale = _scale(units, chosen)
     # Rounding alone leaves about 1e-7 of the scale; less than that is no variation.
     if not sigma > 1e-7 * scale / len(units.base):
-        return NotTestable(reason="the units of one model do not differ from each other")
+        return NotTestable(reason=say("equal-units"))
     return _tested(units, similarity, sigma=sigma, scale=scale, seed=seed, options=chosen)
 
 
@@ -176,12 +178,12 @@ def order_test(
         norms = row_norms(rows)
         rows = rows[(norms > 0.0) & np.isfinite(norms)]
         if len(rows) < MIN_UNITS:
-            return NotTestable(reason=f"{name}: {len(rows)} usable units; at least {MIN_UNITS} are needed")
+            return NotTestable(reason=say("usable-units", side=say(f"side.{name}"), n=len(rows), m=MIN_UNITS))
         sides.append(scaled(rows, unit_rows=chosen.unit_rows, rank_normalise=chosen.rank_normalise))
     check_features(*sides)
     similarity = _similarity(sides[0], sides[1], chosen)
     if not similarity.squares > 0.0:
-        return NotTestable(reason="the units of one model do not differ from each other")
+        return NotTestable(reason=say("equal-units"))
     rng = np.random.default_rng(seed)
     matches = BestMatches(len(sides[0]), len(sides[1]), either_sign=_either_sign(chosen), rng=rng)
     for at, block in similarity.blocks():

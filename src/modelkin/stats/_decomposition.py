@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import Message, say
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosineDecomposition:
@@ -31,7 +33,7 @@ class CosineDecomposition:
     """The product of both rho: exactly the mean of the cosine over all shuffles."""
     correlated_part: float
     """What values in the same places add to it; 0 if a vector is constant."""
-    reason: str | None
+    reason: Message | None
 
     @property
     def excess_cosine(self) -> float:
@@ -75,8 +77,14 @@ def cosine_decomposition(*, candidate: npt.ArrayLike, base: npt.ArrayLike) -> Co
         pearson=None if flat else float(both.pearson[0, 0]),
         mean_direction_part=float(both.mean_direction_part[0, 0]),
         correlated_part=float(both.correlated_part[0, 0]),
-        reason=f"{' and '.join(flat)}: all values are equal" if flat else None,
+        reason=_reason(flat),
     )
+
+
+def _reason(flat: list[str]) -> Message | None:
+    if len(flat) == 2:
+        return say("flat-both")
+    return say("flat", side=say(f"side.{flat[0]}")) if flat else None
 
 
 def cosine_decompositions(*, candidate: npt.ArrayLike, base: npt.ArrayLike) -> CosineDecompositions:

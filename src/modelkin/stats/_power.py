@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from modelkin.message import say
+
 from ._axis import N_PARTS
 from ._result import AxisTest, NotTestable
 from ._tail_bound import normal_loss
@@ -41,7 +43,7 @@ def needed_z(*, n_units: int, log10_alpha: float) -> float | NotTestable:
         raise ValueError(f"log10_alpha: expected a finite number below 0, got {log10_alpha}")
     parts = math.log10(2.0 * N_PARTS)
     if n_units < 2 or -log10_factorial(n_units) + parts >= log10_alpha:
-        return NotTestable(reason=f"{n_units} units have too few orders for p < 10^{log10_alpha:g}")
+        return NotTestable(reason=say("few-orders", n=n_units, p=log10_alpha))
     return math.sqrt(2.0 * LN10 * (parts - log10_alpha)) + normal_loss(n_units)
 
 

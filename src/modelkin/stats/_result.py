@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from modelkin.message import Message
+
 Alternative = Literal["two-sided", "greater"]
 Flag = Literal["sorted", "duplicated-blocks", "shift-dispersion"]
 
@@ -13,7 +15,7 @@ Flag = Literal["sorted", "duplicated-blocks", "shift-dispersion"]
 class NotTestable:
     """A test that could not be made. It is neither evidence for nor against anything."""
 
-    reason: str
+    reason: Message
 
     def __str__(self) -> str:
         return f"not testable: {self.reason}"

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import Message, joined, say
+
 from ._ranks import Array, is_constant, normal_scores, standardised
 from ._result import NotTestable
 
@@ -39,7 +41,7 @@ class JointFeatures:
     base: npt.NDArray[np.float64] = field(repr=False)
     used: tuple[int, ...]
     """Which of the pairs became columns."""
-    skipped: tuple[tuple[int, str], ...]
+    skipped: tuple[tuple[int, Message], ...]
     """Which did not, and why."""
 
 
@@ -73,7 +75,7 @@ def joint_features(
     scale = normal_scores if rank_normalise else standardised
     columns: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = []
     used: list[int] = []
-    skipped: list[tuple[int, str]] = []
+    skipped: list[tuple[int, Message]] = []
     for k, pair in enumerate(zip(candidate, base, strict=True)):
         first, second = (np.asarray(vector, dtype=np.float64).reshape(-1, 1) for vector in pair)
         if len(first) != len(second) or (columns and len(first) != len(columns[0][0])):
@@ -85,8 +87,8 @@ def joint_features(
         else:
             skipped.append((k, reason))
     if not columns:
-        reasons = sorted({reason for _, reason in skipped}) or ["no vectors were given"]
-        return NotTestable(reason="; ".join(reasons))
+        reasons = sorted({reason for _, reason in skipped}, key=str) or [say("no-vectors")]
+        return NotTestable(reason=joined(reasons))
     return JointFeatures(
         candidate=np.hstack([first for first, _ in columns]),
         base=np.hstack([second for _, second in columns]),
@@ -110,12 +112,12 @@ def paired_units(
     usable = (norms[0] > 0.0) & (norms[1] > 0.0) & np.isfinite(norms[0]) & np.isfinite(norms[1])
     n_units = int(np.count_nonzero(usable))
     if n_units < MIN_UNITS:
-        return NotTestable(reason=f"{n_units} usable units of {len(first)}; at least {MIN_UNITS} are needed")
+        return NotTestable(reason=say("usable-of", n=n_units, k=len(first), m=MIN_UNITS))
     if n_units < len(first):
         first, second, norms = first[usable], second[usable], (norms[0][usable], norms[1][usable])
     for name, rows in (("candidate", first), ("base", second)):
         if is_constant(rows).all():
-            return NotTestable(reason=f"{name}: all units are equal")
+            return NotTestable(reason=say("all-units-equal", side=say(f"side.{name}")))
     options = {"unit_rows": unit_rows, "rank_normalise": rank_normalise}
     return Units(
         candidate=scaled(first, **options),
@@ -158,15 +160,14 @@ def row_norms(rows: Array) -> npt.NDArray[np.float64]:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)), dtype=np.float64)
 
 
-def _unusable(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> str | None:
+def _unusable(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Message | None:
     for name, column in (("candidate", first), ("base", second)):
         if not np.isfinite(column).all():
-            return f"{name}: not all values are finite"
+            return say("not-finite", side=say(f"side.{name}"))
         if is_constant(column).all():
-            return f"{name}: all values are equal ({_shown(column)})"
+            return say("values-equal", side=say(f"side.{name}"), n=_rounded(float(column[0, 0])))
     return None
 
 
-def _shown(column: npt.NDArray[np.float64]) -> str:
-    value = float(column[0, 0])
-    return f"{value:.0f}" if math.isclose(value, round(value)) else f"{value:.4g}"
+def _rounded(value: float) -> float:
+    return round(value) if math.isclose(value, round(value)) else float(f"{value:.4g}")

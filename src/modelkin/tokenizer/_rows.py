@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from modelkin.message import Message, say
+
 from ._value import token_bytes
 
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
@@ -66,8 +68,8 @@ class TokenPairs:
 
     candidate: tuple[int, ...] = field(repr=False)
     base: tuple[int, ...] = field(repr=False)
-    how: str
-    """In words: by text, or by number because both tokenizers are the same file."""
+    how: Message
+    """By text, or by number because both tokenizers are the same file."""
 
     def __len__(self) -> int:
         return len(self.candidate)
@@ -79,11 +81,11 @@ def shared_tokens(candidate: Mapping[bytes, int], base: Mapping[bytes, int]) -> 
     return TokenPairs(
         candidate=tuple(candidate[text] for text in both),
         base=tuple(base[text] for text in both),
-        how="tokens of equal text",
+        how=say("equal-text"),
     )
 
 
-def equal_rows(n_rows: int, *, how: str) -> TokenPairs:
+def equal_rows(n_rows: int, *, how: Message) -> TokenPairs:
     """Pair rows of equal number."""
     numbers = tuple(range(n_rows))
     return TokenPairs(candidate=numbers, base=numbers, how=how)

@@ -15,6 +15,7 @@ from modelkin.comparison import ControlResult, methods
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
+from modelkin.message import say
 
 DATA = Path(__file__).parent / "data"
 SOLAR, GLM, PHI = "Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"
@@ -93,7 +94,8 @@ def Test(
             axis="mlp",
             layers=layers,
             exact=True,
-            reason=reason or "",
+            null=say("null-mlp"),
+            reason=say("quoted", text=reason or ""),
         )
     return methods.Tested(
         method=method,
@@ -101,6 +103,7 @@ def Test(
         component=component,
         axis="mlp",
         layers=layers,
+        null=say("null-mlp"),
         statistic=1.0,
         effect=effect,
         z=z,
@@ -125,7 +128,7 @@ def Component(
         effect=effect,
         n_tests=n_tests,
         detection_limit=detection_limit,
-        reason=reason,
+        reason=None if reason is None else say("quoted", text=reason),
     )
 
 
@@ -143,7 +146,7 @@ def Control(
         effect=effect,
         log10_p=log10_p,
         usable=usable,
-        reason=reason,
+        reason=None if reason is None else say("quoted", text=reason),
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import Frame, _residual, find_frame, polar_factor
+from modelkin.message import say
 
 
 def drawn(seed, *shape):
@@ -32,7 +33,7 @@ def test_directions_that_are_not_determined_come_out_as_zero_by_eigenvectors(mon
 @pytest.mark.parametrize(("n_rows", "width", "n_learned"), [(192, 64, 96), (128, 64, 96), (80, 64, 48)])
 def test_more_than_half_of_the_rows_are_learned_from_only_where_they_are_few(n_rows, width, n_learned):
     rows = drawn(4, n_rows, width)
-    found = find_frame(rows, rows, learned_from="rows", seed=0)
+    found = find_frame(rows, rows, learned_from=say("embedding-rows"), seed=0)
     assert isinstance(found, Frame)
     assert found.n_rows == n_learned
 
@@ -40,7 +41,7 @@ def test_more_than_half_of_the_rows_are_learned_from_only_where_they_are_few(n_r
 def test_a_rotation_is_found_with_fewer_rows_than_twice_the_width():
     rows = drawn(5, 180, 128)
     turn = np.linalg.qr(drawn(6, 128, 128))[0]
-    found = find_frame(rows, rows @ turn, learned_from="rows", seed=0)
+    found = find_frame(rows, rows @ turn, learned_from=say("embedding-rows"), seed=0)
     assert isinstance(found, Frame)
     assert found.kind == "rotation"
     assert found.fit > 0.99
@@ -51,17 +52,17 @@ def test_no_rotation_is_learned_where_distances_have_nothing_in_common(monkeypat
         raise AssertionError("a rotation was learned")
 
     monkeypatch.setattr(_residual, "polar_factor", fail)
-    found = find_frame(drawn(7, 2000, 64), drawn(8, 2000, 64), learned_from="rows", seed=0)
+    found = find_frame(drawn(7, 2000, 64), drawn(8, 2000, 64), learned_from=say("embedding-rows"), seed=0)
     assert isinstance(found, Frame)
     assert found.kind == "identity"
     related = drawn(7, 2000, 64) @ np.linalg.qr(drawn(9, 64, 64))[0] + 2 * drawn(10, 2000, 64)
     with pytest.raises(AssertionError, match="was learned"):
-        find_frame(drawn(7, 2000, 64), related, learned_from="rows", seed=0)
+        find_frame(drawn(7, 2000, 64), related, learned_from=say("embedding-rows"), seed=0)
 
 
 def test_rows_of_the_caller_are_left_as_they_are():
     mine, theirs = drawn(11, 200, 16), drawn(12, 200, 16)
     before = mine.copy(), theirs.copy()
-    find_frame(mine, theirs, learned_from="rows", seed=0)
+    find_frame(mine, theirs, learned_from=say("embedding-rows"), seed=0)
     np.testing.assert_array_equal(mine, before[0])
     np.testing.assert_array_equal(theirs, before[1])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import Frame, find_frame, polar_factor
+from modelkin.message import say
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(600, 32)).astype(np.float32)
@@ -20,7 +21,7 @@ MAPS = {
 
 
 def frame_of(candidate, base):
-    found = find_frame(candidate, base, learned_from="rows", seed=1)
+    found = find_frame(candidate, base, learned_from=say("embedding-rows"), seed=1)
     assert isinstance(found, Frame)
     return found
 
@@ -71,6 +72,8 @@ def test_rows_that_cannot_be_used_are_left_out():
 
 
 def test_too_few_rows_are_refused_with_a_reason():
-    assert "only 63 usable rows" in str(find_frame(ROWS[:63], ROWS[:63], learned_from="rows", seed=1))
+    assert "only 63 usable rows" in str(
+        find_frame(ROWS[:63], ROWS[:63], learned_from=say("embedding-rows"), seed=1)
+    )
     with pytest.raises(ValueError, match="expected 600 rows"):
-        find_frame(ROWS, ROWS[:10], learned_from="rows", seed=1)
+        find_frame(ROWS, ROWS[:10], learned_from=say("embedding-rows"), seed=1)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelkin.message import say
 from modelkin.tokenizer import equal_rows, read_vocabulary, shared_tokens
 
 
@@ -69,5 +70,5 @@ def test_any_bytes_are_survived(data):
 
 
 def test_equal_rows_pair_equal_numbers():
-    pairs = equal_rows(3, how="same file")
-    assert (pairs.candidate, pairs.base, pairs.how) == ((0, 1, 2), (0, 1, 2), "same file")
+    pairs = equal_rows(3, how=say("same-tokenizer"))
+    assert (pairs.candidate, pairs.base, pairs.how) == ((0, 1, 2), (0, 1, 2), say("same-tokenizer"))

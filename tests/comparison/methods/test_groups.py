@@ -7,6 +7,7 @@ import pytest
 from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
 
 import modelkin as mk
+from modelkin.message import say
 from modelkin.source import MemorySource
 
 SHAPE = LlamaShape(layers=3, hidden=64, mlp=64, heads=8, kv_heads=8, vocab=64)
@@ -65,4 +66,4 @@ def test_groups_that_changed_places_are_not_found():
 def test_too_few_groups_are_skipped_with_the_reason(kv_heads):
     shape = LlamaShape(layers=2, hidden=64, mlp=64, heads=8, kv_heads=kv_heads, vocab=64)
     found = groups(llama_tensors(shape, seed=1), llama_tensors(shape, seed=2), shape)
-    assert {test.reason for test in found} == {f"{kv_heads} groups are too few for a test"}
+    assert {test.reason for test in found} == {say("few-groups", n=kv_heads)}

@@ -90,7 +90,7 @@ def centring(pair: VectorPair) -> Centring:
         pearson=parts.pearson,
         centred_angle=None if parts.pearson is None else _degrees(parts.pearson),
         chance=chance,
-        reason=parts.reason,
+        reason=None if parts.reason is None else str(parts.reason),
         conclusion=(
             f"As they are, the vectors are {_degrees(parts.cosine):.1f} degrees apart (cosine "
             f"{parts.cosine:.4f}); shuffled ones would be {_degrees(parts.mean_direction_part):.1f} degrees "

@@ -78,7 +78,7 @@ def norm_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
     shared = [name for name in mine if name in theirs]
     joint = joint_features(candidate=[mine[n] for n in shared], base=[theirs[n] for n in shared])
     if isinstance(joint, NotTestable):
-        return TestResult(log10_p=None, effect=None, reason=joint.reason)
+        return TestResult(log10_p=None, effect=None, reason=str(joint.reason))
     options = AxisOptions(unit_rows=False, n_permutations=n_permutations)
     return _result(
         axis_test(candidate=joint.candidate, base=joint.base, exchangeable=True, seed=seed, options=options)
@@ -125,7 +125,7 @@ def _norm_cosines(candidate: Checkpoint, base: Checkpoint) -> tuple[NormCosine, 
 
 def _result(test: AxisTest | NotTestable) -> TestResult:
     if isinstance(test, NotTestable):
-        return TestResult(log10_p=None, effect=None, reason=test.reason)
+        return TestResult(log10_p=None, effect=None, reason=str(test.reason))
     return TestResult(log10_p=test.log10_p, effect=test.effect)
 
 

@@ -43,7 +43,7 @@ def run_comparison(
         "candidate": main.candidate,
         "base": main.base,
         **_short(result),
-        "limitations": result.verdict.limitations,
+        "limitations": tuple(map(str, result.verdict.limitations)),
         "controls": _controls(bench, result, controls, main.controls),
         "relatives": _relatives(bench, options),
     }
@@ -56,7 +56,7 @@ def _short(result: Comparison) -> dict[str, object]:
     return {
         "conclusion": verdict.conclusion.value,
         "related": verdict.related,
-        "summary": verdict.summary,
+        "summary": str(verdict.summary),
         "log10_p": verdict.log10_p,
         "effect": verdict.effect,
         "detection_limit": verdict.detection_limit,
@@ -80,7 +80,7 @@ def _controls(
                 "effect": item.effect,
                 "log10_p": item.log10_p,
                 "usable": item.usable,
-                "reason": item.reason,
+                "reason": None if item.reason is None else str(item.reason),
             }
         )
     for alias in wanted:

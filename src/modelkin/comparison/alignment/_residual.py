@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import Message, say
+
 Array = npt.NDArray[np.float32]
 FrameKind = Literal["identity", "permutation", "signed-permutation", "rotation"]
 
@@ -42,7 +44,7 @@ class Frame:
     """A map from the candidate's residual coordinates to the base's."""
 
     kind: FrameKind
-    learned_from: str
+    learned_from: Message
     n_rows: int
     """Rows it was learned from; others were kept apart for the check."""
     fit: float
@@ -68,7 +70,9 @@ class Frame:
         return np.asarray(values[..., self.places] * (self.signs * (self.places >= 0)), dtype=np.float32)
 
 
-def find_frame(candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: str, seed: int) -> Frame | str:
+def find_frame(
+    candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: Message, seed: int
+) -> Frame | Message:
     """Find the simplest map that takes the candidate's rows to the base's.
 
     Tried in the order of their cost: as they are, a permutation with signs, a rotation (Procrustes). A
@@ -81,20 +85,20 @@ def find_frame(candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: s
     candidate, base
         Rows that belong together, equally many.
     learned_from
-        In words, what they are.
+        What they are.
     seed
         Divides the rows into those that are learned from and those that are kept apart: halves, where there
         are enough.
 
     Returns
     -------
-    Frame or str
+    Frame or Message
         A reason, where there are too few usable rows.
     """
     mine, theirs = _usable(candidate, base)
     del candidate, base  # wide models have rows of gigabytes: each copy goes when the next is made
     if len(mine) < 2 * FEWEST_ROWS:
-        return f"only {len(mine)} usable rows in {learned_from}; at least {2 * FEWEST_ROWS} are needed"
+        return say("usable-rows", n=len(mine), place=learned_from, m=2 * FEWEST_ROWS)
     n_learned = _n_learned(len(mine), max(mine.shape[1], theirs.shape[1]))
     order = np.random.default_rng(seed).permutation(len(mine))
     fit, check = order[:n_learned], order[n_learned : 2 * n_learned]

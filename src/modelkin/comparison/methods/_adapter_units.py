@@ -10,6 +10,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from modelkin.architecture import Role
+from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 from ._axis import unit_evidence
@@ -31,9 +32,6 @@ ALIKE = 0.25
 CHANCE = 6.0
 """Standard deviations that chance does not reach: small matrices need more than `ALIKE`."""
 
-_BARE = "the adapter has no update of a gated MLP that fits here"
-_SAME_START = "the down projections of both adapters began with the same random numbers"
-_SAME_FACTORS = "both matrices of the two updates began with the same random numbers"
 _CROSSWISE = ((Role.MLP_GATE, Role.MLP_UP), (Role.MLP_UP, Role.MLP_GATE))
 """What a gated unit learns in one of its two matrices passes through the other: the gradient of either is
 multiplied by what the other one lets through."""
@@ -57,7 +55,7 @@ class AdapterUnits(Method):
         component="mlp",
         axis=SPACE,
         exact=True,
-        null="the numbering of a layer's MLP units in the other model is independent of the adapter",
+        null=say("null-adapter"),
         needs="an adapter without its base that updates gated MLPs, and a model or such an adapter that fits",
         defeated_by="permuted units; adapters of attention alone; strong training, which leaves less of it",
         reference="docs/methods/adapter-units.md",
@@ -74,7 +72,8 @@ class AdapterUnits(Method):
         ]
         tasks = tuple(item for item in planned if isinstance(item, Task))
         skipped = [item for item in planned if isinstance(item, Skipped)]
-        return Plan(tasks=tasks, skipped=tuple(skipped) if planned else (self.skip(_BARE),))
+        skipped += [] if planned else [self.skip(say("adapter-no-update"))]
+        return Plan(tasks=tasks, skipped=tuple(skipped))
 
     def _one(self, pair: Pair, place: _Place) -> Task | Skipped:
         """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
@@ -83,19 +82,19 @@ class AdapterUnits(Method):
         factors = _factors(adapter, place)
         entry = model.architecture.find(place.facing, layer=place.layer)
         if entry is None:
-            return self._skipped(place, "the model lacks this tensor")
+            return self._skipped(place, say("model-lacks-tensor"))
         info = model.index[entry.tensor]
         n_all, width = n_units(entry, info, SPACE), n_features(entry, info, SPACE)
         shape = adapter.index[factors.b].shape[0], adapter.index[factors.a].shape[1]
         if (n_all, width) != shape:
-            return self._skipped(place, f"the update is {shape[0]} x {shape[1]}, the model {n_all} x {width}")
+            return self._skipped(place, say("adapter-shape", n=shape[0], m=shape[1], k=n_all, l=width))
         if not model.architecture.space(SPACE).exchangeable:
-            return self._skipped(place, f"the order of {SPACE} is fixed in {model.name}")
+            return self._skipped(place, say("order-fixed-in", space=SPACE, model=model.name))
         row_bytes = max(1, info.n_bytes * width // max(1, info.n_elements))
         affordable = int(SHARE * pair.byte_allowance) // (min(MOST_TESTS, pair.n_layers) * row_bytes)
         count = min(n_all, MOST_UNITS, max(FEWEST_UNITS, affordable))
         if count < FEWEST_UNITS:
-            return self._skipped(place, f"{count} units are too few for a test")
+            return self._skipped(place, say("few-units", n=count))
         first = (pair.seed * 2_654_435_761 + 7 * place.layer) % (n_all - count + 1)
         block = unit_block(
             entry,
@@ -127,9 +126,12 @@ class AdapterUnits(Method):
             for side, held in zip(sides, pairs, strict=True)
         ]
         if shapes[0] != shapes[1]:
-            return self._skipped(place, f"the shapes differ ({shapes[0]} and {shapes[1]})")
+            return self._skipped(
+                place,
+                say("shapes-differ", n=shapes[0][0], m=shapes[0][1], k=shapes[1][0], l=shapes[1][1]),
+            )
         if min(shapes[0][0], MOST_UNITS) < FEWEST_UNITS:
-            return self._skipped(place, f"{shapes[0][0]} units are too few for a test")
+            return self._skipped(place, say("few-units", n=shapes[0][0]))
         count = min(shapes[0][0], MOST_UNITS)
         slices = [
             (
@@ -142,11 +144,11 @@ class AdapterUnits(Method):
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             if any(began_alike(mine, theirs) for mine, theirs in zip(candidate[2:], base[2:], strict=True)):
-                return self._skipped(place, _SAME_START)
+                return self._skipped(place, say("adapter-same-start"))
             # B begins with zeros as a rule. Where it does not, one seed gives it equal rows on any two bases.
             # Equal values of B say so only beside equal values of A: other seeds span other directions.
             if all(began_alike(candidate[number], base[number]) for number in (0, 1)):
-                return self._skipped(place, _SAME_FACTORS)
+                return self._skipped(place, say("adapter-same-factors"))
             rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
             return self._tested(pair, place, rows, sign_free=False)
 
@@ -163,7 +165,7 @@ class AdapterUnits(Method):
             details={"facing": place.facing.value},
         )
 
-    def _skipped(self, place: _Place, reason: str) -> Skipped:
+    def _skipped(self, place: _Place, reason: Message) -> Skipped:
         return self.skip(reason, layers=(place.layer,), role=place.updated.value)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from modelkin.message import say
 from modelkin.stats import (
     AxisOptions,
     AxisTest,
@@ -29,10 +30,7 @@ N_CHOSEN = 999
 """Drawn orders of a test that was picked from many: corrected for these, a rank can decide nothing, and only
 the bounds can."""
 
-REORDERED = "reordered"
-"""Flag of evidence that holds although units have other numbers."""
 FEWEST_ALONE = 4
-REPEATED = "nearly all units of one model are copies of each other"
 
 LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
@@ -92,7 +90,8 @@ def as_evidence(
         n_matched=result.n_matched,
         detection_limit=scale(limit.effect) if isinstance(limit, DetectionLimit) else None,
         sign_free=result.sign_free,
-        flags=(*result.flags, REORDERED) if reordered else result.flags,
+        reordered=reordered,
+        flags=result.flags,
         details=details or {},
     )
 
@@ -118,7 +117,7 @@ def unit_evidence(
         return method.skip(TIED, layers=layers, role=role)
     alone = stands_alone(rows[0]) & stands_alone(rows[1])
     if np.count_nonzero(alone) < FEWEST_ALONE:
-        return method.skip(REPEATED, layers=layers, role=role)
+        return method.skip(say("repeated-units"), layers=layers, role=role)
     result = axis_test(
         candidate=rows[0][alone],
         base=rows[1][alone],

@@ -10,6 +10,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from modelkin.architecture import Role
+from modelkin.message import say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
@@ -36,8 +37,7 @@ class ExpertMap(Method):
         component="experts",
         axis="expert_mlp",
         exact=True,
-        null="the numbering of an expert's units in one model is independent of the other model; corrected "
-        "for all pairs of layers and for all base experts",
+        null=say("null-expert-map"),
         needs="experts of equal width; equal hidden sizes, or an alignment of the residual streams learned "
         "from other tensors",
         defeated_by="units permuted inside experts; retrained experts",

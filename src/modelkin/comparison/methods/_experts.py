@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, final
 
 from modelkin.architecture import Role
+from modelkin.message import say
 
 from ._interface import MethodCard, Pair
 from ._unit_rows import Place, Target, UnitRows
@@ -22,7 +23,7 @@ class RouterRows(UnitRows):
         component="router",
         axis="experts",
         exact=True,
-        null="the numbering of a layer's experts in one model is independent of the other model",
+        null=say("null-experts"),
         needs="equal hidden size and equal number of experts, at least 16",
         defeated_by="permuted experts; a permutation or rotation of the residual stream",
         reference="docs/methods/router-rows.md",
@@ -45,7 +46,7 @@ class ExpertUnits(UnitRows):
         component="experts",
         axis="expert_mlp",
         exact=True,
-        null="the numbering of an expert's units in one model is independent of the other model",
+        null=say("null-expert-units"),
         needs="equal hidden size, equal number and width of experts",
         defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
         reference="docs/methods/expert-units.md",

@@ -13,6 +13,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from modelkin.architecture import Role
+from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
@@ -42,7 +43,7 @@ class GroupRows(Method):
     n_layers: ClassVar[int]
 
     @abstractmethod
-    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return one block for each group, or say why there are none."""
 
     def plan(self, pair: Pair) -> Plan:
@@ -53,7 +54,7 @@ class GroupRows(Method):
         theirs = set(pair.base.architecture.layers_of(self.role))
         both = [layer for layer in pair.candidate.architecture.layers_of(self.role) if layer in theirs]
         if not both:
-            return Plan(skipped=(self.skip("the models have no such tensors in layers of equal number"),))
+            return Plan(skipped=(self.skip(say("no-layers")),))
         planned = [
             (both[number], self._planned(pair, both[number]))
             for number in spread(len(both), min(self.n_layers, pair.n_layers))
@@ -63,32 +64,32 @@ class GroupRows(Method):
             skipped=tuple(
                 self.skip(reason, layers=(layer,), role=self.role.value)
                 for layer, reason in planned
-                if isinstance(reason, str)
+                if isinstance(reason, Message)
             ),
         )
 
-    def _fixed_order(self, pair: Pair) -> str | None:
+    def _fixed_order(self, pair: Pair) -> Message | None:
         for side in (pair.candidate, pair.base):
             space = side.architecture.space(self.card.axis)
             if not space.exchangeable:
-                return f"the order of {self.card.axis} is fixed in {side.name}: {space.why}"
+                return say("order-fixed", space=self.card.axis, model=side.name, reason=space.why)
         return None
 
-    def _planned(self, pair: Pair, layer: int) -> Task | str:
+    def _planned(self, pair: Pair, layer: int) -> Task | Message:
         found = [self.blocks(side, layer) for side in (pair.candidate, pair.base)]
         for blocks in found:
-            if isinstance(blocks, str):
+            if isinstance(blocks, Message):
                 return blocks
-        mine, theirs = (blocks for blocks in found if not isinstance(blocks, str))
+        mine, theirs = (blocks for blocks in found if not isinstance(blocks, Message))
         if len(mine) != len(theirs):
-            return f"the numbers of groups differ ({len(mine)} and {len(theirs)})"
+            return say("groups-differ", n=len(mine), m=len(theirs))
         if len(mine) < MIN_UNITS:
-            return f"{len(mine)} groups are too few for a test"
+            return say("few-groups", n=len(mine))
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             rows = _stacked(mine, candidate), _stacked(theirs, base)
             if rows[0].shape != rows[1].shape:
-                reason = f"the shapes differ ({rows[0].shape[1]} and {rows[1].shape[1]} features)"
+                reason = say("features-differ", n=rows[0].shape[1], m=rows[1].shape[1])
                 return self.skip(reason, layers=(layer,), role=self.role.value)
             return unit_evidence(
                 self,
@@ -125,27 +126,27 @@ class KvGroups(GroupRows):
         component="attention",
         axis="kv_heads",
         exact=True,
-        null="the numbering of a layer's KV groups in one model is independent of the other model",
+        null=say("null-kv-groups"),
         needs="equal hidden size, equal number and width of KV groups, at least 4",
         defeated_by="permuted or mixed groups; a permutation or rotation of the residual stream",
         reference="docs/methods/kv-groups.md",
         stage="standard",
     )
 
-    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return the first value rows of each group."""
         entry, width = side.architecture.find(self.role, layer=layer), side.architecture.sizes.get("v_dim")
         if entry is None or not width:
-            return "the width of a head is not known"
+            return say("head-width")
         info = side.index[entry.tensor]
         axis = unit_axis(entry, "v_dim")
         if axis is None or len(entry.axes[axis]) != 2:
-            return "the values are not laid out by heads"
+            return say("not-by-heads")
         heads = side.architecture.space(entry.axes[axis][0])
         if not heads.exchangeable:  # where every head has values of its own, heads are the groups
-            return f"the order of {heads.name} is fixed in {side.name}: {heads.why}"
+            return say("order-fixed", space=heads.name, model=side.name, reason=heads.why)
         if units_across(entry, info, "v_dim"):
-            return "values are stored input-first: each group would cost the whole matrix"
+            return say("values-input-first")
         n_groups = n_units(entry, info, "v_dim") // width
         return [
             unit_block(
@@ -177,14 +178,14 @@ class ExpertSets(GroupRows):
         component="experts",
         axis="experts",
         exact=True,
-        null="the numbering of a layer's experts in one model is independent of the other model",
+        null=say("null-experts"),
         needs="equal hidden size, equal number and width of experts, at least 4 experts",
         defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
         reference="docs/methods/expert-sets.md",
         stage="standard",
     )
 
-    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | str:
+    def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return the first gate row of each expert."""
         blocks: list[UnitBlock] = []
         for expert in side.architecture.experts_of(layer, self.role):
@@ -192,10 +193,10 @@ class ExpertSets(GroupRows):
                 self.role, layer=layer, expert=expert
             )
             if entry is None or unit_axis(entry, "expert_mlp") is None:
-                return "the stored tensor has no axis of expert_mlp"
+                return say("no-axis", space="expert_mlp")
             info = side.index[entry.tensor]
             if units_across(entry, info, "expert_mlp"):
-                return "experts are stored input-first: each would cost its whole matrix"
+                return say("experts-input-first")
             choice = UnitChoice(
                 first_unit=0,
                 n_units=self.n_rows,
@@ -203,4 +204,4 @@ class ExpertSets(GroupRows):
                 n_features=n_features(entry, info, "expert_mlp"),
             )
             blocks.append(unit_block(entry, info, space="expert_mlp", choice=choice, expert=expert))
-        return blocks or "the layer has no experts"
+        return blocks or say("no-experts")

@@ -15,6 +15,7 @@ import numpy as np
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import match_units
+from modelkin.message import say
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
@@ -49,9 +50,7 @@ class HeadMatching(Method):
         component="attention",
         axis="residual",
         exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; heads are "
-        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
-        "pairs of layers",
+        null=say("null-heads-matched"),
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained attention",
         reference="docs/methods/head-matching.md",
@@ -68,7 +67,7 @@ class HeadMatching(Method):
         for layer, facing in pair.layer_pairs:
             mine, theirs = _heads(pair.candidate, layer), _heads(pair.base, facing)
             if mine is None or theirs is None:
-                skipped.append(self.skip("values and outputs are not laid out by heads", layers=(layer,)))
+                skipped.append(self.skip(say("outputs-by-heads"), layers=(layer,)))
             else:
                 surveys.append(self._survey(pair, (layer, facing), mine, theirs))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
@@ -97,14 +96,13 @@ class HeadMatching(Method):
         inner = [heads[:, seen][:, :, seen].reshape(len(heads), -1) for heads in products]
         match = match_units(inner[0], inner[1], seed=pair.seed)
         if not match.usable.any():
-            return self.skip("all heads are zero", layers=(layers[0],))
+            return self.skip(say("heads-zero"), layers=(layers[0],))
         places = match.places[match.usable]
         paired = products[0][match.usable], products[1][places]
         outer = [heads[:, kept][:, :, kept] for heads in paired]
         found = float(np.mean([_cosine(a, b) > FOUND_COSINE for a, b in zip(*outer, strict=True)]))
         if found < FOUND_SHARE:
-            reason = f"{found:.0%} of the heads were found again: too few to say that the layer is the same"
-            return self.skip(reason, layers=(layers[0],))
+            return self.skip(say("heads-found", share=found), layers=(layers[0],))
         # Described by seen dimensions only: renumbering the kept ones moves rows and nothing else.
         rows = [heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1) for heads in paired]
         tested = unit_evidence(

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.alignment import Frame, LayerMap
+from modelkin.message import Message
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
@@ -28,7 +29,7 @@ class MethodCard:
     component: str
     axis: str
     exact: bool
-    null: str
+    null: Message
     """The hypothesis under which the p-value is computed."""
     needs: str
     defeated_by: str
@@ -62,10 +63,8 @@ class Pair:
     candidate: Side
     base: Side
     seed: int
-    tokens: TokenPairs | None = None
-    """Rows that stand for the same tokens; None while the tokenizers have not been read."""
-    no_tokens: str = "the tokenizers were not read"
-    """Why there are none."""
+    tokens: TokenPairs | Message
+    """Rows that stand for the same tokens, or why there are none."""
     byte_allowance: int = 17_000_000
     """Bytes a model that the methods of the standard stage may ask for together."""
     n_layers: int = 4
@@ -148,7 +147,12 @@ class Method(ABC):
         """Say what to read. Headers are all that is known here."""
 
     def skip(
-        self, reason: str, *, layers: tuple[int, ...] = (), role: str | None = None, frame: str = "identity"
+        self,
+        reason: Message,
+        *,
+        layers: tuple[int, ...] = (),
+        role: str | None = None,
+        frame: str = "identity",
     ) -> Skipped:
         """Return the value that stands for a test that was not made."""
         card = self.card

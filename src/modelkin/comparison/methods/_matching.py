@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import UnitMatch, agreement, match_units
+from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
@@ -39,7 +40,7 @@ FOUND_COSINE = 0.5
 FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
-_TOO_LARGE = "the layer is too large for the bytes of this depth"
+_TOO_LARGE = say("layer-large")
 _SHARE = 0.25
 """Part of the byte allowance for one role of one layer of the base."""
 _FEWEST_OF_BASE = 0.4
@@ -67,7 +68,7 @@ class _Matching(Method):
             return None
         return int(share * max(source.n_units for source in sources))
 
-    def _skipped(self, pair: Pair, reason: str, layer: int | None = None) -> Skipped:
+    def _skipped(self, pair: Pair, reason: Message, layer: int | None = None) -> Skipped:
         return self.skip(reason, layers=() if layer is None else (layer,), frame=pair.frame_kind)
 
 
@@ -116,12 +117,12 @@ class _HalfMatching(_Matching):
         match = match_units(candidate[:, seen], base[:, seen], seed=pair.seed)
         component = "experts" if source.expert is not None else self.card.component
         if not match.usable.any():
-            return replace(self._skipped(pair, "all units are zero", layers[0]), component=component)
+            return replace(self._skipped(pair, say("units-zero"), layers[0]), component=component)
         places = match.places[match.usable]
         mine, theirs = candidate[match.usable][:, kept], base[places][:, kept]
         found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
         if found < FOUND_SHARE:
-            reason = f"{found:.0%} of the units were found again: too few to say that the layer is the same"
+            reason = say("units-found", share=found)
             return replace(self._skipped(pair, reason, layers[0]), component=component)
         tested = unit_evidence(
             self,
@@ -153,9 +154,7 @@ class MlpMatching(_HalfMatching):
         component="mlp",
         axis="residual",
         exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; units are "
-        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
-        "pairs of layers",
+        null=say("null-units-matched"),
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
         reference="docs/methods/mlp-matching.md",
@@ -174,9 +173,7 @@ class RouterMatching(_HalfMatching):
         component="router",
         axis="residual",
         exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; rows are "
-        "matched on one half of the dimensions, and the order of the other half is tested; corrected for all "
-        "pairs of layers",
+        null=say("null-rows-matched"),
         needs="equal hidden size, with the residual stream left as it is",
         defeated_by="a permutation or rotation of the residual stream; retrained routers",
         reference="docs/methods/router-matching.md",
@@ -202,7 +199,7 @@ class MlpOrder(_Matching):
         component="mlp",
         axis="mlp",
         exact=True,
-        null="the numbering of a layer's MLP units in one model is independent of the other model",
+        null=say("null-mlp"),
         needs="MLPs of different widths; equal hidden sizes, or an alignment of the residual streams learned "
         "from other tensors",
         defeated_by="permuted units; retrained MLPs",
@@ -285,8 +282,7 @@ class UnitAgreement(_Matching):
         component="mlp",
         axis="mlp",
         exact=False,
-        null="a pair of unrelated models is as likely as any other to agree most; the p-value is a rank "
-        "among control pairs and cannot be below one over their number plus one",
+        null=say("null-rank"),
         needs="controls: unrelated models of the same shapes",
         defeated_by="retrained MLPs; embeddings too different to align the residual streams",
         reference="docs/methods/unit-agreement.md",
@@ -303,7 +299,7 @@ class UnitAgreement(_Matching):
         for layer, facing, mine, theirs in self._layers(pair):
             partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
             if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
-                skipped.append(self._skipped(pair, "the layer has no second matrix over its units", layer))
+                skipped.append(self._skipped(pair, say("no-second-matrix"), layer))
             elif self._too_large(pair, theirs):
                 skipped.append(self._skipped(pair, _TOO_LARGE, layer))
             else:
@@ -345,7 +341,7 @@ class UnitAgreement(_Matching):
     ) -> Evidence:
         share, n = agreement(one, two), int(np.count_nonzero(one.usable & two.usable))
         if share is None or n < FEWEST_UNITS:
-            return self._skipped(pair, f"{n} units that are not zero are too few", layers[0])
+            return self._skipped(pair, say("few-nonzero", n=n), layers[0])
         error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
         return Agreement(
             method=self.card.name,
@@ -369,12 +365,12 @@ def in_order(places: npt.NDArray[np.intp]) -> bool:
     return longest_increasing(places.tolist()) > len(places) / 2
 
 
-def _fixed_order(candidate: Array, base: Array) -> str | None:
+def _fixed_order(candidate: Array, base: Array) -> Message | None:
     """Say why the order of units means something in both models, by what they hold."""
     if is_tied(candidate) and is_tied(base):
         return TIED
     if all(is_sorted(np.linalg.norm(rows, axis=1)) for rows in (candidate, base)):
-        return "in both models units come in the order of their norms"
+        return say("norm-order")
     return None
 
 

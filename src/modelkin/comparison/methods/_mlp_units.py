@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from modelkin.architecture import Role
+from modelkin.message import say
 
 from ._interface import MethodCard, Pair
 from ._unit_rows import Target, UnitRows
@@ -32,7 +33,7 @@ class MlpUnits(UnitRows):
         component="mlp",
         axis="mlp",
         exact=True,
-        null="the numbering of a layer's MLP units in one model is independent of the other model",
+        null=say("null-mlp"),
         needs="equal hidden size and equal MLP width",
         defeated_by="permuted units; a permutation or rotation of the residual stream; retrained MLPs",
         reference="docs/methods/mlp-units.md",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import RoleEntry
+from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS, AxisOptions, NotTestable, axis_test, joint_features
 from modelkin.tensors import Array, TensorSlice
 
@@ -39,8 +40,7 @@ class NormProfile(Method):
         component="norms",
         axis="residual",
         exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; one "
-        "permutation moves all layers together",
+        null=say("null-norms"),
         needs="equal hidden size; gains or biases that are not constant",
         defeated_by="retrained or folded gains; a permutation or rotation of the residual stream",
         reference="docs/methods/norm-profile.md",
@@ -54,17 +54,17 @@ class NormProfile(Method):
             return Plan(skipped=(self.skip(reason),))
         vectors = _shared_vectors(pair)[:_MOST_VECTORS]
         if not vectors:
-            return Plan(skipped=(self.skip("the models have no norm gains or biases in common"),))
+            return Plan(skipped=(self.skip(say("no-norms")),))
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             kept = _trained(candidate) & _trained(base)
             if np.count_nonzero(kept) < MIN_UNITS:
-                return self.skip("the gains are constant: they can say nothing")
+                return self.skip(say("constant-gains"))
             joint = joint_features(
                 candidate=[vector[kept] for vector in candidate], base=[vector[kept] for vector in base]
             )
             if isinstance(joint, NotTestable):
-                return self.skip(f"the gains are constant and can say nothing ({joint.reason})")
+                return self.skip(say("constant-gains-why", reason=joint.reason))
             result = axis_test(
                 candidate=joint.candidate,
                 base=joint.base,
@@ -107,18 +107,18 @@ def _trained(vectors: Sequence[Array]) -> npt.NDArray[np.bool_]:
     return np.asarray(~(untouched | constant))
 
 
-def residual_problem(pair: Pair) -> str | None:
+def residual_problem(pair: Pair) -> Message | None:
     """Say why the residual streams of two models cannot be compared dimension by dimension."""
     sides = (pair.candidate, pair.base)
     for side in sides:
         if not side.architecture.is_known:
-            return f"the architecture of {side.name} is unknown, so is the meaning of its axes"
+            return say("unknown-architecture", model=side.name)
         space = side.architecture.space("residual")
         if not space.exchangeable:
-            return f"the residual dimensions of {side.name} have a fixed order: {space.why}"
+            return say("residual-fixed", model=side.name, reason=space.why)
     widths = [side.architecture.sizes.get("residual") for side in sides]
     if None in widths or widths[0] != widths[1]:
-        return f"the hidden sizes differ ({widths[0]} and {widths[1]})"
+        return say("hidden-sizes", n=widths[0], m=widths[1])
     return None
 
 

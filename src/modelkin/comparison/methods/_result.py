@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+from modelkin.message import Message
+
 Status = Literal["ok", "skipped"]
-Details = Mapping[str, float | int | str]
+Details = Mapping[str, float | int | str | Message]
 """What is shown to people beside the numbers; no code reads it back."""
 
 
@@ -38,7 +40,7 @@ class _Finding:
     """Layers of the base that they were compared with, where these are not the ones of equal number."""
     frame: str = "identity"
     """Coordinates of the residual stream in which it was made: as they are, or mapped by an alignment."""
-    null: str = ""
+    null: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,10 @@ class Tested(_Finding):
     """Smallest effect that this test finds with 99.9 % power."""
     sign_free: bool = False
     """Whether only the square of a cosine means something, so that the effect is never far below zero."""
+    reordered: bool = False
+    """Whether it holds although units have other numbers."""
     flags: tuple[str, ...] = ()
+    """What speaks against an arbitrary order of units, by name."""
     details: Details = field(default_factory=dict)
 
 
@@ -114,7 +119,7 @@ class Skipped(_Finding):
 
     exact: bool
     """Whether the test would have been exact."""
-    reason: str
+    reason: Message
 
 
 Evidence: TypeAlias = Tested | Agreement | Likeness | Skipped

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from modelkin.architecture import fixed_table_reason, looks_fixed
+from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
 
@@ -31,7 +32,7 @@ class SameNames(Method):
         component="unknown",
         axis="none",
         exact=False,
-        null="none: which orders are free is not known for this architecture, so no p-value is claimed",
+        null=say("null-none"),
         needs="an unknown architecture on at least one side; tensors of equal name and shape",
         defeated_by="any change of every value",
         reference="docs/methods/same-names.md",
@@ -52,7 +53,7 @@ class SameNames(Method):
             and fixed_table_reason(name) is None
         ]
         if not names:
-            return Plan(skipped=(self.skip("the models have no tensors of equal name and shape"),))
+            return Plan(skipped=(self.skip(say("no-names")),))
         chosen = [names[number] for number in spread(len(names), _MOST_TENSORS)]
         return Plan(tasks=tuple(self._task(pair, name) for name in chosen))
 
@@ -77,10 +78,10 @@ class SameNames(Method):
         # Exporters' tables are recognised by their shape; a sample has lost it, so small tensors come whole.
         fixed = looks_fixed(mine) or looks_fixed(theirs)
         if fixed is not None:
-            return self.skip(f"{name} is a table that training never touches: {fixed}", role=name)
+            return self.skip(say("fixed-table", tensor=name, reason=fixed), role=name)
         count = count_equal([mine], [theirs], dtypes=dtypes)
         if not count.n_compared:
-            return self.skip(f"{name} is constant or empty: nothing to compare", role=name)
+            return self.skip(say("constant-tensor", tensor=name), role=name)
         finite = np.isfinite(mine) & np.isfinite(theirs)
         parts = None
         if mine[finite].any() and theirs[finite].any():

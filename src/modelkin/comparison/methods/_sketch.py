@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
+from modelkin.message import Message, say
 from modelkin.tensors import Array
 
 from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
@@ -113,16 +114,16 @@ def residual_widths(pair: Pair) -> tuple[int, int] | None:
     return None if mine is None or theirs is None else (mine, theirs)
 
 
-def frame_problem(pair: Pair) -> str | None:
+def frame_problem(pair: Pair) -> Message | None:
     """Say why rows over the residual streams cannot be compared in the frame of this pair."""
     for side in (pair.candidate, pair.base):
         if not side.architecture.is_known:
-            return f"the architecture of {side.name} is unknown, so is the meaning of its axes"
+            return say("unknown-architecture", model=side.name)
     widths = residual_widths(pair)
     if widths is None:
-        return "the hidden sizes are not known"
+        return say("hidden-unknown")
     if pair.frame is None and widths[0] != widths[1]:
-        return f"the hidden sizes differ ({widths[0]} and {widths[1]})"
+        return say("hidden-sizes", n=widths[0], m=widths[1])
     if pair.frame is not None and pair.frame.widths != widths:
-        return f"the alignment is of other widths ({pair.frame.widths})"
+        return say("other-widths", n=pair.frame.widths[0], m=pair.frame.widths[1])
     return None

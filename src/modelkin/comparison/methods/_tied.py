@@ -7,9 +7,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import say
+
 Numbers = npt.NDArray[np.intp]
 
-TIED = "in both models unit i is tied to coordinate i by design, so equal numbers mean nothing"
+TIED = say("tied")
 MOST_Z = 5.0
 """Chance reaches this once in two million models; an initialisation near the identity exceeds it by far."""
 MOST_RHO = 0.75

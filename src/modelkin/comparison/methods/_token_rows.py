@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, final
 
+import numpy as np
+
 from modelkin.architecture import Role
+from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorInfo, TensorSlice
+from modelkin.tokenizer import TokenPairs
 
 from ._axis import unit_evidence
 from ._interface import Method, MethodCard, Pair, Plan, Task
@@ -15,7 +19,7 @@ from ._result import Evidence
 
 _FEWEST_TOKENS = 16
 _MOST_TOKENS = 512
-_NULL = "the numbering of residual dimensions in one model is independent of the other model"
+_NULL = say("null-residual")
 _NEEDS = "equal hidden size; tokens with the same text in both vocabularies"
 _DEFEATED_BY = "re-initialised embeddings; a permutation or rotation of the residual stream"
 
@@ -27,23 +31,28 @@ class _TokenRows(Method):
 
     def plan(self, pair: Pair) -> Plan:
         """Read a window of shared tokens: consecutive in the base, so that its rows lie together."""
-        reason = residual_problem(pair)
-        if reason is None and pair.tokens is None:
-            reason = pair.no_tokens
+        problem = residual_problem(pair)
+        if problem is not None:
+            return Plan(skipped=(self.skip(problem),))
+        if isinstance(pair.tokens, Message):
+            return Plan(skipped=(self.skip(pair.tokens),))
         mine = pair.candidate.architecture.find(self.role)
         theirs = pair.base.architecture.find(self.role)
-        if reason is None and (mine is None or theirs is None):
-            reason = "one of the models has no such matrix of its own (tied, or not stored)"
-        if reason is not None or mine is None or theirs is None or pair.tokens is None:
-            return Plan(skipped=(self.skip(str(reason)),))
+        if mine is None or theirs is None:
+            return Plan(skipped=(self.skip(say("no-matrix")),))
         infos = pair.candidate.index[mine.tensor], pair.base.index[theirs.tensor]
-        rows = _window(pair, infos, share=self.share)
+        rows = _window(pair, pair.tokens, infos, share=self.share)
         if len(rows) < _FEWEST_TOKENS:
-            return Plan(skipped=(self.skip(f"the vocabularies share only {len(rows)} usable tokens"),))
+            return Plan(skipped=(self.skip(say("few-tokens", n=len(rows))),))
 
         paired = pair.tokens.how
+        guessed = pair.candidate.architecture.guessed or pair.base.architecture.guessed
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
+            # Equal tables whose role was guessed may be random numbers that nobody trained. Trained rows that
+            # were copied show in other parts as well, or after any further training.
+            if guessed and np.array_equal(candidate[0], base[0]):
+                return self.skip(say("guessed-equal-table"), role=self.role.value)
             return unit_evidence(
                 self,
                 (candidate[0].T, base[0].T),
@@ -105,12 +114,13 @@ class HeadRows(_TokenRows):
     )
 
 
-def _window(pair: Pair, infos: tuple[TensorInfo, TensorInfo], *, share: float) -> list[tuple[int, int]]:
+def _window(
+    pair: Pair, tokens: TokenPairs, infos: tuple[TensorInfo, TensorInfo], *, share: float
+) -> list[tuple[int, int]]:
     """Choose consecutive shared tokens, beginning at a seeded place among the first half."""
-    assert pair.tokens is not None
     rows = [
         (mine, theirs)
-        for mine, theirs in zip(pair.tokens.candidate, pair.tokens.base, strict=True)
+        for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
         if mine < infos[0].n_rows and theirs < infos[1].n_rows
     ]
     row_bytes = max(info.row_bits // 8 for info in infos)

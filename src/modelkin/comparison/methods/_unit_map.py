@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
+from modelkin.message import say
 from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
@@ -66,18 +67,18 @@ class UnitMap(Method):
         sides = pair.candidate, pair.base
         found = [self._sources(pair, side) for side in sides]
         if not found[0] or not found[1]:
-            return Plan(skipped=(self.skip("one of the models has no such layers", frame=pair.frame_kind),))
+            return Plan(skipped=(self.skip(say("no-such-layers"), frame=pair.frame_kind),))
         for side, sources in zip(sides, found, strict=True):
             space = side.architecture.space(next(iter(sources.values())).space)
             if not space.exchangeable:
-                reason = f"the order of {space.name} is fixed in {side.name}: {space.why}"
+                reason = say("order-fixed", space=space.name, model=side.name, reason=space.why)
                 return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
         count = self._n_units(pair, found)
         if count < FEWEST_UNITS:
-            return Plan(skipped=(self.skip(f"{count} units are too few for a test", frame=pair.frame_kind),))
+            return Plan(skipped=(self.skip(say("few-units", n=count), frame=pair.frame_kind),))
         found, features = _affordable(pair, found, count)
         if not features:
-            reason = "units are stored input-first, and the bytes of this depth are not enough for a layer"
+            reason = say("input-first-bytes")
             return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
         parts = [
             tuple(rows_part(side, source, count=count, features=features[at]) for source in sources.values())
@@ -128,7 +129,7 @@ class UnitMap(Method):
         scores[_incomparable(mine, theirs, tied)] = math.nan
         n_cells = int(np.count_nonzero(~np.isnan(scores)))
         if not n_cells:
-            return Findings(evidence=(self.skip("no two layers have the same shape", frame=pair.frame_kind),))
+            return Findings(evidence=(self.skip(say("no-equal-shape"), frame=pair.frame_kind),))
         found = layer_map(
             component=_component(self.card.component, mine),
             method=self.card.name,
@@ -214,8 +215,7 @@ class MlpMap(UnitMap):
         component="mlp",
         axis="mlp",
         exact=True,
-        null="the numbering of a layer's MLP units in one model is independent of the other model; corrected "
-        "for all pairs of layers",
+        null=say("null-mlp-map"),
         needs="equal MLP widths; equal hidden sizes, or an alignment of the residual streams learned from "
         "other tensors",
         defeated_by="permuted units; retrained MLPs",
@@ -239,8 +239,7 @@ class AttentionMap(UnitMap):
         component="attention",
         axis="v_dim",
         exact=True,
-        null="the numbering of value dimensions in a head of one model is independent of the other model; "
-        "corrected for all pairs of layers",
+        null=say("null-value-map"),
         needs="equal head widths; equal hidden sizes, or an alignment of the residual streams learned from "
         "other tensors",
         defeated_by="mixed value dimensions; permuted heads; retrained attention",

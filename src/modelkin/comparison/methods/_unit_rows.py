@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
+from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 from ._axis import unit_evidence
@@ -92,20 +93,20 @@ class UnitRows(Method):
                 else:
                     skipped.append(self.skip(planned, layers=(place.layer,), role=target.role.value))
         if not found:
-            skipped.append(self.skip("the models have no such tensors in layers of equal number"))
+            skipped.append(self.skip(say("no-layers")))
         return Plan(tasks=tuple(tasks), skipped=tuple(skipped))
 
-    def _planned(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Task | str:
+    def _planned(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Task | Message:
         mine, theirs = (_entry(side, target.role, place) for side in (pair.candidate, pair.base))
         if mine is None or theirs is None:
-            return "one of the models lacks this tensor"
+            return say("lacks-tensor")
         for side in (pair.candidate, pair.base):
             space = side.architecture.space(target.space)
             if not space.exchangeable:
-                return f"the order of {target.space} is fixed in {side.name}: {space.why}"
+                return say("order-fixed", space=target.space, model=side.name, reason=space.why)
         infos = pair.candidate.index[mine.tensor], pair.base.index[theirs.tensor]
         if unit_axis(mine, target.space) is None or unit_axis(theirs, target.space) is None:
-            return f"the stored tensor has no axis of {target.space}"
+            return say("no-axis", space=target.space)
         counts = [
             n_units(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
         ]
@@ -113,7 +114,7 @@ class UnitRows(Method):
             n_features(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
         ]
         if counts[0] != counts[1] or widths[0] != widths[1]:
-            return f"the shapes differ ({counts[0]} x {widths[0]} and {counts[1]} x {widths[1]})"
+            return say("shapes-differ", n=counts[0], m=widths[0], k=counts[1], l=widths[1])
         allowance = int(target.share * pair.byte_allowance) // n_places
         choice = _choice(
             pair,
@@ -127,7 +128,7 @@ class UnitRows(Method):
             ],
         )
         if choice.n_units < FEWEST_UNITS:
-            return f"{choice.n_units} units are too few for a test"
+            return say("few-units", n=choice.n_units)
         return self._task(pair, target, place, (mine, theirs), choice)
 
     def _task(

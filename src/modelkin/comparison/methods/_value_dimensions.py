@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, final
 
 from modelkin.architecture import Role
+from modelkin.message import say
 
 from ._blocks import n_units
 from ._interface import MethodCard, Pair
@@ -27,7 +28,7 @@ class ValueDimensions(UnitRows):
         component="attention",
         axis="v_dim",
         exact=True,
-        null="the numbering of value dimensions inside a head of one model is independent of the other model",
+        null=say("null-values"),
         needs="equal hidden size, equal heads and head width",
         defeated_by="mixed value dimensions; permuted heads; a permutation or rotation of the residual "
         "stream; retrained attention",

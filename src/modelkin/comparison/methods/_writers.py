@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role, RoleEntry
 from modelkin.comparison.alignment import LayerMap, layer_map
+from modelkin.message import Message, say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
@@ -49,8 +50,7 @@ class ResidualWriters(Method):
         component="residual",
         axis="residual",
         exact=True,
-        null="the numbering of residual dimensions in one model is independent of the other model; half of "
-        "them describe the other half, whose order is permuted",
+        null=say("null-writers"),
         needs="equal hidden size",
         defeated_by="a permutation or rotation of the residual stream; retraining of everything that writes",
         reference="docs/methods/residual-writers.md",
@@ -75,17 +75,17 @@ class ResidualWriters(Method):
                 skipped.append(self.skip(made, role=roles[0].value))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
 
-    def _survey(self, pair: Pair, component: str, roles: Sequence[Role]) -> Survey | str:
+    def _survey(self, pair: Pair, component: str, roles: Sequence[Role]) -> Survey | Message:
         sides = pair.candidate, pair.base
         layers = [
             [layer for layer in side.architecture.layers if any(_writers(side, roles, layer))]
             for side in sides
         ]
         if not layers[0] or not layers[1]:
-            return f"one of the models has no matrices by which {component} writes into the residual stream"
+            return say("no-writers", part=say(f"component.{component}"))
         split = _choose(pair, roles, layers)
         if len(split.described) < FEWEST_DIMENSIONS // 2:
-            return "a layer's writers are too large for the bytes of this depth"
+            return say("writers-large")
         parts = [
             tuple(_part(side, roles, layer, split) for layer in numbers)
             for side, numbers in zip(sides, layers, strict=True)
@@ -107,7 +107,7 @@ class ResidualWriters(Method):
     ) -> Findings:
         pooled = _pooled(features[0]), _pooled(features[1])
         if all(split.is_tied(rows) for rows in pooled):
-            reason = "in both models residual dimensions are coupled by a pattern of their numbers, by design"
+            reason = say("dimension-pattern")
             return Findings(evidence=(self.skip(reason, role=role.value),))
         # All layers of a model write into one stream, so they agree with each other as well. The sum over
         # layers is what both models are compared by; which layer is which shows in what is left of each.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from modelkin.comparison.methods import Agreement, Effect, Evidence, Likeness, Skipped, Tested
+from modelkin.message import Message, joined, say
 from modelkin.stats import bonferroni
 
 from ._result import ComponentVerdict, Conclusion
@@ -34,14 +35,14 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     if calibrated is not None:
         return calibrated
     if not made:
-        reasons = sorted({test.reason for test in tests if isinstance(test, Skipped)})
+        reasons = sorted({test.reason for test in tests if isinstance(test, Skipped)}, key=str)
         reasons += _measures(tests)
         return ComponentVerdict(
             conclusion=Conclusion.NOT_TESTABLE,
             log10_p=None,
             effect=None,
             n_tests=0,
-            reason="; ".join(reasons) or "nothing to test",
+            reason=joined(reasons or [say("nothing-to-test")]),
         )
     by_layer = _by_layer(made)
     layer_p = {layers: _best_of(group) for layers, group in by_layer.items()}
@@ -83,17 +84,16 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
     )
 
 
-def _measures(tests: Sequence[Evidence]) -> list[str]:
+def _measures(tests: Sequence[Evidence]) -> list[Message]:
     """Say what was measured without a test: it decides nothing, but a reader wants to know it."""
     alike = [test for test in tests if isinstance(test, Likeness)]
     if not alike:
         return []
     correlations = [test.pearson for test in alike if test.pearson is not None]
-    middle = f", median correlation {median(correlations):.3f}" if correlations else ""
-    return [
-        f"{len(alike)} tensors of equal name were measured, without a test: "
-        f"{_mean(test.share_equal for test in alike):.1%} of the values are equal{middle}"
-    ]
+    share = _mean(test.share_equal for test in alike)
+    if not correlations:
+        return [say("measured", n=len(alike), share=share)]
+    return [say("measured-r", n=len(alike), share=share, r=median(correlations))]
 
 
 def _conclusion(
@@ -109,7 +109,7 @@ def _conclusion(
         # Chance never anti-correlates this much: a flipped or rotated copy does.
         return Conclusion.SHARED_REPARAMETRISED
     found = [test for test in made if test.log10_p < rule.log10_p]
-    if found and all(test.frame != "identity" or "reordered" in test.flags for test in found):
+    if found and all(test.frame != "identity" or test.reordered for test in found):
         return Conclusion.SHARED_REPARAMETRISED
     return Conclusion.SHARED_PARTIAL if other else Conclusion.SHARED
 

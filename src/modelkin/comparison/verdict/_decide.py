@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modelkin.comparison.methods import Agreement, Evidence, Tested
+from modelkin.message import Message, say
 
 from ._components import judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
@@ -22,7 +23,8 @@ class Identity:
 
     all_files_equal: bool = False
     """Every file with weights has the same published digest on both sides, or every byte was compared."""
-    how: str = ""
+    how: Message | None = None
+    """In what way it is known; not None for equal files."""
 
 
 def decide(
@@ -33,7 +35,7 @@ def decide(
     base: str,
     stage: str,
     identity: Identity | None = None,
-    extra_limitations: Sequence[str] = (),
+    extra_limitations: Sequence[Message] = (),
     frame: str = "identity",
 ) -> Verdict:
     """Turn evidence into a verdict.
@@ -83,7 +85,7 @@ def decide(
             ranked=ranked,
         ),
         limitations=(*limitations(conclusion, stage=stage, ranked=bool(by_controls)), *extra_limitations),
-        rule=f"rule {rule.version}",
+        rule=say("rule", n=rule.version),
         stage=stage,
     )
 
@@ -106,8 +108,7 @@ def _in_changed_form(
             item, conclusion=Conclusion.SHARED_REPARAMETRISED, effect=strong[0].effect, layers=layers
         )
     if frame != "identity":
-        reason = "it was tested only in coordinates that the models do not share"
-        return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=reason)
+        return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=say("other-coordinates"))
     return item
 
 

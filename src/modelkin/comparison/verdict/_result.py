@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from modelkin.comparison.methods import Effect
+from modelkin.message import Message
 
 
 class Conclusion(Enum):
@@ -41,7 +42,7 @@ class ComponentVerdict:
     other_layers: tuple[int, ...] = ()
     """Tested layers in which it is not."""
     detection_limit: float | None = None
-    reason: str | None = None
+    reason: Message | None = None
     """Why it is not testable."""
     calibrated: bool = False
     """Whether it rests on controls: then `log10_p` is a rank among them, not an exact p-value."""
@@ -58,9 +59,9 @@ class Verdict:
     effect: Effect | None
     detection_limit: float | None
     components: Mapping[str, ComponentVerdict]
-    summary: str
-    limitations: tuple[str, ...]
-    rule: str
+    summary: Message
+    limitations: tuple[Message, ...]
+    rule: Message
     """Name and version of the decision rule."""
     stage: str
     """The last stage that was read for this verdict."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from modelkin.architecture import Role
 from modelkin.describe.measures import generator
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
@@ -27,7 +28,7 @@ class TokenRows:
     first: TensorSlice
     second: TensorSlice
     n_shared: int
-    how: str
+    how: Message
 
 
 def token_rows(
@@ -75,5 +76,5 @@ def pair_tokens(first: Model, second: Model) -> TokenPairs | str:
     files = [model.file_size(_TOKENIZER) for model in (first, second)]
     size = sizes.pop()
     if files == [None, None] and not sizes and size:
-        return equal_rows(size, how="rows of equal number: no tokenizer, equal sizes")
+        return equal_rows(size, how=say("no-tokenizer-equal"))
     return "a tokenizer.json is missing or of unknown form, so tokens cannot be matched by text"
