@@ -45,7 +45,7 @@ def test_the_front_matter_of_a_card_is_read_and_its_text_is_not():
     assert found.base_models == ("org/parent", "org/other")
     assert (found.relation, found.license) == ("merge", "apache-2.0")
     assert (found.datasets, found.tags) == (("org/data",), ("chat",))
-    assert found.sentences() == (
+    assert tuple(map(str, found.sentences())) == (
         "the card says: base model org/parent, org/other (merge)",
         "the card says: licence apache-2.0",
         "the card says: trained on org/data",
@@ -55,13 +55,15 @@ def test_the_front_matter_of_a_card_is_read_and_its_text_is_not():
 def test_a_merge_names_its_models_once():
     found = claims(mergekit_config_yml=MERGE)
     assert (found.merge_method, found.merged_models) == ("slerp", ("org/parent", "org/donor"))
-    assert found.sentences() == ("the merge file says: made by slerp from org/parent, org/donor",)
+    assert tuple(map(str, found.sentences())) == (
+        "the merge file says: made by slerp from org/parent, org/donor",
+    )
 
 
 def test_the_config_says_where_it_was_saved_from():
     source = MemorySource({"config.json": json.dumps({"_name_or_path": "org/before"}).encode()})
     found = read_claims(mk.open_model(source))
-    assert found.sentences() == ("the config says: saved from org/before",)
+    assert tuple(map(str, found.sentences())) == ("the config says: saved from org/before",)
 
 
 def test_a_model_that_says_nothing_claims_nothing():
@@ -89,13 +91,13 @@ def test_a_model_that_says_nothing_claims_nothing():
 def test_a_hostile_card_is_a_note_and_no_claim(front, problem):
     found = claims(README_md=f"---\n{front}\n---\n")
     assert found.base_models == ()
-    assert problem in found.notes[0]
-    assert found.notes[0].startswith("README.md: not read, ")
+    assert problem in str(found.notes[0])
+    assert str(found.notes[0]).startswith("README.md: not read, ")
 
 
 def test_a_front_matter_without_end_is_a_note():
     found = claims(README_md="---\n" + "a: 1\n" * MAX_CARD_BYTES)
-    assert found.notes == (
+    assert tuple(map(str, found.notes)) == (
         f"README.md: not read, its front matter does not end in the first {MAX_CARD_BYTES:,} bytes",
     )
 
@@ -118,7 +120,17 @@ def test_a_comparison_shows_claims_and_decides_without_them():
     claimed = mk.compare(
         candidate=MemorySource(files | {"README.md": CARD.encode()}), base=MemorySource(llama_files(seed=1))
     )
-    assert claimed.claims["candidate"][0] == "the card says: base model org/parent, org/other (merge)"
+    assert str(claimed.claims["candidate"][0]) == "the card says: base model org/parent, org/other (merge)"
     assert plain.claims == {}
     assert claimed.verdict == plain.verdict
     assert mk.Comparison.from_json(claimed.to_json()) == claimed
+
+
+def test_claims_that_were_written_without_codes_are_quoted():
+    files = llama_files() | {"README.md": CARD.encode()}
+    claimed = mk.compare(candidate=MemorySource(files), base=MemorySource(llama_files(seed=1)))
+    document = json.loads(claimed.to_json())
+    del document["claims"]["candidate_codes"]
+    read = mk.Comparison.from_json(json.dumps(document))
+    assert {said.code for said in read.claims["candidate"]} == {"quoted"}
+    assert list(map(str, read.claims["candidate"])) == list(map(str, claimed.claims["candidate"]))

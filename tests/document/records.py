@@ -55,12 +55,12 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
             )
             for test in result.evidence
         ),
-        alignment=replace(result.alignment, residual=evil, units=evil, unpaired=(evil,)),
+        alignment=replace(result.alignment, residual=evil, units=evil, unpaired=(say("quoted", text=evil),)),
         relation=replace(
             result.relation,
             kind=evil,
             details={evil: evil},
-            direction=Direction(parent=evil, reasons=(evil,)),
+            direction=Direction(parent=evil, reasons=(say("quoted", text=evil),)),
         ),
         controls=(
             ControlResult(

@@ -151,11 +151,7 @@ def test_exact_p_values_have_no_such_mark(rotated):
 
 
 def test_flags_are_worth_a_closer_look_and_no_part_of_the_verdict(strangers):
-    flag = (
-        "The MLP units look alike once coordinates are removed (agreement 64%). Only 3 pairs with unrelated "
-        "models were there to compare it with and 20 are needed: give more unrelated models of the same "
-        "shapes as controls."
-    )
+    flag = say("flag-agreement", share=0.64, n=3, m=20)
     flagged = replace(strangers, flags=(flag,))
     assert f"Worth a closer look (no part of the verdict) - {flag}" in flat(drawn(flagged))
     assert "Worth a closer look" not in drawn(strangers)

@@ -10,6 +10,7 @@ from tests.support import llama_files
 import modelkin as mk
 from modelkin.document import comparison_view
 from modelkin.document._beside import config_lines, config_rows, tokenizer_lines
+from modelkin.message import say
 from modelkin.source import MemorySource
 
 
@@ -68,7 +69,7 @@ def test_equal_configs_are_told(plain):
 
 
 def test_claims_are_drawn_as_claims(plain):
-    claimed = replace(plain, claims={"candidate": ("the card says: base model [red]x\x1b[2J",)})
+    claimed = replace(plain, claims={"candidate": (say("claim-base", models=("[red]x\x1b[2J",)),)})
     assert "(claims, not checked)" in drawn(claimed)
     assert "candidate: the card says: base model [red]x\\x1b[2J" in drawn(claimed)
     assert "Declared by the makers" not in drawn(plain)

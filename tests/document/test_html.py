@@ -18,6 +18,7 @@ from modelkin.document._words import facing_layers, undone
 from modelkin.document.html._series import layer_states
 from modelkin.document.html.markup import Html, element, own_text, powers, with_names
 from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
+from modelkin.message import say
 
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
 VOID = {"meta", "br", "col", "img"}
@@ -319,7 +320,10 @@ def test_layers_and_coordinates_are_told_where_they_are_not_those_of_the_candida
 
 @pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
 def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
-    claims = {"candidate": ("the card says: base model org/a", "the card says: licence mit"), "base": (EVIL,)}
+    claims = {
+        "candidate": (say("claim-base", models=("org/a",)), say("claim-licence", name="mit")),
+        "base": (say("claim-saved", name=EVIL),),
+    }
     text = write(replace(compared("shared"), claims=claims), language)
     assert language.say("text.lineage_claim") in text
     assert language.say("message.claim-base", models="org/a") in text
@@ -329,7 +333,7 @@ def test_what_publishers_say_is_shown_as_a_claim(compared, language, write):
 
 @pytest.mark.parametrize("write", [lambda *args: Parsed(report_html(*args)).text, report_markdown])
 def test_signs_that_are_no_part_of_the_verdict_are_told_apart_from_it(compared, language, write):
-    text = write(replace(compared("no-evidence"), flags=("one of the models lacks this tensor",)), language)
+    text = write(replace(compared("no-evidence"), flags=(say("lacks-tensor"),)), language)
     assert text.index(language.say("text.about_flags")) > text.index(language.say("title.limits"))
     assert language.say("message.lacks-tensor") in text
     assert language.say("text.about_flags") not in write(compared("no-evidence"), language)

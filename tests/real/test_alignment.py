@@ -57,7 +57,7 @@ def test_with_its_layers_matched_minilm_shares_everything_with_gte(minilm_and_gt
 
 
 def test_layers_that_only_one_model_has_are_listed(minilm_and_gte):
-    unpaired = " ".join(minilm_and_gte.alignment.unpaired)
+    unpaired = " ".join(map(str, minilm_and_gte.alignment.unpaired))
     assert all(f"base layer {layer}:" in unpaired for layer in (1, 3, 5, 7, 9, 11))
     assert "candidate layer" not in unpaired
 

@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.methods import Factors
 from modelkin.formats import Fit, fit_to_base, sort_out
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.untrusted import quoted
-
-_BY_CONSTRUCTION = (
-    "what it has in common with that model it has by construction, "
-    "and whether it was trained on that model is not tested"
-)
 
 # Llama, Mistral, Qwen, Gemma, Phi-4, OLMo: the names are theirs, and their units have no order of their own.
 _MLP = re.compile(r"\.layers\.(\d{1,5})\.mlp\.(gate|up|down)_proj\Z")
@@ -51,7 +47,7 @@ def bare_updates(model: Model, other: Model) -> Mapping[tuple[Role, int], Factor
     )
 
 
-def adapter_flags(candidate: Model, base: Model) -> tuple[str, ...]:
+def adapter_flags(candidate: Model, base: Model) -> tuple[Message, ...]:
     """Say what a person should know of adapters in a comparison."""
     sides = ("candidate", candidate, base), ("base", base, candidate)
     flags = [flag for name, model, other in sides for flag in _flags(name, model, other)]
@@ -61,30 +57,27 @@ def adapter_flags(candidate: Model, base: Model) -> tuple[str, ...]:
         if (record := model.weights.adapter)
     ]
     if len(bases) == 2 and bases[0] == bases[1] and bases[0][0] is not None:
-        flags.append("both are adapters on the same base, so they share its weights by construction")
+        flags.append(say("adapters-one-base"))
     return tuple(flags)
 
 
-def _flags(name: str, model: Model, other: Model) -> list[str]:
+def _flags(name: str, model: Model, other: Model) -> list[Message]:
     adapter = model.weights.adapter
     if adapter is None:
         return []
+    side = say(f"side.{name}")
     if not adapter.is_bare:
-        return [f"the {name} is an adapter, put on {adapter.base}: {_BY_CONSTRUCTION}"]
-    claim = f"it claims to be made for {quoted(adapter.claim, 80)}" if adapter.claim else "it names no base"
-    flags = [f"the {name} is an adapter without a base ({claim}): only what it adds to weights can be tested"]
+        return [say("adapter-put-on", side=side, base=adapter.base)]
+    claim = adapter.claim
+    made_for = say("adapter-claim", name=quoted(claim, 80)) if claim else say("adapter-no-claim")
+    flags = [say("adapter-bare", side=side, claim=made_for)]
     if _is_bare(other):
         return flags
     problems = _fit(model, other).problems
-    if problems:
-        more = f"; {len(problems) - 1} more do not fit" if len(problems) > 1 else ""
-        flags.append(f"it cannot be an adapter of {other.location.ref}: {problems[0]}{more}")
-    else:
-        flags.append(
-            f"its shapes fit {other.location.ref}, as they fit every model of that shape; what training on a "
-            "base leaves in an adapter is faint, so that finding nothing says little"
-        )
-    return flags
+    if not problems:
+        return [*flags, say("adapter-fits", model=other.location.ref)]
+    code = "adapter-misfits" if len(problems) > 1 else "adapter-misfit"
+    return [*flags, say(code, model=other.location.ref, problem=problems[0], n=len(problems) - 1)]
 
 
 def _is_bare(model: Model) -> bool:

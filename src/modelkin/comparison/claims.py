@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.untrusted import YamlRefused, strict_yaml
 
@@ -34,30 +35,32 @@ class Claims:
     merge_method: str | None = None
     merged_models: tuple[str, ...] = ()
     """Models that a ``mergekit_config.yml`` names."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     """What could not be read, with the reason."""
 
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[Message, ...]:
         """Tell the claims, each with who makes it."""
         said = []
-        if self.base_models:
-            how = f" ({self.relation})" if self.relation else ""
-            said.append(f"the card says: base model {', '.join(self.base_models)}{how}")
+        if self.base_models and self.relation:
+            said.append(say("claim-base-how", models=self.base_models, how=self.relation))
+        elif self.base_models:
+            said.append(say("claim-base", models=self.base_models))
         if self.license:
-            said.append(f"the card says: licence {self.license}")
+            said.append(say("claim-licence", name=self.license))
         if self.datasets:
-            said.append(f"the card says: trained on {', '.join(self.datasets)}")
+            said.append(say("claim-data", names=self.datasets))
         if self.name_or_path:
-            said.append(f"the config says: saved from {self.name_or_path}")
-        if self.merged_models:
-            how = f" by {self.merge_method}" if self.merge_method else ""
-            said.append(f"the merge file says: made{how} from {', '.join(self.merged_models)}")
+            said.append(say("claim-saved", name=self.name_or_path))
+        if self.merged_models and self.merge_method:
+            said.append(say("claim-merge", method=self.merge_method, models=self.merged_models))
+        elif self.merged_models:
+            said.append(say("claim-merge-plain", models=self.merged_models))
         return (*said, *self.notes)
 
 
 def read_claims(model: Model) -> Claims:
     """Read what a model declares; what is malformed or hostile becomes a note, nothing is raised."""
-    notes: list[str] = []
+    notes: list[Message] = []
     card = _front_matter(model.start_of(_CARD, limit=MAX_CARD_BYTES), notes)
     data = model.start_of(_MERGE, limit=MAX_CARD_BYTES)
     merge = _mapping(_MERGE, data, notes) if data else {}
@@ -75,27 +78,27 @@ def read_claims(model: Model) -> Claims:
     )
 
 
-def _front_matter(data: bytes, notes: list[str]) -> Mapping[str, object]:
+def _front_matter(data: bytes, notes: list[Message]) -> Mapping[str, object]:
     if not data.lstrip(b"\xef\xbb\xbf").startswith(b"---"):
         return {}
     found = _FRONT_MATTER.match(data)
     if found is None:
-        notes.append(f"{_CARD}: not read, its front matter does not end in the first {len(data):,} bytes")
+        notes.append(say("front-matter-open", file=_CARD, n=len(data)))
         return {}
     return _mapping(_CARD, found[1], notes)
 
 
-def _mapping(name: str, data: bytes, notes: list[str]) -> Mapping[str, object]:
+def _mapping(name: str, data: bytes, notes: list[Message]) -> Mapping[str, object]:
     """Parse YAML strictly: plain data only, no references, no key twice."""
     try:
         document = strict_yaml(data)
     except YamlRefused as error:
-        notes.append(f"{name}: not read, {error}")
+        notes.append(say("not-read", file=name, why=error.reason))
         return {}
     if document is None:
         return {}
     if not isinstance(document, dict):
-        notes.append(f"{name}: not read, expected fields, got {type(document).__name__}")
+        notes.append(say("not-fields", file=name, kind=type(document).__name__))
         return {}
     return document
 

@@ -171,16 +171,12 @@ def calibrated(evidence: Iterable[Evidence], scores: Sequence[float]) -> list[Ev
     return [replace(item, rank=rank) if isinstance(item, Agreement) else item for item in items]
 
 
-def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> str | None:
+def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> Message | None:
     """Say that a pair looks alike where controls are missing: a reason to look closer, no finding."""
     found = measured(evidence)
     if not found or agreement_score(found) < 4 * LEAST_AGREEMENT or n_pairs >= wanted:
         return None
-    return (
-        f"The MLP units look alike once coordinates are removed (agreement {agreement_score(found):.0%}). "
-        f"Only {n_pairs} pairs with unrelated models were there to compare it with and {wanted} are needed: "
-        "give more unrelated models of the same shapes as controls."
-    )
+    return say("flag-agreement", share=agreement_score(found), n=n_pairs, m=wanted)
 
 
 def can_be_control(control: Architecture, base: Architecture) -> bool:

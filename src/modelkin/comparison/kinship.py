@@ -10,11 +10,8 @@ from modelkin.comparison.identity import CopyKind
 from modelkin.comparison.methods import Agreement, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin.comparison.verdict import Conclusion, Verdict
+from modelkin.message import Message, say
 from modelkin.model import Model
-
-_MTP = "a layer that predicts further tokens, kept apart"
-_SYMMETRIC = "equal and similar weights look the same from both sides"
-_PUT_ON = "the one is an adapter that was put on the other here: by construction, not by a test"
 
 
 def alignment_summary(
@@ -44,8 +41,8 @@ def alignment_summary(
         units="reordered" if reordered else "identity" if made else "none",
         unpaired=(
             *_unpaired(paired, mine.layers, theirs.layers, searched=searched),
-            *(f"candidate layer {layer}: {_MTP}" for layer in mine.mtp_layers),
-            *(f"base layer {layer}: {_MTP}" for layer in theirs.mtp_layers),
+            *_of_layers("layer-mtp", "candidate", mine.mtp_layers),
+            *_of_layers("layer-mtp", "base", theirs.mtp_layers),
         ),
         frames=tuple(
             FrameRecord(
@@ -89,7 +86,8 @@ def relation_of(
         details |= {"tensors_in_one_only": len(candidate.index.keys() ^ base.index.keys())}
     elif verdict.related:
         kind = _changed_shape(candidate, base, alignment)
-    return Relation(kind=kind, details=details, direction=Direction(parent=None, reasons=(_SYMMETRIC,)))
+    direction = Direction(parent=None, reasons=(say("both-sides"),))
+    return Relation(kind=kind, details=details, direction=direction)
 
 
 def _adapted(candidate: Model, base: Model) -> tuple[Model, Model] | None:
@@ -105,7 +103,7 @@ def _low_rank(adapter: Model, base: Model, details: dict[str, float | int | str]
     assert record is not None
     details |= {"rank": max(record.ranks), "lowest_rank": min(record.ranks)}
     details |= {"tensors_updated": record.n_updated, "tensors_replaced": record.n_replaced}
-    direction = Direction(parent=base.location.ref, reasons=(_PUT_ON,))
+    direction = Direction(parent=base.location.ref, reasons=(say("put-on-here"),))
     return Relation(kind="low-rank", details=details, direction=direction)
 
 
@@ -143,14 +141,18 @@ def _agreeing(verdict: Verdict, evidence: Iterable[Evidence]) -> tuple[tuple[int
 
 def _unpaired(
     paired: Iterable[tuple[int, int]], mine: Sequence[int], theirs: Sequence[int], *, searched: bool
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     held = list(paired)
     here, there = {layer for layer, _ in held}, {layer for _, layer in held}
-    why = "no layer of the other model stands out" if searched else "the other model has none of this number"
+    code = "layer-not-found" if searched else "layer-no-number"
     return (
-        *(f"candidate layer {layer}: {why}" for layer in mine if layer not in here),
-        *(f"base layer {layer}: {why}" for layer in theirs if layer not in there),
+        *_of_layers(code, "candidate", (layer for layer in mine if layer not in here)),
+        *_of_layers(code, "base", (layer for layer in theirs if layer not in there)),
     )
+
+
+def _of_layers(code: str, side: str, layers: Iterable[int]) -> tuple[Message, ...]:
+    return tuple(say(code, side=say(f"side.{side}"), n=layer) for layer in layers)
 
 
 def _best_effect(evidence: Iterable[Evidence], layer: int, facing: int) -> float | None:

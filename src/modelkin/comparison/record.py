@@ -63,7 +63,7 @@ class AlignmentSummary:
     """How residual dimensions were paired: identity, permutation, signed-permutation, rotation or none."""
     units: str
     """How units were paired: identity, reordered (another order or a selection), or none."""
-    unpaired: tuple[str, ...]
+    unpaired: tuple[Message, ...]
     frames: tuple[FrameRecord, ...] = ()
     """Maps of the residual stream that were tried; how well they fit is no evidence by itself."""
     maps: tuple[LayerMap, ...] = ()
@@ -75,7 +75,7 @@ class Direction:
     """Who came first, as far as the evidence goes."""
 
     parent: str | None
-    reasons: tuple[str, ...]
+    reasons: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,11 +163,11 @@ class Comparison:
     """What both tokenizers have in common; says nothing about weights."""
     config: Mapping[str, tuple[str, str]]
     """Fields of the configs that differ, by common name: candidate's value, base's value, as JSON."""
-    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    claims: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
     """What the models declare about themselves, by side (candidate, base). Nobody has checked it."""
     ledger: LedgerRecord
     environment: Environment
-    flags: tuple[str, ...] = ()
+    flags: tuple[Message, ...] = ()
     """What a person should look at more closely; never part of the verdict."""
 
     def to_json(self) -> str:

@@ -32,7 +32,7 @@ from modelkin.comparison.sampling import Sampled, plan_samples, read_samples
 from modelkin.comparison.tokens import UNREAD, Tokens, pair_tokens, tokenizer_summary
 from modelkin.comparison.verdict import GUESSED, Identity, Verdict, decide, load_rule
 from modelkin.describe.configs import config_difference
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
@@ -103,7 +103,7 @@ class Judgement:
     sampled: Sampled
     tokens: Tokens
     deep: DeepResult | None
-    flags: tuple[str, ...]
+    flags: tuple[Message, ...]
 
 
 def judge(
@@ -148,7 +148,7 @@ def _decided(
     identity: Identity | None = None,
     deep: DeepResult | None = None,
     found_deep: Sequence[Evidence] = (),
-    flags: tuple[str, ...] = (),
+    flags: tuple[Message, ...] = (),
 ) -> Judgement:
     evidence = (*sampled.evidence, *found_deep)
     verdict = decide(
@@ -205,7 +205,7 @@ def _checked(
     return tuple(results)
 
 
-def _claims(pair: ModelPair) -> dict[str, tuple[str, ...]]:
+def _claims(pair: ModelPair) -> dict[str, tuple[Message, ...]]:
     sides = {"candidate": pair.candidate, "base": pair.base}
     return {name: said for name, model in sides.items() if (said := read_claims(model).sentences())}
 

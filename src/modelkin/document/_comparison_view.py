@@ -70,7 +70,7 @@ def comparison_view(result: Comparison, *, verbose: bool = False) -> RenderableT
     """
     parts: list[RenderableType] = [verdict_panel(result, verbose=verbose)]
     if result.flags:
-        parts += [_title("Worth a closer look (no part of the verdict)"), _list(result.flags)]
+        parts += [_title("Worth a closer look (no part of the verdict)"), _list(map(str, result.flags))]
     if any(tested_components(result)):
         parts += [_title("Components"), *_components(result)]
     if was_looked_for(result):

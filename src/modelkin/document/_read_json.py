@@ -122,9 +122,12 @@ def _mapping(kind: Any, value: dict[str, object], path: str) -> dict[str, object
         return {key: _read(kind, item, f"{path}.{key}") for key, item in value.items()}
     coded = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
     beside = {key: value[key] for name in coded for key in companion_names(name) if key in value}
-    rest: Any = Union[tuple(item for item in get_args(kind) if item is not Message)]  # noqa: UP007
+    listed = get_origin(kind) is tuple
+    rest: Any = None if listed else Union[tuple(item for item in get_args(kind) if item is not Message)]  # noqa: UP007
     return {
-        key: _said(kind, key, item, beside, path) if key in coded else _read(rest, item, f"{path}.{key}")
+        key: _said(kind, key, item, beside, path)
+        if listed or key in coded
+        else _read(rest, item, f"{path}.{key}")
         for key, item in value.items()
         if key not in beside
     }

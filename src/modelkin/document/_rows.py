@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from modelkin.comparison import Comparison, ModelSummary
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Evidence, Skipped
+from modelkin.message import Message
 from modelkin.source import pinned
 from modelkin.untrusted import visible
 
 from ._evidence import evidence_row
-from ._sentences import sentence_text
 from ._words import details_text, facing_layers, reason_text, strongest_component, undone
 from .language import ENGLISH, Language
 from .numbers import count_text, effect_text, runs_text, size_text, value_text
@@ -109,12 +109,11 @@ def reading_rows(result: Comparison, language: Language) -> Iterator[tuple[str, 
 
 
 def lineage_lines(
-    declared: Mapping[str, object], language: Language
+    declared: Mapping[str, tuple[Message, ...]], language: Language
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what is claimed of each model, sentence by sentence."""
     for side, said in declared.items():
-        lines = said if isinstance(said, list | tuple) else [said]
-        yield language.word("side", side), tuple(sentence_text(str(line), language) for line in lines)
+        yield language.word("side", side), tuple(language.tell(line) for line in said)
 
 
 def map_place(item: LayerMap, language: Language) -> str:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
+from modelkin.message import Message
+
 from .language import ENGLISH, Language
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -21,8 +23,10 @@ _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z0-9])")
 _PART = re.compile(r"\s*([\w-]+) \(layers ([\d, ]+) of those tested\)|([^,()]+)")
 
 
-def sentence_text(text: str, language: Language) -> str:
+def sentence_text(text: str | Message, language: Language) -> str:
     """Tell a reason, a remark or a null hypothesis of the record in a language."""
+    if isinstance(text, Message):
+        return language.tell(text)
     if language.code == ENGLISH.code:
         return text
     told = _all_told(text, language)

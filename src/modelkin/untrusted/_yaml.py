@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from modelkin.message import Message, say
+
 if TYPE_CHECKING:
     import yaml
 
@@ -13,6 +15,10 @@ _MAX_DEPTH = 32
 
 class YamlRefused(ValueError):
     """YAML that is not taken, with the reason."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 def strict_yaml(data: bytes) -> object:
@@ -33,7 +39,7 @@ def strict_yaml(data: bytes) -> object:
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             if len(set(keys)) != len(keys) or len(keys) != len(node.value):
-                raise YamlRefused("a key stands twice or is no plain text")
+                raise YamlRefused(say("yaml-keys"))
             found: dict[object, object] = super().construct_mapping(node, deep=deep)
             return found
 
@@ -44,7 +50,7 @@ def strict_yaml(data: bytes) -> object:
         raise
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
         line = str(error).split("\n", 1)[0]
-        raise YamlRefused(f"it is no valid YAML ({line[:80]})") from error
+        raise YamlRefused(say("yaml-invalid", text=line[:80])) from error
 
 
 def _check_events(events: Iterator[yaml.Event]) -> None:
@@ -54,10 +60,10 @@ def _check_events(events: Iterator[yaml.Event]) -> None:
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise YamlRefused("it uses references, which are not followed")
+            raise YamlRefused(say("yaml-references"))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > _MAX_DEPTH:
-            raise YamlRefused(f"it is nested more than {_MAX_DEPTH} levels deep")
+            raise YamlRefused(say("yaml-depth", n=_MAX_DEPTH))
