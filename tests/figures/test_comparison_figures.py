@@ -8,7 +8,7 @@ from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Agreement, Tested
 from modelkin.demo import demo_zoo
 from modelkin.errors import UsageError
-from modelkin.figures import HeatMap, Intervals, ReferenceLine, Table, figure_from_json
+from modelkin.figures import HeatMap, Intervals, ReferenceLine, TableMark, figure_from_json
 from modelkin.figures import comparison as c
 from modelkin.figures.comparison import p_words
 from modelkin.message import say
@@ -25,7 +25,7 @@ def test_a_real_comparison_fits():
         result = compare(candidate="./twin-1", base="./base")
     figures = c.comparison_figures(result)
     assert {"evidence", "components", "controls", "z_histogram"} <= figures.keys()
-    assert len(only(figures["components"], Table).rows) == len(result.verdict.components)
+    assert len(only(figures["components"], TableMark).rows) == len(result.verdict.components)
     whole = c.evidence_forest(result.evidence, names=NAMES, most=10_000)
     tested = sorted(test.effect.value for test in result.evidence if isinstance(test, Tested))
     assert tested

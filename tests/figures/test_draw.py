@@ -17,7 +17,7 @@ from modelkin.figures import (
     Lines,
     Panel,
     ReferenceLine,
-    Table,
+    TableMark,
     animate,
     draw,
     rendered,
@@ -38,7 +38,7 @@ def named(name):
     heat = HeatMap(
         values=((0.1,),), rows=(name,), columns=(name,), scale=signed_scale([0.1], label=name), digits=1
     )
-    table = Table(columns=(name,), rows=((name,),))
+    table = TableMark(columns=(name,), rows=((name,),))
     chance = ReferenceLine(value=0.0, label=name)
     marks = ((chance, curve), (chance, bars), (heat,), (table,))
     return Figure(

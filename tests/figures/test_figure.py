@@ -14,8 +14,8 @@ from modelkin.figures import (
     ReferenceLine,
     Scale,
     Scatter,
-    Table,
-    Text,
+    TableMark,
+    TextMark,
     sequential_scale,
     signed_scale,
 )
@@ -62,7 +62,7 @@ def test_a_panel_may_say_why_it_shows_no_chance():
 
 
 def test_words_need_no_chance():
-    assert Panel(title="p", marks=(Text(text="hello"),)).only_words
+    assert Panel(title="p", marks=(TextMark(text="hello"),)).only_words
 
 
 def test_bars_that_do_not_start_at_zero_are_refused():
@@ -92,7 +92,7 @@ def test_columns_of_different_length_are_refused(kind, values):
 
 def test_a_table_has_as_many_cells_as_columns():
     with pytest.raises(UsageError, match="one length"):
-        Table(columns=("a", "b"), rows=(("1",),))
+        TableMark(columns=("a", "b"), rows=(("1",),))
 
 
 def test_a_figure_needs_a_panel():

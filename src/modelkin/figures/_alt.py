@@ -19,8 +19,8 @@ from ._marks import (
     Ridges,
     Scatter,
     Surface3D,
-    Table,
-    Text,
+    TableMark,
+    TextMark,
     Trajectory3D,
 )
 from ._text import readable
@@ -89,9 +89,9 @@ def _mark(mark: Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
             yield f"arrow {mark.name} to ({', '.join(brief(value) for value in mark.tip)})"
         case Plane3D():
             yield mark.name
-        case Text():
+        case TextMark():
             yield mark.text.replace("\n", " ")
-        case Table():
+        case TableMark():
             yield f"table of {len(mark.rows)} rows: {', '.join(mark.columns)}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ._marks import Bars, BarSeries, Histogram, Intervals, Lines, ReferenceLine, Ridges, Scatter, Text
+from ._marks import Bars, BarSeries, Histogram, Intervals, Lines, ReferenceLine, Ridges, Scatter, TextMark
 from ._pen import DASHES, Pen
 from ._text import wrapped
 from ._ticks import name_ticks
@@ -113,7 +113,7 @@ def draw_reference(axes: Axes, mark: ReferenceLine, pen: Pen) -> None:
     line(mark.value, color=colour, linestyle=DASHES[mark.style.dash], linewidth=1.2, zorder=2.4)
 
 
-def draw_text(axes: Axes, mark: Text, pen: Pen, *, alone: bool) -> None:
+def draw_text(axes: Axes, mark: TextMark, pen: Pen, *, alone: bool) -> None:
     """Write words into a corner, or, alone in a panel, across it."""
     vertical, horizontal = mark.corner.split()
     size = pen.letters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from ._marks import Table
+from ._marks import TableMark
 from ._pen import Pen
 from ._text import shortened, wrapped
 
@@ -16,14 +16,14 @@ LINE = 0.24
 """Inches of a line."""
 
 
-def table_lines(mark: Table, pen: Pen) -> int:
+def table_lines(mark: TableMark, pen: Pen) -> int:
     """Count the lines that a table needs."""
     if _fits(mark, pen):
         return len(mark.rows) + 1
     return len(_stacked(mark, pen))
 
 
-def draw_table(axes: Axes, mark: Table, pen: Pen) -> None:
+def draw_table(axes: Axes, mark: TableMark, pen: Pen) -> None:
     """Write a table, its columns as wide as their words."""
     axes.set_axis_off()
     axes.set_xlim(0, _room(pen))
@@ -43,22 +43,22 @@ def _room(pen: Pen) -> int:
     return pen.letters_across(pen.panel_width - 0.2, _SIZE * 1.12)
 
 
-def _cells(mark: Table, pen: Pen) -> list[tuple[str, ...]]:
+def _cells(mark: TableMark, pen: Pen) -> list[tuple[str, ...]]:
     return [tuple(pen.text(cell.replace("\n", " ")) for cell in row) for row in (mark.columns, *mark.rows)]
 
 
-def _widths(mark: Table, pen: Pen) -> list[int]:
+def _widths(mark: TableMark, pen: Pen) -> list[int]:
     cells = _cells(mark, pen)
     return [max(4, *(len(row[i]) for row in cells)) for i in range(len(mark.columns))]
 
 
-def _fits(mark: Table, pen: Pen) -> bool:
+def _fits(mark: TableMark, pen: Pen) -> bool:
     """Whether columns fit, the longest ones perhaps cut a little."""
     widths = [min(width, 40) for width in _widths(mark, pen)]
     return sum(widths) + _GAP * (len(widths) - 1) <= _room(pen) * 1.1
 
 
-def _stacked(mark: Table, pen: Pen) -> list[tuple[str, bool]]:
+def _stacked(mark: TableMark, pen: Pen) -> list[tuple[str, bool]]:
     """Write each row as its name and, below, what the other columns say; with whether it is a name."""
     lines: list[tuple[str, bool]] = []
     for first, *rest in _cells(mark, pen)[1:]:
@@ -68,7 +68,7 @@ def _stacked(mark: Table, pen: Pen) -> list[tuple[str, bool]]:
     return lines
 
 
-def _draw_columns(axes: Axes, mark: Table, pen: Pen) -> None:
+def _draw_columns(axes: Axes, mark: TableMark, pen: Pen) -> None:
     align = mark.align or ("left",) * len(mark.columns)
     rows, widths = _cells(mark, pen), _widths(mark, pen)
     while sum(widths) + _GAP * (len(widths) - 1) > _room(pen) and max(widths) > 5:

@@ -1,21 +1,19 @@
-"""What figures are made of: chance as a value or a curve, and small pieces that many figures share."""
+"""What figures share: chance as a value or a curve, bins, and names of rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis
-from modelkin.figures._marks import Histogram, Lines, ReferenceLine, Role, Text
-from modelkin.figures._style import EXPECTATION, NULL, Dash, Style, Styles, complete
-from modelkin.figures._values import Numbers, Series, known, numbers
 
-LAYER = Axis(label="layer")
-_EXPECTED_DASHES: tuple[Dash, ...] = ("dashed", "dotted", "dashdot")
+from ._marks import Histogram, Lines, ReferenceLine, Role
+from ._style import NULL, Style
+from ._values import Numbers, Series, known, numbers
+
 WITHIN = 1.96
 """A normal value lies within so many standard deviations in 95 % of cases."""
 
@@ -52,36 +50,6 @@ def pearson_chance(n: int) -> Chance:
     )
 
 
-def drawn_curves(
-    layers: Series,
-    curves: Mapping[str, Series],
-    styles: Styles | None = None,
-    *,
-    expected: Mapping[str, Series] | None = None,
-    expected_name: str = "expected if shuffled",
-) -> tuple[Lines, ...]:
-    """Draw curves over layers, each with its expectation: dark, since it may run along the curve."""
-    x = numbers(layers)
-    chosen = complete(styles, curves)
-    expected = expected or {}
-    unknown = expected.keys() - curves.keys()
-    if unknown:
-        raise UsageError("figure", f"expected values for curves that are not drawn: {sorted(unknown)}")
-    return (
-        *(
-            Lines(
-                name=f"{name}: {expected_name}",
-                x=x,
-                y=numbers(values),
-                style=Style(tone="ink", dash=_EXPECTED_DASHES[i % len(_EXPECTED_DASHES)]),
-                role="expectation",
-            )
-            for i, (name, values) in enumerate(expected.items())
-        ),
-        *(Lines(name=name, x=x, y=numbers(values), style=chosen[name]) for name, values in curves.items()),
-    )
-
-
 def edges_of(samples: Iterable[Series], bins: int = 40, limits: tuple[float, float] | None = None) -> Numbers:
     """Place bins over all samples, so that nothing falls outside unless limits are asked for."""
     found = [value for sample in samples for value in known(numbers(sample))]
@@ -105,16 +73,6 @@ def binned(name: str, values: Series, edges: Numbers, style: Style, role: Role =
         style=style,
         role=role,
     )
-
-
-def at_zero(label: str) -> ReferenceLine:
-    """Draw the line of an expectation of zero."""
-    return ReferenceLine(value=0.0, label=label, role="expectation", style=EXPECTATION)
-
-
-def absent(what: str, reason: str) -> Text:
-    """Say in place of data why there is none."""
-    return Text(text=f"{what}: not measured ({reason})")
 
 
 def words(values: Sequence[object]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def figure_from_json(text: str) -> Figure:
 def _plain(value: object) -> object:
     if is_dataclass(value):
         plain = {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-        return {"mark": type(value).__name__, **plain}
+        return {"mark": _tag(type(value)), **plain}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
@@ -67,7 +67,7 @@ def _read(hint: Any, value: object, path: str) -> object:  # noqa: ANN401  any t
 def _choose(kinds: tuple[Any, ...], value: object, path: str) -> object:
     if value is None and type(None) in kinds:
         return None
-    records = {str(getattr(kind, "__name__", "")): kind for kind in kinds if is_dataclass(kind)}
+    records = {_tag(kind): kind for kind in kinds if is_dataclass(kind)}
     if records:
         name = value.get("mark") if isinstance(value, dict) else None
         if name not in records:
@@ -89,10 +89,14 @@ def _tuple(kinds: tuple[Any, ...], value: object, path: str) -> tuple[object, ..
 
 def _record(kind: Any, value: object, path: str) -> object:  # noqa: ANN401  any record of ours
     names = {item.name for item in fields(kind)}
-    if not isinstance(value, dict) or value.keys() != names | {"mark"} or value["mark"] != kind.__name__:
-        _refuse(path, f"the fields of {kind.__name__}")
+    if not isinstance(value, dict) or value.keys() != names | {"mark"} or value["mark"] != _tag(kind):
+        _refuse(path, f"the fields of {_tag(kind)}")
     hints = get_type_hints(kind)
     return kind(**{name: _read(hints[name], value[name], f"{path}.{name}") for name in names})
+
+
+def _tag(kind: Any) -> str:  # noqa: ANN401  any record of ours
+    return str(kind.__name__).removesuffix("Mark")
 
 
 def _refuse(path: str, expected: str) -> NoReturn:

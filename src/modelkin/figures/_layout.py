@@ -36,8 +36,8 @@ from ._marks import (
     ReferenceLine,
     Ridges,
     Scatter,
-    Table,
-    Text,
+    TableMark,
+    TextMark,
 )
 from ._pen import Pen
 from ._settle import Room, settle
@@ -135,13 +135,13 @@ def _height(panel: Panel, pen: Pen) -> float:
     for mark in panel.marks:
         if isinstance(mark, HeatMap) and 0.6 < len(mark.rows) / max(1, len(mark.columns)) < 1.7:
             return min(max(panel.height, 0.82 * pen.panel_width * len(mark.rows) / len(mark.columns)), 6.0)
-        if isinstance(mark, Table):
+        if isinstance(mark, TableMark):
             return LINE * table_lines(mark, pen) + (0.4 if panel.title else 0.15)
         if isinstance(mark, Intervals):
             return max(1.6, 0.26 * len(mark.labels) + 0.85)
         if isinstance(mark, Bars) and mark.horizontal:
             return max(panel.height, 0.3 * len(mark.labels) * max(1, len(mark.series) * 0.6) + 0.8)
-        if isinstance(mark, Text) and panel.only_words:
+        if isinstance(mark, TextMark) and panel.only_words:
             lines = wrapped(mark.text, pen.letters_across(pen.panel_width * 0.94))
             return max(1.0, len(lines) * pen.letters * 1.5 / 72 + 0.55)
     return max(panel.height, min(pen.panel_width * 0.8, 3.8)) if panel.solid else panel.height
@@ -156,7 +156,7 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
     if panel.solid:
         draw_solid(axes, panel, pen)
         for mark in panel.marks:
-            if isinstance(mark, Text):
+            if isinstance(mark, TextMark):
                 axes.text2D(0.02, 0.98, pen.text(mark.text), transform=axes.transAxes, va="top", fontsize=9)
         return
     if panel.only_words:
@@ -188,9 +188,9 @@ def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
                 draw_intervals(axes, mark, pen)
             case ReferenceLine():
                 draw_reference(axes, mark, pen)
-            case Text():
+            case TextMark():
                 draw_text(axes, mark, pen, alone=panel.only_words)
-            case Table():
+            case TableMark():
                 draw_table(axes, mark, pen)
             case _:
                 continue

@@ -187,7 +187,7 @@ class ReferenceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class TextMark:
     """Words in a corner of the panel."""
 
     text: str
@@ -195,7 +195,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TableMark:
     """Rows of text. Numbers belong to the right."""
 
     columns: tuple[str, ...]
@@ -256,15 +256,15 @@ Mark: TypeAlias = (
     | Ridges
     | Intervals
     | ReferenceLine
-    | Text
-    | Table
+    | TextMark
+    | TableMark
     | Surface3D
     | Trajectory3D
     | Arrow3D
     | Plane3D
 )
 SOLID = (Surface3D, Trajectory3D, Arrow3D, Plane3D)
-WORDS = (Text, Table)
+WORDS = (TextMark, TableMark)
 
 
 def shows_chance(mark: Mark) -> bool:

@@ -10,12 +10,13 @@ import numpy as np
 
 from modelkin.comparison.methods import Agreement, Evidence, Skipped, Tested
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import binned, edges_of, words
-from modelkin.figures._marks import HeatMap, Histogram, Intervals, Mark, ReferenceLine, Table
-from modelkin.figures._scale import signed_scale
-from modelkin.figures._style import NULL, THRESHOLD, Style
-from modelkin.figures._values import Numbers, Series, brief, grid, known, mean, numbers
+
+from ._figure import Axis, Figure, Panel
+from ._inputs import binned, edges_of, words
+from ._marks import HeatMap, Histogram, Intervals, Mark, ReferenceLine, TableMark
+from ._scale import signed_scale
+from ._style import NULL, THRESHOLD, Style
+from ._values import Numbers, Series, brief, grid, known, mean, numbers
 
 if TYPE_CHECKING:
     from modelkin.comparison import Comparison, ControlResult
@@ -154,7 +155,7 @@ def component_table(components: Mapping[str, ComponentVerdict], *, names: tuple[
         )
         for name, item in components.items()
     )
-    table = Table(
+    table = TableMark(
         columns=("component", "conclusion", "tests", "effect (interval)", "chance", "found from"),
         rows=rows,
         align=("left", "left", "right", "right", "right", "right"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelkin.casework import catalogue as c
-from modelkin.casework.catalogue._intuition import sampled_dimensions
+from modelkin.casework.catalogue._bars import sampled_dimensions
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Bars,
@@ -17,7 +17,7 @@ from modelkin.figures import (
     Ridges,
     Scatter,
     Surface3D,
-    Text,
+    TextMark,
     Trajectory3D,
     pearson_chance,
 )
@@ -136,7 +136,7 @@ def test_the_band_of_pairs_is_mean_and_deviation():
 def test_an_empty_kind_says_why():
     figure = examples.distribution_by_type()
     place = [panel.title for panel in figure.panels].index("query projection")
-    assert "8192 rows against 12288" in marks(figure, Text, place)[0].text
+    assert "8192 rows against 12288" in marks(figure, TextMark, place)[0].text
 
 
 def test_histograms_hold_every_value():
@@ -180,9 +180,9 @@ def test_z_scores_are_drawn_against_the_normal_distribution():
 def test_the_claim_is_computed_and_refuted_beside_it():
     figure = examples.claimed_evidence()
     claim, answer, rest = figure.panels
-    told = [mark.text for mark in claim.marks if isinstance(mark, Text)]
+    told = [mark.text for mark in claim.marks if isinstance(mark, TextMark)]
     assert told == ["difference 0.613, “182 sigma”"]
-    assert [mark.text for mark in answer.marks if isinstance(mark, Text)] == ["expected difference 0.618"]
+    assert [mark.text for mark in answer.marks if isinstance(mark, TextMark)] == ["expected difference 0.618"]
     bars = next(mark for mark in rest.marks if isinstance(mark, Bars))
     assert np.abs(np.array(bars.series[0].values, float)).max() < 0.01
 
@@ -285,7 +285,7 @@ def test_cells_too_small_to_read_promise_no_numbers():
 
 def test_the_facing_layer_is_compared_with_its_row():
     figure = c.layer_decay([[0.9, 0.1, 0.2], [0.3, 0.2, 0.1]], [0.1, 0.2], names=("A", "B"), n=50)
-    assert "best of its row in 1 of 2 layers; by chance in 0.7" in marks(figure, Text)[0].text
+    assert "best of its row in 1 of 2 layers; by chance in 0.7" in marks(figure, TextMark)[0].text
 
 
 def test_one_layer_cannot_be_compared_with_others():
@@ -324,16 +324,16 @@ def test_surfaces_share_one_scale():
 
 def test_centring_shows_cosine_then_correlation():
     before, after = examples.centring_before(), examples.centring_after()
-    assert "cosine +0.955\nangle 17°" in marks(before, Text)[0].text
-    assert "-0.602\nangle 127°" in marks(after, Text)[0].text
+    assert "cosine +0.955\nangle 17°" in marks(before, TextMark)[0].text
+    assert "-0.602\nangle 127°" in marks(after, TextMark)[0].text
 
 
 def test_long_vectors_are_shown_with_their_true_angles():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 0.5, 500), rng.normal(1, 0.4, 500)
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-    assert f"cosine {cosine:+.3f}" in marks(c.centring_before(a, b), Text)[0].text
-    assert f"(Pearson) {np.corrcoef(a, b)[0, 1]:+.3f}" in marks(c.centring_after(a, b), Text)[0].text
+    assert f"cosine {cosine:+.3f}" in marks(c.centring_before(a, b), TextMark)[0].text
+    assert f"(Pearson) {np.corrcoef(a, b)[0, 1]:+.3f}" in marks(c.centring_after(a, b), TextMark)[0].text
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_vectors_that_cannot_be_centred_are_refused(a, b, problem):
 
 
 def test_a_constant_vector_has_no_angle_after_centring():
-    assert "no angle" in marks(c.centring_after([1, 1, 1], [1, 2, 3]), Text)[0].text
+    assert "no angle" in marks(c.centring_after([1, 1, 1], [1, 2, 3]), TextMark)[0].text
 
 
 def test_frames_of_an_animation_have_one_frame_of_reference():

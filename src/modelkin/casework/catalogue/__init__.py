@@ -6,32 +6,33 @@ from ._bars import (
     arm_comparison,
     claimed_evidence,
     group_means,
+    intuition,
     layer_pairs,
     measure_comparison,
     type_summary,
 )
 from ._centring import centring_after, centring_animation, centring_before
-from ._changes import changed_values
-from ._controls import ControlCurves, layer_range, with_controls
 from ._curves import (
+    ControlCurves,
     ShuffleCurves,
     VectorStatistics,
+    changed_values,
     expected_cosine,
     input_minus_post,
     layer_curves,
+    layer_range,
     matched_rows,
     norm_cosines,
     shuffle_spread,
     shuffle_summary,
     vector_statistics,
+    with_controls,
 )
-from ._distributions import distribution_by_type, ridges, row_similarity
-from ._intuition import intuition
+from ._distributions import distribution_by_type, ridges, row_similarity, vocabulary_mapping
 from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrices
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
 from ._spaces import Projection, principal_components, surfaces, trajectories
 from ._synthetic import CosineCell, expected_cosine_of_normals, synthetic_cosines
-from ._vocabulary import vocabulary_mapping
 
 __all__ = [
     "Claim",

@@ -5,42 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import at_zero
-from modelkin.figures._marks import Bars, BarSeries, Mark, ReferenceLine, Scatter, Text
-from modelkin.figures._style import EXPECTATION, NULL, Style, Styles, complete
-from modelkin.figures._values import Numbers, Series, brief, known, mean, numbers, spread
+import numpy as np
+import numpy.typing as npt
 
-EXPECTED = "expected if shuffled"
+from modelkin import figures as fig
+from modelkin.errors import UsageError
+
+from ._parts import (
+    BLUE,
+    EXPECTED,
+    bars,
+    by_layer,
+    deviations,
+    expected_bars,
+    expected_line,
+    level,
+    line,
+    slim,
+)
+
+Groups = Mapping[str, Mapping[str, float | None]]
 
 
 def type_summary(
-    values: Mapping[str, Series],
+    values: Mapping[str, fig.Series],
     expected: Mapping[str, float | None],
     *,
     measure: str,
     names: tuple[str, str],
-) -> Figure:
+) -> fig.Figure:
     """Draw the mean of a measure for each kind of tensor, beside its expectation."""
-    means = tuple(mean(numbers(sample)) for sample in values.values())
-    sides = [spread(numbers(sample)) for sample in values.values()]
-    low = tuple(None if m is None or s is None else m - s for m, s in zip(means, sides, strict=True))
-    high = tuple(None if m is None or s is None else m + s for m, s in zip(means, sides, strict=True))
-    observed = BarSeries(name=f"mean {measure}", values=means, low=low, high=high, style=Style(tone="blue"))
-    chance = BarSeries(
-        name=EXPECTED, values=tuple(expected.get(kind) for kind in values), style=NULL, role="expectation"
-    )
-    return Figure(
+    means, low, high = deviations(fig.numbers(sample) for sample in values.values())
+    style = fig.Style(tone="blue")
+    observed = fig.BarSeries(name=f"mean {measure}", values=means, low=low, high=high, style=style)
+    chance = expected_bars(EXPECTED, [expected.get(kind) for kind in values], fig.NULL)
+    drawn = fig.Bars(labels=tuple(values), series=(observed, chance), digits=3)
+    return fig.Figure(
         title=f"{names[0]} and {names[1]}: mean {measure} by kind of tensor",
-        panels=(
-            Panel(
-                title="",
-                marks=(Bars(labels=tuple(values), series=(observed, chance), digits=3),),
-                y=Axis(label=measure),
-                height=3.0,
-            ),
-        ),
+        panels=(fig.Panel(title="", marks=(drawn,), y=fig.Axis(label=measure), height=3.0),),
         note="Whiskers: standard deviation over layers, which depend on each other.",
     )
 
@@ -56,7 +58,7 @@ class Claim:
     baseline: bool = False
 
 
-def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None = None) -> Figure:
+def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None = None) -> fig.Figure:
     """Draw a claim that rests on cosines, and its refutation beside it: the same bars with their expectation.
 
     Parameters
@@ -65,78 +67,64 @@ def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None 
         Standard deviation by which the claim divides its difference; the claimed number of sigmas is
         computed from it and shown as the claim that it is.
     """
-    base = [item.cosine for item in claims if item.baseline]
-    main = [item.cosine for item in claims if not item.baseline]
-    if not base or not main:
+    if len({item.baseline for item in claims}) < 2:
         raise UsageError("claimed_evidence", "expected at least one baseline and one other bar")
-    gap = (mean(main) or 0.0) - (mean(base) or 0.0)
-    sigmas = f", “{gap / spread_of_cosine:.0f} sigma”" if spread_of_cosine else ""
+
+    def gap_of(field: str) -> float:
+        main, base = (
+            fig.mean([getattr(item, field) for item in claims if item.baseline is baseline]) or 0.0
+            for baseline in (False, True)
+        )
+        return main - base
+
+    def called(name: str, tone: fig.Tone, *, baseline: bool) -> fig.BarSeries:
+        values = tuple(item.cosine if item.baseline is baseline else None for item in claims)
+        return fig.BarSeries(name=name, values=values, style=fig.Style(tone=tone), missing="")
+
     labels = tuple(item.label for item in claims)
-    expected_gap = (mean([item.expected for item in claims if not item.baseline]) or 0.0) - (
-        mean([item.expected for item in claims if item.baseline]) or 0.0
+    sigmas = f", “{gap_of('cosine') / spread_of_cosine:.0f} sigma”" if spread_of_cosine else ""
+    whole = fig.Axis(label="cosine", low=0.0, high=1.3)
+    as_claimed = (
+        called("called baseline", "muted", baseline=True),
+        called("called evidence", "rose", baseline=False),
     )
-    claim = Panel(
-        title="The claim",
-        marks=(
-            Bars(
-                labels=labels,
-                digits=3,
-                overlaid=True,
-                series=(
-                    _some("called baseline", claims, Style(tone="muted"), baseline=True),
-                    _some("called evidence", claims, Style(tone="rose"), baseline=False),
-                ),
-            ),
-            Text(text=f"difference {gap:.3f}{sigmas}"),
-        ),
-        y=Axis(label="cosine", low=0.0, high=1.3),
-        without_null="this is the claim as it was made; its null is in the next panel",
+    beside = (
+        bars("cosine", [item.cosine for item in claims]),
+        expected_bars(EXPECTED, [item.expected for item in claims]),
     )
-    answer = Panel(
-        title="The same cosines beside their expectation",
-        marks=(
-            Bars(
-                labels=labels,
-                digits=3,
-                series=(
-                    BarSeries(
-                        name="cosine", values=numbers(c.cosine for c in claims), style=Style(tone="blue")
-                    ),
-                    BarSeries(
-                        name=EXPECTED,
-                        values=numbers(item.expected for item in claims),
-                        style=EXPECTATION,
-                        role="expectation",
-                    ),
-                ),
-            ),
-            Text(text=f"expected difference {expected_gap:.3f}"),
-        ),
-        y=Axis(label="cosine", low=0.0, high=1.3),
-    )
-    left = [
-        BarSeries(
-            name="cosine minus expectation",
-            values=numbers(c.cosine - c.expected for c in claims),
-            style=Style(tone="blue"),
-        )
-    ]
+    left = [bars("cosine minus expectation", [item.cosine - item.expected for item in claims])]
     if any(item.pearson is not None for item in claims):
-        left.append(
-            BarSeries(
-                name="correlation (Pearson)",
-                values=numbers(c.pearson for c in claims),
-                style=Style(tone="orange"),
-            )
-        )
-    rest = Panel(
-        title="What is left to explain",
-        marks=(at_zero("nothing in common"), Bars(labels=labels, series=tuple(left), digits=3)),
-        y=Axis(label="excess", low=-1.0, high=1.0),
+        left.append(bars("correlation (Pearson)", [item.pearson for item in claims], "orange"))
+    panels = (
+        fig.Panel(
+            title="The claim",
+            marks=(
+                fig.Bars(labels=labels, digits=3, overlaid=True, series=as_claimed),
+                fig.TextMark(text=f"difference {gap_of('cosine'):.3f}{sigmas}"),
+            ),
+            y=whole,
+            without_null="this is the claim as it was made; its null is in the next panel",
+        ),
+        fig.Panel(
+            title="The same cosines beside their expectation",
+            marks=(
+                fig.Bars(labels=labels, digits=3, series=beside),
+                fig.TextMark(text=f"expected difference {gap_of('expected'):.3f}"),
+            ),
+            y=whole,
+        ),
+        fig.Panel(
+            title="What is left to explain",
+            marks=(
+                level(0.0, "nothing in common"),
+                fig.Bars(labels=labels, series=tuple(left), digits=3),
+            ),
+            y=fig.Axis(label="excess", low=-1.0, high=1.0),
+        ),
     )
-    return Figure(
+    return fig.Figure(
         title="A claim from cosines, and what each cosine is by chance",
-        panels=(claim, answer, rest),
+        panels=panels,
         columns=3,
         note=(
             "A cosine of vectors with means far from zero is near the product of their mean directions, "
@@ -145,20 +133,15 @@ def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None 
     )
 
 
-def _some(name: str, claims: Sequence[Claim], style: Style, *, baseline: bool) -> BarSeries:
-    values = tuple(item.cosine if item.baseline is baseline else None for item in claims)
-    return BarSeries(name=name, values=values, style=style, missing="")
-
-
 def layer_pairs(
     labels: Sequence[str],
-    cosines: Mapping[str, Series],
-    expected: Mapping[str, Series],
+    cosines: Mapping[str, fig.Series],
+    expected: Mapping[str, fig.Series],
     *,
     title: str,
     zoom: bool = False,
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw cosines of layer pairs within models, each with its expectation.
 
     Parameters
@@ -166,52 +149,42 @@ def layer_pairs(
     zoom
         Show the range of the values. They are points then, since bars have to start at zero.
     """
-    chosen = complete(styles, cosines)
+    tones = {model: style.tone for model, style in fig.complete(styles, cosines).items()}
+    marks: list[fig.Mark] = []
+    series: list[fig.BarSeries] = []
+    for i, (model, values) in enumerate(cosines.items()):
+        name = f"{model}: {EXPECTED}"
+        x = [place + 0.16 * (i - (len(cosines) - 1) / 2) for place in range(len(labels))]
+        cross, dot = (fig.Style(tone=tones[model], marker=marker) for marker in ("X", "o"))
+        marks.append(_points(name, x, expected[model], cross, "expectation"))
+        marks.append(_points(model, x, values, dot))
+        series.append(bars(model, values, tones[model]))
+        series.append(expected_bars(name, expected[model], fig.Style(tone=tones[model], dash="dashed")))
     if zoom:
-        marks: list[Mark] = []
-        for i, (model, values) in enumerate(cosines.items()):
-            x = numbers(place + 0.16 * (i - (len(cosines) - 1) / 2) for place in range(len(labels)))
-            hollow = Style(tone=chosen[model].tone, marker="X")
-            chance = numbers(expected[model])
-            marks.append(
-                Scatter(name=f"{model}: {EXPECTED}", x=x, y=chance, style=hollow, role="expectation")
-            )
-            marks.append(
-                Scatter(name=model, x=x, y=numbers(values), style=Style(tone=chosen[model].tone, marker="o"))
-            )
-        ticks = tuple((float(place), label) for place, label in enumerate(labels))
-        axis = Axis(ticks=ticks, low=-0.5, high=len(labels) - 0.5)
-        panel = Panel(title="", marks=tuple(marks), x=axis, y=Axis(label="cosine"), height=3.0)
+        axis = _places(labels)
     else:
-        series = []
-        for model, values in cosines.items():
-            looks = Style(tone=chosen[model].tone, dash="dashed")
-            series.append(BarSeries(name=model, values=numbers(values), style=Style(tone=chosen[model].tone)))
-            series.append(
-                BarSeries(
-                    name=f"{model}: {EXPECTED}",
-                    values=numbers(expected[model]),
-                    style=looks,
-                    role="expectation",
-                )
-            )
-        bars = Bars(labels=tuple(labels), series=tuple(series), digits=3)
-        panel = Panel(title="", marks=(bars,), y=Axis(label="cosine"), height=3.0)
-    return Figure(
+        marks, axis = [fig.Bars(labels=tuple(labels), series=tuple(series), digits=3)], fig.Axis()
+    return fig.Figure(
         title=title,
-        panels=(panel,),
+        panels=(fig.Panel(title="", marks=tuple(marks), x=axis, y=fig.Axis(label="cosine"), height=3.0),),
         note="Expected: product of the mean directions of both layers, exactly the mean over all shuffles.",
     )
 
 
-def group_means(
-    groups: Mapping[str, Mapping[str, float | None]],
-    expected: Mapping[str, Mapping[str, float | None]],
-    *,
-    measure: str,
-) -> Figure:
+def _points(
+    name: str, x: fig.Series, y: fig.Series, style: fig.Style, role: fig.Role = "data"
+) -> fig.Scatter:
+    return fig.Scatter(name=name, x=fig.numbers(x), y=fig.numbers(y), style=style, role=role)
+
+
+def _places(labels: Sequence[str]) -> fig.Axis:
+    ticks = tuple((float(place), label) for place, label in enumerate(labels))
+    return fig.Axis(ticks=ticks, low=-0.5, high=len(labels) - 0.5)
+
+
+def group_means(groups: Groups, expected: Groups, *, measure: str) -> fig.Figure:
     """Draw every pair of each group as a point, the mean of the group, and the mean of what is expected."""
-    return Figure(
+    return fig.Figure(
         title=f"{measure} by group of models",
         panels=(_group_panel("", groups, expected, measure),),
         note="Pairs share models: their spread is no standard error. Known relatives belong to no group.",
@@ -219,12 +192,8 @@ def group_means(
 
 
 def arm_comparison(
-    measures: Mapping[str, Mapping[str, Mapping[str, float | None]]],
-    expected: Mapping[str, Mapping[str, Mapping[str, float | None]]],
-    *,
-    title: str,
-    note: str = "",
-) -> Figure:
+    measures: Mapping[str, Groups], expected: Mapping[str, Groups], *, title: str, note: str = ""
+) -> fig.Figure:
     """Draw an experiment with several arms: a panel for each measure, every run of each arm as a point.
 
     Parameters
@@ -235,31 +204,25 @@ def arm_comparison(
     panels = tuple(
         _group_panel(measure, arms, expected[measure], measure) for measure, arms in measures.items()
     )
-    return Figure(title=title, panels=panels, columns=min(3, len(panels)), note=note)
+    return fig.Figure(title=title, panels=panels, columns=min(3, len(panels)), note=note)
 
 
-def _group_panel(
-    title: str,
-    groups: Mapping[str, Mapping[str, float | None]],
-    expected: Mapping[str, Mapping[str, float | None]],
-    measure: str,
-) -> Panel:
-    marks: list[Mark] = []
-    ticks = []
+def _group_panel(title: str, groups: Groups, expected: Groups, measure: str) -> fig.Panel:
+    diamond, cross = fig.Style(tone="orange", marker="D"), fig.Style(tone="ink", marker="X")
+    marks: list[fig.Mark] = []
+    labels = []
     for place, (group, pairs) in enumerate(groups.items()):
-        values = numbers(pairs.values())
-        ticks.append((float(place), f"{group}\nn = {len(known(values))}, mean {brief(mean(values))}"))
-        x = numbers(place + 0.24 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(values)))
-        marks.append(Scatter(name="one value", x=x, y=values, style=Style(tone="blue", marker="o")))
-        middle = (float(place),)
-        marks.append(
-            Scatter(name="mean", x=middle, y=(mean(values),), style=Style(tone="orange", marker="D"))
-        )
-        chance = (mean(expected.get(group, {}).values()),)
-        cross = Style(tone="ink", marker="X")
-        marks.append(Scatter(name=f"mean {EXPECTED}", x=middle, y=chance, style=cross, role="expectation"))
-    axis = Axis(ticks=tuple(ticks), low=-0.5, high=len(groups) - 0.5)
-    return Panel(title=title, marks=tuple(marks), x=axis, y=Axis(label=measure), height=3.0)
+        values, middle = fig.numbers(pairs.values()), (float(place),)
+        labels.append(f"{group}\nn = {len(fig.known(values))}, mean {fig.brief(fig.mean(values))}")
+        x = [place + 0.24 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(values))]
+        chance = fig.mean(expected.get(group, {}).values())
+        marks += [
+            _points("one value", x, values, BLUE),
+            _points("mean", middle, (fig.mean(values),), diamond),
+            _points(f"mean {EXPECTED}", middle, (chance,), cross, "expectation"),
+        ]
+    y = fig.Axis(label=measure)
+    return fig.Panel(title=title, marks=tuple(marks), x=_places(labels), y=y, height=3.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,35 +234,108 @@ class Measured:
     expected: float | None = None
 
 
-def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> Figure:
+def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> fig.Figure:
     """Draw cosine, its expectation and correlation side by side, for any groups of comparisons."""
-    return Figure(
-        title="Cosine, its expectation, and correlation",
-        panels=tuple(
-            Panel(
-                title=title,
-                marks=(ReferenceLine(value=0.0, label="correlation by chance", style=NULL), _measured(items)),
-                y=Axis(label="similarity"),
-                height=3.0,
-            )
-            for title, items in panels.items()
+    drawn = []
+    for title, items in panels.items():
+        series = (
+            bars("cosine", [item.cosine for item in items.values()]),
+            expected_bars(f"cosine {EXPECTED}", [item.expected for item in items.values()]),
+            bars("correlation (Pearson)", [item.pearson for item in items.values()], "orange"),
+        )
+        chance = fig.ReferenceLine(value=0.0, label="correlation by chance", style=fig.NULL)
+        marks = (chance, fig.Bars(labels=tuple(items), digits=2, series=series))
+        drawn.append(fig.Panel(title=title, marks=marks, y=fig.Axis(label="similarity"), height=3.0))
+    return fig.Figure(title="Cosine, its expectation, and correlation", panels=tuple(drawn), columns=3)
+
+
+def intuition(
+    a: fig.Series,
+    b: fig.Series,
+    *,
+    names: tuple[str, str],
+    layer: int,
+    layers: fig.Series,
+    cosine: fig.Series,
+    pearson: fig.Series,
+    expected: fig.Series,
+    sample: int = 50,
+    seed: int = 42,
+    initial: float = 1.0,
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
+    """Draw sampled values of two vectors, the same without their means, and both measures by layer.
+
+    Parameters
+    ----------
+    a, b
+        The vectors of `layer`, whole: means and measures are those of all values, not of the sample.
+    expected
+        Expected cosine by layer, if one side were shuffled.
+    """
+    first, second = fig.array(a), fig.array(b)
+    if first.shape != second.shape:
+        raise UsageError("intuition", "expected two vectors of one length")
+    chosen = fig.complete(styles, names)
+    picked = sampled_dimensions(first, second, sample, seed)
+    cos = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    r = float(np.corrcoef(first, second)[0, 1])
+
+    def values(title: str, start: fig.Mark, told: str, label: str, *sides: fig.Series) -> fig.Panel:
+        series = (bars(name, side, chosen[name].tone) for name, side in zip(names, sides, strict=True))
+        marks = (start, slim(len(picked), *series), fig.TextMark(text=told, corner="bottom right"))
+        x, y = fig.Axis(label="sampled dimension"), fig.Axis(label=label)
+        return fig.Panel(title=title, marks=marks, x=x, y=y)
+
+    here = fig.Style(tone="gold", dash="dotted")
+    by_layers = (
+        fig.ReferenceLine(value=float(layer), axis="x", label=f"layer {layer}", role="threshold", style=here),
+        fig.pearson_chance(first.size).mark(fig.numbers(layers)),
+        expected_line("cosine if shuffled", layers, expected, fig.NULL),
+        line("cosine", layers, cosine, fig.Style(tone="ink", marker="o")),
+        line("Pearson r", layers, pearson, fig.Style(tone="purple", marker="^")),
+    )
+    stored, centred = f"cosine {cos:+.3f}", f"Pearson r {r:+.3f}"
+    panels = (
+        values(
+            f"{len(picked)} of {first.size} values, as stored",
+            level(initial, "before training"),
+            stored,
+            "value",
+            first[picked],
+            second[picked],
         ),
+        values(
+            "The same without the means",
+            level(0.0, "mean of the vector"),
+            centred,
+            "value minus mean",
+            first[picked] - first.mean(),
+            second[picked] - second.mean(),
+        ),
+        by_layer("All layers", by_layers, "similarity"),
+    )
+    return fig.Figure(
+        title=f"{names[0]} and {names[1]}, layer {layer}",
+        panels=panels,
         columns=3,
-    )
-
-
-def _measured(items: Mapping[str, Measured]) -> Bars:
-    def column(name: str) -> Numbers:
-        return numbers(getattr(item, name) for item in items.values())
-
-    return Bars(
-        labels=tuple(items),
-        digits=2,
-        series=(
-            BarSeries(name="cosine", values=column("cosine"), style=Style(tone="blue")),
-            BarSeries(
-                name=f"cosine {EXPECTED}", values=column("expected"), style=EXPECTATION, role="expectation"
-            ),
-            BarSeries(name="correlation (Pearson)", values=column("pearson"), style=Style(tone="orange")),
+        note=(
+            "Dimensions are drawn from all quarters of the values, at random within them; "
+            "layers, means and measures are of all values."
         ),
     )
+
+
+def sampled_dimensions(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], sample: int, seed: int
+) -> npt.NDArray[np.intp]:
+    """Draw dimensions without repetition, equally many of each quarter of the mean of both vectors."""
+    order = np.argsort(first + second, kind="stable")
+    rng = np.random.default_rng(seed)
+    count = min(sample, order.size)
+    sizes = [count // 4 + (i < count % 4) for i in range(4)]
+    drawn = [
+        rng.choice(part, min(size, part.size), replace=False)
+        for part, size in zip(np.array_split(order, 4), sizes, strict=True)
+    ]
+    return np.sort(np.concatenate(drawn))

@@ -12,12 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._draw import Animation
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._marks import Arrow3D, Plane3D, Point, Text
-from modelkin.figures._style import EXPECTATION, Style
-from modelkin.figures._values import Series, array
 
 _DIAGONAL = np.ones(3) / math.sqrt(3)
 _SIDE = (24.0, -20.0)
@@ -34,19 +30,19 @@ class _Pair:
     """Whether the coordinates are those of the vectors themselves."""
 
 
-def centring_before(a: Series, b: Series, *, names: tuple[str, str] = ("A", "B")) -> Figure:
+def centring_before(a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("A", "B")) -> fig.Figure:
     """Draw two vectors as they are, with their angle."""
     return _still(_pair(a, b, names), 0.0, _SIDE)
 
 
-def centring_after(a: Series, b: Series, *, names: tuple[str, str] = ("A", "B")) -> Figure:
+def centring_after(a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("A", "B")) -> fig.Figure:
     """Draw two vectors after their means are taken off, with their angle; seen along the mean direction."""
     return _still(_pair(a, b, names), 1.0, _DOWN, near=1.0)
 
 
 def centring_animation(
-    a: Series, b: Series, *, names: tuple[str, str] = ("A", "B"), steps: int = 45, turn: int = 20
-) -> Animation:
+    a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("A", "B"), steps: int = 45, turn: int = 20
+) -> fig.Animation:
     """Show how the means are taken off step by step, then look along the direction of equal values."""
     pair = _pair(a, b, names)
     eased = [(1 - math.cos(math.pi * i / max(1, steps - 1))) / 2 for i in range(steps)]
@@ -57,13 +53,13 @@ def centring_animation(
         frames.append(_still(pair, 1.0, (camera[0], camera[1]), near=share, moving=True))
     seconds = [0.05] * len(frames)
     seconds[0], seconds[steps - 1], seconds[-1] = 0.9, 0.6, 1.8
-    return Animation(
+    return fig.Animation(
         frames=tuple(frames), seconds=tuple(seconds), alt=f"From: {frames[0].alt} To: {frames[-1].alt}"
     )
 
 
-def _pair(a: Series, b: Series, names: tuple[str, str]) -> _Pair:
-    first, second = array(a), array(b)
+def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
+    first, second = fig.array(a), fig.array(b)
     if first.shape != second.shape or first.ndim != 1 or first.size < 3:
         raise UsageError("centring", "expected two vectors of one length, at least 3")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
@@ -95,7 +91,7 @@ def _in_three(
 
 def _still(
     pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
-) -> Figure:
+) -> fig.Figure:
     """Draw one state: `share` of the means taken off, seen from afar (0) or near (1).
 
     Frames that follow each other (`moving`) all have the same axes and marks.
@@ -105,16 +101,16 @@ def _still(
     far = 1.1 * float(np.abs([pair.first, pair.second]).max())
     close = 1.15 * max(float(np.abs(vector).max()) for vector in vectors)
     reach = far * (close / far) ** near if close > 0 else far
-    styles = (Style(tone="blue"), Style(tone="orange", dash="solid"))
-    marks: list[Arrow3D | Plane3D | Text] = [
-        Arrow3D(
+    styles = (fig.Style(tone="blue"), fig.Style(tone="orange", dash="solid"))
+    marks: list[fig.Arrow3D | fig.Plane3D | fig.TextMark] = [
+        fig.Arrow3D(
             name="direction of equal values: what a mean alone gives",
             tip=_point(_DIAGONAL * reach * math.sqrt(3) * 0.95),
-            style=EXPECTATION,
+            style=fig.EXPECTATION,
             role="expectation",
         ),
         *(
-            Arrow3D(name=name, tip=_point(vector), style=style)
+            fig.Arrow3D(name=name, tip=_point(vector), style=style)
             for name, vector, style in zip(pair.names, vectors, styles, strict=True)
         ),
     ]
@@ -122,11 +118,11 @@ def _still(
         corners = [(1, -1, 0), (1, 0, -1), (0, 1, -1), (-1, 1, 0), (-1, 0, 1), (0, -1, 1)]
         size = reach * 0.9
         marks.append(
-            Plane3D(
+            fig.Plane3D(
                 name="plane of mean zero",
                 corners=tuple((x * size, y * size, z * size) for x, y, z in corners),
                 opacity=0.18 * share,
-                style=Style(tone="cyan"),
+                style=fig.Style(tone="cyan"),
             )
         )
     if min(lengths) > 1e-9:
@@ -137,8 +133,8 @@ def _still(
         told = f"{word} {cosine:+.3f}\nangle {angle:.0f}°"
     else:
         told = "a vector without variation: no angle"
-    marks.append(Text(text=told))
-    axis = Axis(low=0.0 if share == 0 and not moving and _all_positive(pair) else -reach, high=reach)
+    marks.append(fig.TextMark(text=told))
+    axis = fig.Axis(low=0.0 if share == 0 and not moving and _all_positive(pair) else -reach, high=reach)
     title = (
         "as stored"
         if share == 0
@@ -151,9 +147,9 @@ def _still(
         if pair.exact
         else "Turned into three dimensions with all lengths and angles kept; scaled to length 1."
     )
-    return Figure(
+    return fig.Figure(
         title=f"{pair.names[0]} and {pair.names[1]} {title}",
-        panels=(Panel(title="", marks=tuple(marks), x=axis, y=axis, z=axis, camera=camera, height=4.4),),
+        panels=(fig.Panel(title="", marks=tuple(marks), x=axis, y=axis, z=axis, camera=camera, height=4.4),),
         size=5.4,
         note=kept,
     )
@@ -163,7 +159,7 @@ def _all_positive(pair: _Pair) -> bool:
     return bool((pair.first >= 0).all() and (pair.second >= 0).all())
 
 
-def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> Plane3D:
+def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> fig.Plane3D:
     """Fill the angle between both vectors, along the great circle from one to the other."""
     one, other = (vector / length for vector, length in zip(vectors, lengths, strict=True))
     radius = 0.35 * min(lengths)
@@ -176,9 +172,9 @@ def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> Pla
             (math.sin((1 - t) * angle) * one + math.sin(t * angle) * other) / math.sin(angle) for t in steps
         ]
     corners = ((0.0, 0.0, 0.0), *(_point(radius * np.asarray(step)) for step in arc))
-    return Plane3D(name="angle", corners=corners, opacity=0.45, style=Style(tone="gold"))
+    return fig.Plane3D(name="angle", corners=corners, opacity=0.45, style=fig.Style(tone="gold"))
 
 
-def _point(vector: npt.NDArray[np.float64]) -> Point:
+def _point(vector: npt.NDArray[np.float64]) -> fig.Point:
     x, y, z = (float(value) for value in vector)
     return x, y, z

@@ -1,32 +1,45 @@
-"""Measures along the layers."""
+"""Measures along the layers: of a pair, of a pair among controls, of single models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import LAYER, WITHIN, Chance, at_zero, drawn_curves, pearson_chance
-from modelkin.figures._marks import Lines, ReferenceLine
-from modelkin.figures._style import EXPECTATION, Style, Styles, complete
-from modelkin.figures._values import Numbers, Series, array, brief, mean, numbers
 
-_DEPENDENT = "Layers of one model resemble each other: the curve is not so many independent tests."
+from ._parts import (
+    BLUE,
+    DEPENDENT,
+    EXPECTED,
+    ORANGE,
+    banded,
+    bars,
+    by_layer,
+    correlations,
+    curves,
+    deviations,
+    excess_of,
+    expected_line,
+    level,
+    line,
+)
+
+_GONE = fig.Style(tone="muted", marker="X", dash="dotted")
 
 
 def layer_curves(
-    layers: Series,
-    curves: Mapping[str, Series],
+    layers: fig.Series,
+    measured: Mapping[str, fig.Series],
     *,
     measure: str,
     title: str | None = None,
-    chance: Chance | None = None,
-    expected: Mapping[str, Series] | None = None,
-    styles: Styles | None = None,
-) -> Figure:
+    chance: fig.Chance | None = None,
+    expected: Mapping[str, fig.Series] | None = None,
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw any measure by layer, one curve for each kind of tensor or each pair.
 
     Either `chance` (one null for all curves) or `expected` (one expectation for each curve, such as the
@@ -36,21 +49,20 @@ def layer_curves(
         raise UsageError(
             "layer_curves", "expected chance or expected values", hint="Give the null of the measure."
         )
-    marks = drawn_curves(layers, curves, styles, expected=expected)
-    null = (chance.mark(numbers(layers)),) if chance else ()
-    panel = Panel(title="", marks=(*null, *marks), x=LAYER, y=Axis(label=measure), height=3.2)
-    return Figure(title=title or f"{measure} by layer", panels=(panel,), note=_DEPENDENT)
+    null = (chance.mark(fig.numbers(layers)),) if chance else ()
+    panel = by_layer("", (*null, *curves(layers, measured, styles, expected)), measure, height=3.2)
+    return fig.Figure(title=title or f"{measure} by layer", panels=(panel,), note=DEPENDENT)
 
 
 def norm_cosines(
-    layers: Series,
-    cosine: Mapping[str, Series],
-    expected: Mapping[str, Series],
+    layers: fig.Series,
+    cosine: Mapping[str, fig.Series],
+    expected: Mapping[str, fig.Series],
     *,
     names: tuple[str, str],
-    spread_of_shuffles: Mapping[str, Series] | None = None,
-    styles: Styles | None = None,
-) -> Figure:
+    spread_of_shuffles: Mapping[str, fig.Series] | None = None,
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw cosines of norm gains by layer with what shuffling would give, and what is left of them.
 
     Parameters
@@ -58,36 +70,19 @@ def norm_cosines(
     spread_of_shuffles
         Standard deviation of the cosine over all shuffles, by kind and layer; see `shuffle_spread`.
     """
-    bands = tuple(
-        Lines(
-            name=f"{kind}: 95 % of shuffles",
-            x=numbers(layers),
-            y=(0.0,) * len(numbers(layers)),
-            low=numbers(-WITHIN * array(sd)),
-            high=numbers(WITHIN * array(sd)),
-            style=Style(tone=complete(styles, cosine)[kind].tone, dash="dotted"),
-            role="null",
-        )
-        for kind, sd in (spread_of_shuffles or {}).items()
-    )
-    excess = {kind: array(values) - array(expected[kind]) for kind, values in cosine.items()}
-    panels = (
-        Panel(
-            title="Cosine, and its expectation",
-            marks=drawn_curves(layers, cosine, styles, expected=expected),
-            x=LAYER,
-            y=Axis(label="cosine"),
-        ),
-        Panel(
-            title="What is left: cosine minus expectation",
-            marks=(at_zero("nothing in common"), *bands, *drawn_curves(layers, excess, styles)),
-            x=LAYER,
-            y=Axis(label="excess cosine"),
-        ),
-    )
-    return Figure(
+    tones = fig.complete(styles, cosine)
+    bands: list[fig.Mark] = []
+    for kind, sd in (spread_of_shuffles or {}).items():
+        style = fig.Style(tone=tones[kind].tone, dash="dotted")
+        zero = line(f"{kind}: 95 % of shuffles", layers, (0.0,) * len(fig.numbers(layers)), style, "null")
+        bands.append(banded(zero, -fig.WITHIN * fig.array(sd), fig.WITHIN * fig.array(sd)))
+    left = (level(0.0, "nothing in common"), *bands, *curves(layers, excess_of(cosine, expected), styles))
+    return fig.Figure(
         title=f"Norm gains of {names[0]} and {names[1]}: cosine and its expectation",
-        panels=panels,
+        panels=(
+            by_layer("Cosine, and its expectation", curves(layers, cosine, styles, expected), "cosine"),
+            by_layer("What is left: cosine minus expectation", left, "excess cosine"),
+        ),
         columns=2,
         note="Dashed: product of both mean directions, exactly the mean of the cosine over all shuffles.",
     )
@@ -97,86 +92,59 @@ def norm_cosines(
 class ShuffleCurves:
     """Cosine by layer, the same after shuffling, and the correlation that remains after centring."""
 
-    layers: Numbers
-    cosine: Numbers
-    shuffled: Numbers
-    pearson: Numbers
-    shuffled_low: Numbers = ()
-    shuffled_high: Numbers = ()
+    layers: fig.Numbers
+    cosine: fig.Numbers
+    shuffled: fig.Numbers
+    pearson: fig.Numbers
+    shuffled_low: fig.Numbers = ()
+    shuffled_high: fig.Numbers = ()
 
 
-def shuffle_summary(kinds: Mapping[str, ShuffleCurves], *, names: tuple[str, str], n: int) -> Figure:
+def shuffle_summary(kinds: Mapping[str, ShuffleCurves], *, names: tuple[str, str], n: int) -> fig.Figure:
     """Draw, for each kind of vector, its cosine, shuffled cosine and centred cosine by layer."""
-    chance = pearson_chance(n)
-    panels = tuple(
-        Panel(
-            title=kind,
-            marks=(
-                Lines(
-                    name="cosine after shuffling",
-                    x=item.layers,
-                    y=item.shuffled,
-                    low=item.shuffled_low,
-                    high=item.shuffled_high,
-                    style=EXPECTATION,
-                    role="null",
-                ),
-                chance.mark(item.layers),
-                Lines(name="cosine", x=item.layers, y=item.cosine, style=Style(tone="blue", marker="o")),
-                Lines(
-                    name="centred cosine (Pearson)",
-                    x=item.layers,
-                    y=item.pearson,
-                    style=Style(tone="orange", marker="s"),
-                ),
-            ),
-            x=LAYER,
-            y=Axis(label="similarity"),
+    panels, means = [], []
+    for kind, item in kinds.items():
+        null = line("cosine after shuffling", item.layers, item.shuffled, fig.EXPECTATION, "null")
+        marks = (
+            banded(null, item.shuffled_low, item.shuffled_high),
+            fig.pearson_chance(n).mark(item.layers),
+            line("cosine", item.layers, item.cosine, BLUE),
+            line("centred cosine (Pearson)", item.layers, item.pearson, ORANGE),
         )
-        for kind, item in kinds.items()
-    )
-    differences = [
-        f"{kind}: mean cosine {brief(mean(item.cosine), 4)}, shuffled {brief(mean(item.shuffled), 4)}, "
-        f"centred {brief(mean(item.pearson), 4)}"
-        for kind, item in kinds.items()
-    ]
-    return Figure(
+        panels.append(by_layer(kind, marks, "similarity"))
+        cosine, shuffled, centred = (
+            fig.brief(fig.mean(values), 4) for values in (item.cosine, item.shuffled, item.pearson)
+        )
+        means.append(f"{kind}: mean cosine {cosine}, shuffled {shuffled}, centred {centred}")
+    return fig.Figure(
         title=f"{names[0]} and {names[1]}: before and after shuffling",
-        panels=panels,
+        panels=tuple(panels),
         columns=2,
-        note=f"{'; '.join(differences)}. {_DEPENDENT}",
+        note=f"{'; '.join(means)}. {DEPENDENT}",
     )
 
 
 def matched_rows(
-    layers: Series,
-    observed: Series,
-    null: Series,
-    null_low: Series,
-    null_high: Series,
+    layers: fig.Series,
+    observed: fig.Series,
+    null: fig.Series,
+    null_low: fig.Series,
+    null_high: fig.Series,
     *,
     names: tuple[str, str],
     repeats: int,
     null_of: str = "shuffled rows",
-) -> Figure:
+) -> fig.Figure:
     """Draw the mean cosine of best-matched router rows, and what the search finds in unrelated rows."""
-    x, y = numbers(layers), numbers(observed)
-    chance = Chance(
-        label=f"the same search on {null_of} ({repeats} runs, full range)",
-        value=numbers(null),
-        low=numbers(null_low),
-        high=numbers(null_high),
-    )
-    line = Lines(name="observed", x=x, y=y, style=Style(tone="blue", marker="o"))
-    above = sum(a is not None and b is not None and a > b for a, b in zip(y, numbers(null_high), strict=True))
-    return Figure(
+    label = f"the same search on {null_of} ({repeats} runs, full range)"
+    chance = banded(line(label, layers, null, fig.NULL, "null"), null_low, null_high)
+    found = line("observed", layers, observed, BLUE)
+    pairs = zip(found.y, chance.high, strict=True)
+    above = sum(value is not None and top is not None and value > top for value, top in pairs)
+    return fig.Figure(
         title=f"Best-matched router rows of {names[0]} and {names[1]}",
-        panels=(
-            Panel(
-                title="", marks=(chance.mark(x), line), x=LAYER, y=Axis(label="mean cosine of matched rows")
-            ),
-        ),
-        note=f"A search finds matches in noise too; {above} of {len(x)} layers exceed its range there.",
+        panels=(by_layer("", (chance, found), "mean cosine of matched rows"),),
+        note=f"A search finds matches in noise too; {above} of {len(found.y)} layers exceed its range there.",
     )
 
 
@@ -184,11 +152,11 @@ def matched_rows(
 class VectorStatistics:
     """Mean, standard deviation, least and largest value of a vector in each layer of a model."""
 
-    layers: Numbers
-    mean: Numbers
-    std: Numbers
-    min: Numbers
-    max: Numbers
+    layers: fig.Numbers
+    mean: fig.Numbers
+    std: fig.Numbers
+    min: fig.Numbers
+    max: fig.Numbers
 
 
 def vector_statistics(
@@ -196,37 +164,20 @@ def vector_statistics(
     *,
     what: str,
     initial: float | None = 1.0,
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw mean, standard deviation, minimum and maximum by layer for each model."""
-    chosen = complete(styles, models)
+    chosen = fig.complete(styles, models)
+    titles = {"mean": "Mean", "std": "Standard deviation", "min": "Least value", "max": "Largest value"}
     panels = []
-    for name in ("mean", "std", "min", "max"):
-        start = initial if name != "std" else 0.0
-        line = (
-            ReferenceLine(value=start, label="before training", role="expectation", style=EXPECTATION)
-            if initial is not None and start is not None
-            else None
+    for name, title in titles.items():
+        start = () if initial is None else (level(0.0 if name == "std" else initial, "before training"),)
+        drawn = (
+            line(model, item.layers, getattr(item, name), chosen[model]) for model, item in models.items()
         )
-        curves = tuple(
-            Lines(name=model, x=item.layers, y=getattr(item, name), style=chosen[model])
-            for model, item in models.items()
-        )
-        panels.append(
-            Panel(
-                title={
-                    "mean": "Mean",
-                    "std": "Standard deviation",
-                    "min": "Least value",
-                    "max": "Largest value",
-                }[name],
-                marks=(*((line,) if line else ()), *curves),
-                x=LAYER,
-                y=Axis(label=name),
-                without_null="" if line else "the initial values are not known",
-            )
-        )
-    return Figure(
+        without = "" if start else "the initial values are not known"
+        panels.append(by_layer(title, (*start, *drawn), name, without_null=without))
+    return fig.Figure(
         title=f"{what} by layer",
         panels=tuple(panels),
         columns=2,
@@ -235,47 +186,169 @@ def vector_statistics(
 
 
 def input_minus_post(
-    layers: Series,
-    means: Mapping[str, Series],
-    stds: Mapping[str, Series],
-    pearson: Mapping[str, Series],
+    layers: fig.Series,
+    means: Mapping[str, fig.Series],
+    stds: Mapping[str, fig.Series],
+    pearson: Mapping[str, fig.Series],
     *,
     n: int,
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw the difference of both norm gains of a layer: mean and spread by model, correlation by pair."""
-    x = numbers(layers)
-    start = at_zero("before training")
+    start, every = level(0.0, "before training"), fig.complete(styles, [*means, *pearson])
     panels = (
-        Panel(
-            title="Mean", marks=(start, *drawn_curves(layers, means, styles)), x=LAYER, y=Axis(label="mean")
-        ),
-        Panel(
-            title="Standard deviation",
-            marks=(start, *drawn_curves(layers, stds, styles)),
-            x=LAYER,
-            y=Axis(label="standard deviation"),
-        ),
-        Panel(
-            title="Correlation between models",
-            marks=(
-                pearson_chance(n).mark(x),
-                *drawn_curves(layers, pearson, complete(styles, [*means, *pearson])),
+        by_layer("Mean", (start, *curves(layers, means, styles)), "mean"),
+        by_layer("Standard deviation", (start, *curves(layers, stds, styles)), "standard deviation"),
+        correlations("Correlation between models", layers, pearson, every, n=n),
+    )
+    return fig.Figure(title="Input norm minus post-attention norm", panels=panels, columns=3, note=DEPENDENT)
+
+
+def layer_range(
+    layers: fig.Series,
+    pairs: Mapping[str, fig.Series],
+    *,
+    measure: str,
+    expected: fig.Series | None = None,
+    highlight: str | None = None,
+    chance: fig.Chance | None = None,
+) -> fig.Figure:
+    """Draw the mean of many pairs by layer with their spread, and every pair as a thin line."""
+    centre, low, high = deviations(zip(*(fig.numbers(values) for values in pairs.values()), strict=True))
+    marks: list[fig.Mark] = [
+        replace(line(pair, layers, values, fig.Style(tone="muted")), thin=True)
+        for pair, values in pairs.items()
+        if pair != highlight
+    ]
+    name = f"mean ± standard deviation of {len(pairs)} pairs"
+    marks.append(banded(line(name, layers, centre, BLUE), low, high))
+    if highlight is not None:
+        marks.append(line(highlight, layers, pairs[highlight], ORANGE))
+    if expected is not None:
+        marks.append(expected_line(f"{EXPECTED}, mean of pairs", layers, expected))
+    if chance is not None:
+        marks.append(chance.mark(fig.numbers(layers)))
+    return fig.Figure(
+        title=f"{measure} of {len(pairs)} pairs by layer",
+        panels=(by_layer("", marks, measure, height=3.2),),
+        note="Thin: single pairs. Pairs share models, so the band is no standard error.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlCurves:
+    """The pair in question and its controls; a control that could not be measured is its reason."""
+
+    layers: fig.Numbers
+    main: fig.Numbers
+    controls: Mapping[str, fig.Numbers | str]
+    expected: fig.Numbers = ()
+    chance: fig.Chance | None = None
+
+
+def with_controls(
+    kinds: Mapping[str, ControlCurves], *, main: str, measure: str, styles: fig.Styles | None = None
+) -> fig.Figure:
+    """Draw the pair in question beside its controls; what is missing is shown as missing."""
+    every = dict.fromkeys([main, *(name for item in kinds.values() for name in item.controls)])
+    chosen = fig.complete(styles, every)
+    return fig.Figure(
+        title=f"{main} against controls",
+        panels=tuple(_control_panel(kind, item, main, measure, chosen) for kind, item in kinds.items()),
+        columns=2,
+        note="A measure speaks for a common origin only where it exceeds unrelated controls.",
+    )
+
+
+def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styles: fig.Styles) -> fig.Panel:
+    there = {name: found for name, found in item.controls.items() if not isinstance(found, str)}
+    marks: list[fig.Mark] = [expected_line(EXPECTED, item.layers, item.expected)] if item.expected else []
+    if item.chance:
+        marks.append(item.chance.mark(item.layers))
+    without = (
+        "the controls stand for chance" if there else "no control could be had; the curve cannot be judged"
+    )
+    without = "" if marks else without
+    marks += [line(name, item.layers, found, styles[name]) for name, found in there.items()]
+    marks.append(line(main, item.layers, item.main, styles[main]))
+    # An empty curve: the control stands in the legend and in the alt text, and nothing is drawn for it.
+    marks += [
+        line(f"{name}: missing ({reason})", item.layers, (None,) * len(item.layers), _GONE)
+        for name, reason in item.controls.items()
+        if isinstance(reason, str)
+    ]
+    return by_layer(kind, marks, measure, without_null=without)
+
+
+def changed_values(
+    layers: fig.Series,
+    changed: fig.Series,
+    mean_difference: fig.Series,
+    mean_ulps: fig.Series,
+    *,
+    one_ulp: fig.Series,
+    names: tuple[str, str],
+    what: str,
+) -> fig.Figure:
+    """Draw by layer the share of changed values, their mean change, and the change in steps of the format.
+
+    Parameters
+    ----------
+    changed
+        Per cent of the values that differ.
+    mean_difference
+        Mean absolute difference of all values; where nothing differs it is 0, and not drawn on the log axis.
+    mean_ulps
+        Mean change of the values that differ, in units in the last place.
+    one_ulp
+        Size of one step at the typical value of the layer. A change below it cannot be stored.
+    """
+    x, step = fig.numbers(layers), "one step of the format"
+    size = [value or None for value in fig.numbers(mean_difference)]
+    zeros = sum(value == 0 for value in fig.numbers(mean_difference))
+    labels = fig.words([int(v or 0) for v in x])
+    share = fig.Bars(labels=labels, series=(bars("changed", changed),), slim=True)
+    difference = (
+        expected_line(step, x, one_ulp, fig.NULL),
+        line("mean |difference|", x, size, BLUE),
+    )
+    steps = (
+        expected_line(step, x, (1.0,) * len(x), fig.NULL),
+        line("mean change of changed values", x, mean_ulps, ORANGE),
+    )
+    return fig.Figure(
+        title=f"{what}: what differs between {names[0]} and {names[1]}",
+        panels=(
+            by_layer("Changed values", (level(0.0, "equal models"), share), "% of values"),
+            by_layer(
+                "Mean difference",
+                difference,
+                fig.Axis(label="mean |difference|", kind="log"),
+                note=f"{zeros} layers without any difference are not on the log axis" if zeros else "",
             ),
-            x=LAYER,
-            y=Axis(label="Pearson r"),
+            by_layer("Change in steps", steps, fig.Axis(label="units in the last place", low=0.0)),
+        ),
+        columns=3,
+        note=(
+            "Large values are stored in large steps, and small changes of them are rounded away: "
+            "a smaller share of changed values does not show where training acted."
         ),
     )
-    return Figure(title="Input norm minus post-attention norm", panels=panels, columns=3, note=_DEPENDENT)
 
 
-def expected_cosine(mean_a: Series, std_a: Series, mean_b: Series, std_b: Series) -> Numbers:
+def expected_cosine(
+    mean_a: fig.Series, std_a: fig.Series, mean_b: fig.Series, std_b: fig.Series
+) -> fig.Numbers:
     """Give the mean of the cosine over all shuffles, from means and standard deviations of both sides."""
-    a, b = (array(m) / np.hypot(array(m), array(s)) for m, s in ((mean_a, std_a), (mean_b, std_b)))
-    return numbers(a * b)
+    sides = ((fig.array(mean_a), fig.array(std_a)), (fig.array(mean_b), fig.array(std_b)))
+    a, b = (m / np.hypot(m, s) for m, s in sides)
+    return fig.numbers(a * b)
 
 
-def shuffle_spread(mean_a: Series, std_a: Series, mean_b: Series, std_b: Series, *, n: int) -> Numbers:
+def shuffle_spread(
+    mean_a: fig.Series, std_a: fig.Series, mean_b: fig.Series, std_b: fig.Series, *, n: int
+) -> fig.Numbers:
     """Give the standard deviation of the cosine over all shuffles of vectors of `n` values."""
-    a, b = (array(s) / np.hypot(array(m), array(s)) for m, s in ((mean_a, std_a), (mean_b, std_b)))
-    return numbers(a * b / np.sqrt(n - 1))
+    sides = ((fig.array(mean_a), fig.array(std_a)), (fig.array(mean_b), fig.array(std_b)))
+    a, b = (s / np.hypot(m, s) for m, s in sides)
+    return fig.numbers(a * b / np.sqrt(n - 1))

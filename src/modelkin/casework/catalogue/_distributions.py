@@ -1,29 +1,30 @@
-"""How values are distributed: similarities, rows of embeddings, gains by layer, z scores."""
+"""How values are distributed: similarities, rows of embeddings, gains by layer, ids of tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import Chance, absent, binned, edges_of, words
-from modelkin.figures._marks import ReferenceLine, Ridges, Scatter
-from modelkin.figures._style import EXPECTATION, NULL, Style, Styles, complete
-from modelkin.figures._values import Matrix, Series, array, brief, known, mean, numbers, spread
 
-SHARE = Axis(label="share of values")
+from ._parts import BLUE, bars, expected_line, level, shares, told
+
+_MOST = 20_000
+"""More points than this are thinned for drawing; the note says so."""
 
 
 def distribution_by_type(
-    values: Mapping[str, Mapping[str, Series]],
+    values: Mapping[str, Mapping[str, fig.Series]],
     *,
     measure: str,
-    chance: Mapping[str, Chance],
+    chance: Mapping[str, fig.Chance],
     reasons: Mapping[str, str] | None = None,
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw a histogram for each kind of tensor, one colour for each pair; an empty kind says why it is empty.
 
     Parameters
@@ -35,72 +36,59 @@ def distribution_by_type(
     reasons
         Why a kind has no values.
     """
-    chosen = complete(styles, [pair for pairs in values.values() for pair in pairs])
+    chosen = fig.complete(styles, [pair for pairs in values.values() for pair in pairs])
     panels = []
     for kind, pairs in values.items():
-        found = {pair: sample for pair, sample in pairs.items() if known(numbers(sample))}
+        found = {pair: sample for pair, sample in pairs.items() if fig.known(fig.numbers(sample))}
         if not found:
             reason = (reasons or {}).get(kind, "no tensors of one shape")
-            panels.append(Panel(title=kind, marks=(absent(measure, reason),), height=2.3))
+            panels.append(told(kind, f"{measure}: not measured ({reason})", height=2.3))
             continue
         null = chance[kind].mark(())
-        if not isinstance(null, ReferenceLine):
+        if not isinstance(null, fig.ReferenceLine):
             raise UsageError(kind, "expected chance as one value for a histogram, got a curve")
-        edges = edges_of([*found.values(), [null.value]], bins=30)
-        upright = ReferenceLine(
-            value=null.value, label=null.label, axis="x", low=null.low, high=null.high, style=null.style
-        )
-        marks = tuple(binned(pair, sample, edges, chosen[pair]) for pair, sample in found.items())
-        panels.append(Panel(title=kind, marks=(upright, *marks), x=Axis(label=measure), y=SHARE, height=2.3))
-    return Figure(title=f"{measure} by kind of tensor", panels=tuple(panels), columns=3)
+        edges = fig.edges_of([*found.values(), [null.value]], bins=30)
+        marks = (fig.binned(pair, sample, edges, chosen[pair]) for pair, sample in found.items())
+        panels.append(shares(kind, (replace(null, axis="x"), *marks), measure, height=2.3))
+    return fig.Figure(title=f"{measure} by kind of tensor", panels=tuple(panels), columns=3)
 
 
 def row_similarity(
-    token_ids: Series,
-    cosines: Series,
-    permuted: Series,
+    token_ids: fig.Series,
+    cosines: fig.Series,
+    permuted: fig.Series,
     *,
     names: tuple[str, str],
     measure: str = "cosine of the rows of a token",
-) -> Figure:
+) -> fig.Figure:
     """Draw similarities of embedding rows of shared tokens, and those of the same rows wrongly paired."""
-    edges = edges_of([cosines, permuted])
-    null_mean, null_sd = mean(numbers(permuted)), spread(numbers(permuted))
+    edges = fig.edges_of([cosines, permuted])
+    null_mean, null_sd = fig.mean(fig.numbers(permuted)), fig.spread(fig.numbers(permuted))
     if null_mean is None or null_sd is None:
         raise UsageError("row_similarity", "expected at least two permuted pairs as the null")
-    seen, centre = known(numbers(cosines)), mean(numbers(cosines))
-    band = ReferenceLine(
-        value=null_mean,
-        label="permuted pairs: mean ± 2 standard deviations",
-        low=null_mean - 2 * null_sd,
-        high=null_mean + 2 * null_sd,
-    )
-    style = Style(tone="blue", marker="o")
-    line = ReferenceLine(
-        value=centre or 0.0, label=f"mean of shared tokens {brief(centre)}", role="threshold",
-        style=Style(tone="orange"),
-    )  # fmt: skip
+    seen, centre = fig.known(fig.numbers(cosines)), fig.mean(fig.numbers(cosines))
     shared = f"shared tokens ({len(seen)})"
-    panels = (
-        Panel(
-            title="All rows",
-            marks=(
-                binned(shared, cosines, edges, style),
-                binned(f"permuted pairs ({len(known(numbers(permuted)))})", permuted, edges, NULL, "null"),
-            ),
-            x=Axis(label=measure),
-            y=SHARE,
+    wrong = f"permuted pairs ({len(fig.known(fig.numbers(permuted)))})"
+    rows = (fig.binned(shared, cosines, edges, BLUE), fig.binned(wrong, permuted, edges, fig.NULL, "null"))
+    tokens = (
+        fig.ReferenceLine(
+            value=null_mean,
+            label="permuted pairs: mean ± 2 standard deviations",
+            low=null_mean - 2 * null_sd,
+            high=null_mean + 2 * null_sd,
         ),
-        Panel(
-            title="By token",
-            marks=(band, Scatter(name=shared, x=numbers(token_ids), y=numbers(cosines), style=style), line),
-            x=Axis(label=f"token id in {names[0]}"),
-            y=Axis(label=measure),
+        fig.Scatter(name=shared, x=fig.numbers(token_ids), y=fig.numbers(cosines), style=BLUE),
+        fig.ReferenceLine(
+            value=centre or 0.0,
+            label=f"mean of shared tokens {fig.brief(centre)}",
+            role="threshold",
+            style=fig.Style(tone="orange"),
         ),
     )
-    return Figure(
+    x, y = fig.Axis(label=f"token id in {names[0]}"), fig.Axis(label=measure)
+    return fig.Figure(
         title=f"Embedding rows of shared tokens: {names[0]} and {names[1]}",
-        panels=panels,
+        panels=(shares("All rows", rows, measure), fig.Panel(title="By token", marks=tokens, x=x, y=y)),
         columns=2,
         note=(
             "Null: the same rows with tokens paired at random across the models. "
@@ -110,14 +98,14 @@ def row_similarity(
 
 
 def ridges(
-    kinds: Mapping[str, Mapping[str, Matrix]],
+    kinds: Mapping[str, Mapping[str, fig.Matrix]],
     *,
     every: int = 3,
     bins: int = 80,
     limits: tuple[float, float] | None = None,
     initial: float = 1.0,
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw the distribution of the values of a vector in every third layer, models over each other.
 
     Parameters
@@ -127,45 +115,123 @@ def ridges(
     limits
         Range of values; by default all of them. Heights count values outside too.
     """
-    chosen = complete(styles, [model for models in kinds.values() for model in models])
+    chosen = fig.complete(styles, [model for models in kinds.values() for model in models])
     panels = []
     for kind, models in kinds.items():
-        edges = edges_of([array(matrix).ravel() for matrix in models.values()], bins, limits)
-        depth = min(len(array(matrix)) for matrix in models.values())
-        layers = range(0, depth, every)
-        start = ReferenceLine(
-            value=initial, label="before training", axis="x", role="expectation", style=EXPECTATION
-        )
-        marks = [
-            _ridge(model, array(matrix), layers, np.array(edges, float), chosen)
-            for model, matrix in models.items()
-        ]
+        edges = fig.edges_of([fig.array(matrix).ravel() for matrix in models.values()], bins, limits)
+        layers = range(0, min(len(fig.array(matrix)) for matrix in models.values()), every)
+        marks = (_ridge(model, fig.array(matrix), layers, edges, chosen) for model, matrix in models.items())
         panels.append(
-            Panel(
+            fig.Panel(
                 title=kind,
-                marks=(start, *marks),
-                x=Axis(label="value"),
-                y=Axis(label="layer"),
+                marks=(level(initial, "before training", "x"), *marks),
+                x=fig.Axis(label="value"),
+                y=fig.Axis(label="layer"),
                 height=max(3.0, 0.24 * len(layers) + 0.8),
             )
         )
-    return Figure(title="Values by layer", panels=tuple(panels), columns=2)
+    return fig.Figure(title="Values by layer", panels=tuple(panels), columns=2)
 
 
 def _ridge(
-    model: str, matrix: np.ndarray, layers: Sequence[int], edges: np.ndarray, styles: Styles
-) -> Ridges:
-    heights, outside = [], []
-    for layer in layers:
-        row = matrix[layer][np.isfinite(matrix[layer])]
-        counts, _ = np.histogram(row, edges)
-        outside.append(int(len(row) - counts.sum()))
-        heights.append(numbers(counts / max(1, len(row)) / np.diff(edges)))
-    return Ridges(
+    model: str,
+    matrix: npt.NDArray[np.float64],
+    layers: Sequence[int],
+    edges: fig.Numbers,
+    styles: fig.Styles,
+) -> fig.Ridges:
+    borders = np.array(edges, dtype=float)
+    rows = [matrix[layer][np.isfinite(matrix[layer])] for layer in layers]
+    counts = [np.histogram(row, borders)[0] for row in rows]
+    pairs = list(zip(rows, counts, strict=True))
+    return fig.Ridges(
         name=model,
-        rows=words(layers),
-        edges=numbers(edges),
-        heights=tuple(heights),
-        outside=tuple(outside),
+        rows=fig.words(layers),
+        edges=edges,
+        heights=tuple(fig.numbers(count / max(1, len(row)) / np.diff(borders)) for row, count in pairs),
+        outside=tuple(int(len(row) - count.sum()) for row, count in pairs),
         style=styles[model],
     )
+
+
+def vocabulary_mapping(
+    ids: tuple[fig.Series, fig.Series],
+    *,
+    names: tuple[str, str],
+    own: Mapping[str, int],
+    high: Mapping[str, int],
+    background: Mapping[str, float] | None = None,
+    overlap: float | None = None,
+    seed: int = 0,
+) -> fig.Figure:
+    """Draw token ids of shared tokens against each other, their shifts, and the classes of other tokens.
+
+    Parameters
+    ----------
+    ids
+        Ids of the shared tokens in both vocabularies, in one order.
+    own, high
+        Tokens by class: those of the first vocabulary alone, and those with high ids.
+    background
+        Overlap of vocabularies that are known to be unrelated, by pair.
+    overlap
+        Overlap of these two.
+    """
+    first, second = fig.array(ids[0]), fig.array(ids[1])
+    if first.shape != second.shape:
+        raise UsageError("vocabulary_mapping", "expected as many ids of one model as of the other")
+    rng = np.random.default_rng(seed)
+    shift, shuffled = second - first, rng.permutation(second) - first
+    many = first.size > _MOST
+    keep = np.sort(rng.choice(first.size, _MOST, replace=False)) if many else np.arange(first.size)
+    top = float(max(first.max(initial=1.0), second.max(initial=1.0)))
+    edges = fig.edges_of([shift, shuffled], bins=60)
+    points = fig.Scatter(
+        name="shared token",
+        x=fig.numbers(first[keep]),
+        y=fig.numbers(second[keep]),
+        style=fig.Style(marker="o"),
+    )
+    shifts = (
+        fig.binned("shared tokens", shift, edges, fig.Style(tone="blue")),
+        fig.binned("ids paired at random", shuffled, edges, fig.NULL, "null"),
+    )
+    moved = f"id in {names[1]} minus id in {names[0]}"
+    return fig.Figure(
+        title=f"Vocabularies of {names[0]} and {names[1]}",
+        panels=(
+            fig.Panel(
+                title=f"Ids of {first.size} shared tokens",
+                marks=(expected_line("equal ids", (0.0, top), (0.0, top)), points),
+                x=fig.Axis(label=f"id in {names[0]}"),
+                y=fig.Axis(label=f"id in {names[1]}"),
+                note=f"{keep.size} of {first.size} points, drawn at random" if many else "",
+            ),
+            shares(f"Shift of ids ({int((shift == 0).sum())} equal)", shifts, moved, of="tokens"),
+            _classes(f"Tokens of {names[0]} alone", own),
+            _classes("Tokens with high ids", high),
+        ),
+        columns=2,
+        note=_overlap_note(background or {}, overlap),
+    )
+
+
+def _classes(title: str, counts: Mapping[str, int]) -> fig.Panel:
+    if not counts:
+        return told(title, "There are none, or they were not counted.")
+    ordered = dict(sorted(counts.items(), key=lambda item: -item[1]))
+    series = bars("tokens", [*ordered.values()], "green")
+    return fig.Panel(
+        title=title,
+        marks=(fig.Bars(labels=tuple(ordered), series=(series,), horizontal=True, digits=0),),
+        x=fig.Axis(label="tokens"),
+        without_null="a count of tokens, not a test",
+    )
+
+
+def _overlap_note(background: Mapping[str, float], overlap: float | None) -> str:
+    here = "" if overlap is None else f"Overlap of these two {overlap:.2f}. "
+    if not background:
+        return f"{here}Overlap of unrelated vocabularies: not measured, so the overlap cannot be judged."
+    pairs = ", ".join(f"{pair} {value:.2f}" for pair, value in background.items())
+    return f"{here}Overlap of unrelated vocabularies: {pairs}."

@@ -9,28 +9,25 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import WITHIN, words
-from modelkin.figures._marks import HeatMap, shows_chance
-from modelkin.figures._scale import Scale, sequential_scale, signed_scale
-from modelkin.figures._values import Matrix, array, brief, digits_for, grid, numbers
 
-DIAGONAL = "same layer"
-WRITTEN = 10
+from ._parts import RAW, layers_against_layers
+
+_WRITTEN = 10
 """Matrices with more rows than this have no numbers in their cells: they could not be read."""
 
 
 def cosine_and_pearson(
-    cosine: Matrix,
-    pearson: Matrix,
+    cosine: fig.Matrix,
+    pearson: fig.Matrix,
     *,
     names: tuple[str, str],
     n: int,
-    expected: Matrix | None = None,
+    expected: fig.Matrix | None = None,
     layers: tuple[Sequence[int], Sequence[int]] | None = None,
     limit: float | None = None,
-) -> Figure:
+) -> fig.Figure:
     """Draw all layers against all layers: cosine, what is expected of it, and correlation.
 
     Parameters
@@ -40,63 +37,31 @@ def cosine_and_pearson(
     limit
         Largest correlation of the colours; by default the largest there is. What is beyond is counted.
     """
-    values = array(cosine)
+    values = fig.array(cosine)
     panels = [
-        _layer_panel(
-            "Cosine", values, sequential_scale(values.ravel(), label="cosine"), names, layers, note=_RAW
+        layers_against_layers(
+            "Cosine", values, fig.sequential_scale(values.ravel(), label="cosine"), names, layers, note=RAW
         )
     ]
     if expected is not None:
-        both = array(expected)
-        scale = signed_scale(
+        both = fig.array(expected)
+        scale = fig.signed_scale(
             (values - both).ravel(), label="cosine minus expectation", chance_label="expected"
         )
-        panels.append(_layer_panel("Cosine minus expectation", values - both, scale, names, layers))
-    r = array(pearson)
-    scale = signed_scale(r.ravel(), label="Pearson r", limit=limit)
-    panels.append(_layer_panel("Correlation", r, scale, names, layers, note=beyond_chance(r, n)))
-    return Figure(
+        panels.append(layers_against_layers("Cosine minus expectation", values - both, scale, names, layers))
+    r = fig.array(pearson)
+    scale = fig.signed_scale(r.ravel(), label="Pearson r", limit=limit)
+    panels.append(layers_against_layers("Correlation", r, scale, names, layers, note=beyond_chance(r, n)))
+    return fig.Figure(
         title=f"All layers of {names[0]} against all layers of {names[1]}",
         panels=tuple(panels),
         columns=len(panels),
     )
 
 
-_RAW = "a raw cosine has no chance level of its own; it depends on the means of both vectors"
-
-
-def _layer_panel(
-    title: str,
-    values: npt.NDArray[np.float64],
-    scale: Scale,
-    names: tuple[str, str],
-    layers: tuple[Sequence[int], Sequence[int]] | None = None,
-    note: str = "",
-) -> Panel:
-    rows, columns = layers or (range(values.shape[0]), range(values.shape[1]))
-    path = tuple((i, list(columns).index(layer)) for i, layer in enumerate(rows) if layer in columns)
-    heat = HeatMap(
-        values=grid(values),
-        rows=words(rows),
-        columns=words(columns),
-        scale=scale,
-        path=path,
-        path_name=DIAGONAL,
-    )
-    raw = note if scale.chance is None else ""
-    return Panel(
-        title=title,
-        marks=(heat,),
-        x=Axis(label=f"layer of {names[1]}"),
-        y=Axis(label=f"layer of {names[0]}"),
-        without_null=raw,
-        note="" if raw else note,
-    )
-
-
 def beyond_chance(r: npt.NDArray[np.float64], n: int) -> str:
     """Say how many correlations exceed the range of shuffles, and how many would by chance."""
-    reach = WITHIN / math.sqrt(n - 1)
+    reach = fig.WITHIN / math.sqrt(n - 1)
     found = r[np.isfinite(r)]
     return (
         f"|r| > {reach:.3f} (95 % of shuffles of {n} values stay within) in "
@@ -105,13 +70,13 @@ def beyond_chance(r: npt.NDArray[np.float64], n: int) -> str:
 
 
 def pair_matrices(
-    matrices: Mapping[str, Matrix],
+    matrices: Mapping[str, fig.Matrix],
     *,
     measure: str = "Pearson r",
     shared: bool = True,
     limits: Mapping[str, float] | None = None,
     signed: bool = True,
-) -> Figure:
+) -> fig.Figure:
     """Draw layer matrices of several pairs side by side, with the mean on and off the diagonal.
 
     Parameters
@@ -123,22 +88,22 @@ def pair_matrices(
     signed
         False for measures whose sign is lost, such as an absolute correlation.
     """
-    every = np.concatenate([array(matrix).ravel() for matrix in matrices.values()])
+    every = np.concatenate([fig.array(matrix).ravel() for matrix in matrices.values()])
     panels = []
     for pair, matrix in matrices.items():
-        values = array(matrix)
+        values = fig.array(matrix)
         limit = (limits or {}).get(pair)
         extent = every if shared and limit is None else values.ravel()
         if signed:
-            scale = signed_scale(extent, label=measure, limit=limit)
+            scale = fig.signed_scale(extent, label=measure, limit=limit)
         else:
             high = limit or float(np.nanmax(extent))
-            scale = sequential_scale(extent, label=measure, low=0.0, high=high, chance=0.0)
+            scale = fig.sequential_scale(extent, label=measure, low=0.0, high=high, chance=0.0)
         same, other = _diagonal_means(values)
         first, _, second = pair.partition(" | ")
-        title = f"{pair}: same layer {brief(same)}, others {brief(other)}"
-        panels.append(_layer_panel(title, values, scale, (first or "A", second or "B")))
-    return Figure(
+        title = f"{pair}: same layer {fig.brief(same)}, others {fig.brief(other)}"
+        panels.append(layers_against_layers(title, values, scale, (first or "A", second or "B")))
+    return fig.Figure(
         title=f"{measure}, all layers against all layers",
         panels=tuple(panels),
         columns=3 if len(matrices) > 2 else len(matrices),
@@ -154,17 +119,17 @@ def _diagonal_means(values: npt.NDArray[np.float64]) -> tuple[float | None, floa
 
 
 def confusion(
-    matrices: Mapping[str, Matrix],
+    matrices: Mapping[str, fig.Matrix],
     names: Sequence[str],
     *,
     measure: str,
     where: str,
     signed: bool = True,
     chance: float | None = 0.0,
-    expected: Mapping[str, Matrix] | None = None,
+    expected: Mapping[str, fig.Matrix] | None = None,
     digits: int = 3,
     refused: Mapping[str, str] | None = None,
-) -> Figure:
+) -> fig.Figure:
     """Draw small annotated matrices, one for each tensor: models against models, or layers of one model.
 
     Parameters
@@ -184,43 +149,48 @@ def confusion(
         raise UsageError(where, "expected at least one matrix")
     panels = []
     for tensor, matrix in matrices.items():
-        values = array(matrix)
+        values = fig.array(matrix)
         level = chance if signed and tensor not in (expected or {}) else None
         if level is not None:
-            scale = Scale(kind="signed", low=level - 1, high=level + 1, label=measure, chance=level)
+            scale = fig.Scale(kind="signed", low=level - 1, high=level + 1, label=measure, chance=level)
         else:
-            scale = sequential_scale(values.ravel(), label=measure, low=None if signed else 0.0)
-        heat = HeatMap(
-            values=grid(values),
-            rows=words(names),
-            columns=words(names),
+            scale = fig.sequential_scale(values.ravel(), label=measure, low=None if signed else 0.0)
+        heat = fig.HeatMap(
+            values=fig.grid(values),
+            rows=fig.words(names),
+            columns=fig.words(names),
             scale=scale,
-            digits=digits if len(names) <= WRITTEN else None,
-            expected=grid(expected[tensor])
-            if expected and tensor in expected and len(names) <= WRITTEN
+            digits=digits if len(names) <= _WRITTEN else None,
+            expected=fig.grid(expected[tensor])
+            if expected and tensor in expected and len(names) <= _WRITTEN
             else (),
         )
-        without = _RAW if signed else "a distance has no chance level without controls"
+        without = RAW if signed else "a distance has no chance level without controls"
         panels.append(
-            Panel(title=tensor, marks=(heat,), without_null="" if shows_chance(heat) else without, height=2.6)
+            fig.Panel(
+                title=tensor,
+                marks=(heat,),
+                without_null="" if fig.shows_chance(heat) else without,
+                height=2.6,
+            )
         )
     left_out = "; ".join(f"{tensor} left out: {reason}" for tensor, reason in (refused or {}).items())
-    return Figure(
+    return fig.Figure(
         title=f"{measure}, {where}", panels=tuple(panels), columns=min(4, len(panels)), note=left_out
     )
 
 
 def model_matrix(
     names: Sequence[str],
-    values: Matrix,
+    values: fig.Matrix,
     *,
     measure: str,
     title: str,
-    expected: Matrix | None = None,
+    expected: fig.Matrix | None = None,
     groups: Sequence[str] | None = None,
     related: Sequence[tuple[str, str]] = (),
     digits: int = 2,
-) -> Figure:
+) -> fig.Figure:
     """Draw models against models; with `expected`, also what exceeds it.
 
     Parameters
@@ -242,20 +212,22 @@ def model_matrix(
         breaks = tuple(j for j in range(1, len(kept)) if groups[kept[j]] != groups[kept[j - 1]])
     place = {name: i for i, name in enumerate(shown)}
     path = tuple(cell for a, b in related for cell in ((place[a], place[b]), (place[b], place[a])))
-    data = array(values)[np.ix_(kept, kept)]
-    chance = None if expected is None else array(expected)[np.ix_(kept, kept)]
-    few = len(names) <= WRITTEN
+    data = fig.array(values)[np.ix_(kept, kept)]
+    chance = None if expected is None else fig.array(expected)[np.ix_(kept, kept)]
+    few = len(names) <= _WRITTEN
 
-    def panel(name: str, heat: HeatMap) -> Panel:
-        return Panel(title=name, marks=(heat,), without_null="" if shows_chance(heat) else _RAW, height=3.4)
+    def panel(name: str, heat: fig.HeatMap) -> fig.Panel:
+        return fig.Panel(
+            title=name, marks=(heat,), without_null="" if fig.shows_chance(heat) else RAW, height=3.4
+        )
 
-    whole = HeatMap(
-        values=grid(data),
+    whole = fig.HeatMap(
+        values=fig.grid(data),
         rows=tuple(shown),
         columns=tuple(shown),
-        scale=sequential_scale(data.ravel(), label=measure),
+        scale=fig.sequential_scale(data.ravel(), label=measure),
         digits=digits if few else None,
-        expected=() if chance is None or not few else grid(chance),
+        expected=() if chance is None or not few else fig.grid(chance),
         path=path,
         path_name="known relatives",
         separators=breaks,
@@ -263,12 +235,14 @@ def model_matrix(
     panels = [panel(measure, whole)]
     if chance is not None:
         excess = np.where(np.eye(len(kept)) > 0, np.nan, data - chance)
-        scale = signed_scale(excess.ravel(), label=f"{measure} minus expectation", chance_label="expected")
-        places = digits_for(numbers(excess.ravel())) if few else None
-        rest = replace(whole, values=grid(excess), scale=scale, expected=(), digits=places)
+        scale = fig.signed_scale(
+            excess.ravel(), label=f"{measure} minus expectation", chance_label="expected"
+        )
+        places = fig.digits_for(fig.numbers(excess.ravel())) if few else None
+        rest = replace(whole, values=fig.grid(excess), scale=scale, expected=(), digits=places)
         panels.append(panel(f"{measure} minus expectation", rest))
     kinds = ", ".join(dict.fromkeys(groups)) if groups else ""
-    return Figure(
+    return fig.Figure(
         title=title,
         panels=tuple(panels),
         columns=len(panels),

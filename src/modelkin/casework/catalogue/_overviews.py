@@ -3,92 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._inputs import (
-    LAYER,
-    Chance,
-    at_zero,
-    binned,
-    drawn_curves,
-    edges_of,
-    pearson_chance,
-    words,
-)
-from modelkin.figures._marks import Bars, BarSeries, HeatMap, Lines, ReferenceLine, Text
-from modelkin.figures._scale import sequential_scale, signed_scale
-from modelkin.figures._style import EXPECTATION, NULL, Style, Styles
-from modelkin.figures._values import Matrix, Series, array, brief, grid, known, mean, numbers
 
-from ._bars import group_means, layer_pairs
-from ._controls import layer_range
-from ._distributions import SHARE
+from ._bars import Groups, group_means, layer_pairs
+from ._curves import layer_range
 from ._matrices import beyond_chance, model_matrix
+from ._parts import (
+    BLUE,
+    banded,
+    bars,
+    by_layer,
+    correlations,
+    curves,
+    excess_of,
+    layers_against_layers,
+    level,
+    line,
+    shares,
+    slim,
+    told,
+)
 
 
 def comprehensive(
-    layers: Series,
-    cosine: Mapping[str, Series],
-    expected: Mapping[str, Series],
-    pearson: Mapping[str, Series],
+    layers: fig.Series,
+    cosine: Mapping[str, fig.Series],
+    expected: Mapping[str, fig.Series],
+    pearson: Mapping[str, fig.Series],
     *,
     names: tuple[str, str],
     n: int,
     summary: Sequence[str] = (),
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw cosine, correlation, the distribution of what exceeds chance, and what follows, in words."""
-    excess = {kind: array(values) - array(expected[kind]) for kind, values in cosine.items()}
-    edges = edges_of([*excess.values(), [0.0]], bins=30)
-    chance = pearson_chance(n)
-    curves = drawn_curves(layers, cosine, styles, expected=expected)
-    chosen = {mark.name: mark.style for mark in curves}
-    told = list(summary) or [
-        f"{kind}: cosine {brief(mean(numbers(values)))}, expected {brief(mean(numbers(expected[kind])))}, "
-        f"correlation {brief(mean(numbers(pearson[kind])))}"
-        for kind, values in cosine.items()
+    excess = excess_of(cosine, expected)
+    edges = fig.edges_of([*excess.values(), [0.0]], bins=30)
+    drawn = curves(layers, cosine, styles, expected)
+    chosen = {mark.name: mark.style for mark in drawn}
+    left = (fig.binned(kind, values, edges, chosen[kind]) for kind, values in excess.items())
+    means = {
+        kind: [fig.brief(fig.mean(fig.numbers(side[kind]))) for side in (cosine, expected, pearson)]
+        for kind in cosine
         if kind in pearson
-    ]
+    }
+    words = [f"{kind}: cosine {c}, expected {e}, correlation {r}" for kind, (c, e, r) in means.items()]
     panels = (
-        Panel(title="Cosine", marks=curves, x=LAYER, y=Axis(label="cosine")),
-        Panel(
-            title="Correlation",
-            marks=(chance.mark(numbers(layers)), *drawn_curves(layers, pearson, styles)),
-            x=LAYER,
-            y=Axis(label="Pearson r"),
-        ),
-        Panel(
-            title="Cosine minus expectation",
-            marks=(
-                ReferenceLine(
-                    value=0.0, axis="x", label="nothing in common", role="expectation", style=EXPECTATION
-                ),
-                *(binned(kind, values, edges, chosen[kind]) for kind, values in excess.items()),
-            ),
-            x=Axis(label="excess cosine"),
-            y=SHARE,
-        ),
-        Panel(title="In words", marks=(Text(text="\n".join(told)),)),
+        by_layer("Cosine", drawn, "cosine"),
+        correlations("Correlation", layers, pearson, styles, n=n),
+        shares("Cosine minus expectation", (level(0.0, "nothing in common", "x"), *left), "excess cosine"),
+        told("In words", "\n".join(summary or words)),
     )
-    return Figure(title=f"{names[0]} and {names[1]}: overview", panels=panels, columns=2)
+    return fig.Figure(title=f"{names[0]} and {names[1]}: overview", panels=panels, columns=2)
 
 
 def proof(
-    layers: Series,
-    cosine: Mapping[str, Series],
-    expected: Mapping[str, Series],
-    about_one: Mapping[str, Series],
-    about_mean: Mapping[str, Series],
-    mismatched: Series,
+    layers: fig.Series,
+    cosine: Mapping[str, fig.Series],
+    expected: Mapping[str, fig.Series],
+    about_one: Mapping[str, fig.Series],
+    about_mean: Mapping[str, fig.Series],
+    mismatched: fig.Series,
     *,
     names: tuple[str, str],
     n: int,
     distance: str = "equal distance",
-    styles: Styles | None = None,
-) -> Figure:
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
     """Draw cosines with mismatched layers beside them, and centring at one against centring at the mean.
 
     Parameters
@@ -100,53 +86,38 @@ def proof(
     mismatched
         Cosines of layers that do not face each other, of one kind of vector and one distance.
     """
-    wrong = known(numbers(mismatched))
-    level = mean(wrong)
-    band = (min(wrong), max(wrong)) if wrong else (0.0, 0.0)
-    null = ReferenceLine(
-        value=level or 0.0, label=f"mismatched layers, {distance} (range)", low=band[0], high=band[1]
+    wrong = fig.known(fig.numbers(mismatched))
+    null = fig.ReferenceLine(
+        value=fig.mean(wrong) or 0.0,
+        label=f"mismatched layers, {distance} (range)",
+        low=min(wrong, default=0.0),
+        high=max(wrong, default=0.0),
     )
     first = next(iter(cosine))
-    same = known(numbers(cosine[first]))
-    edges = edges_of([same, wrong], bins=30)
+    same = fig.known(fig.numbers(cosine[first]))
+    edges = fig.edges_of([same, wrong], bins=30)
+    facing = (
+        fig.binned("facing layers", same, edges, fig.Style(tone="blue")),
+        fig.binned("mismatched layers", wrong, edges, fig.NULL, "null"),
+    )
     panels = (
-        Panel(
-            title="Cosine",
-            marks=(null, *drawn_curves(layers, cosine, styles, expected=expected)),
-            x=LAYER,
-            y=Axis(label="cosine"),
-        ),
-        Panel(
-            title="Centred at one: follows the sign of the means",
-            marks=(at_zero("no agreement"), *drawn_curves(layers, about_one, styles)),
-            x=LAYER,
-            y=Axis(label="cosine about 1", low=-1.05, high=1.05),
+        by_layer("Cosine", (null, *curves(layers, cosine, styles, expected)), "cosine"),
+        by_layer(
+            "Centred at one: follows the sign of the means",
+            (level(0.0, "no agreement"), *curves(layers, about_one, styles)),
+            fig.Axis(label="cosine about 1", low=-1.05, high=1.05),
             note="means on one side of 1 push it to +1, on both sides to -1, without any relation",
         ),
-        Panel(
-            title="Centred at the mean",
-            marks=(pearson_chance(n).mark(numbers(layers)), *drawn_curves(layers, about_mean, styles)),
-            x=LAYER,
-            y=Axis(label="Pearson r"),
-        ),
-        Panel(
-            title=f"{first}: facing against mismatched layers",
-            marks=(
-                binned("facing layers", same, edges, Style(tone="blue")),
-                binned("mismatched layers", wrong, edges, NULL, "null"),
-            ),
-            x=Axis(label="cosine"),
-            y=SHARE,
-        ),
+        correlations("Centred at the mean", layers, about_mean, styles, n=n),
+        shares(f"{first}: facing against mismatched layers", facing, "cosine"),
     )
-    return Figure(
-        title=f"{names[0]} and {names[1]}: centring and mismatched layers", panels=panels, columns=2
-    )
+    title = f"{names[0]} and {names[1]}: centring and mismatched layers"
+    return fig.Figure(title=title, panels=panels, columns=2)
 
 
 def layer_decay(
-    matrix: Matrix, pearson: Series, *, names: tuple[str, str], n: int, signed: bool = False
-) -> Figure:
+    matrix: fig.Matrix, pearson: fig.Series, *, names: tuple[str, str], n: int, signed: bool = False
+) -> fig.Figure:
     """Draw all layers against all, facing layers against the rest of their row, and correlations.
 
     Parameters
@@ -156,95 +127,55 @@ def layer_decay(
     pearson
         Correlation of facing layers.
     """
-    values = array(matrix)
+    values = fig.array(matrix)
     if values.ndim != 2 or values.shape[1] < 2:
         raise UsageError("layer_decay", "expected at least two layers to compare with")
-    depth = min(values.shape)
+    depth, label = min(values.shape), "Pearson r" if signed else "cosine"
     facing = np.diag(values)
     others = np.where(np.eye(*values.shape) > 0, np.nan, values)[:depth]
-    rows = [[value for value in row if not np.isnan(value)] for row in others]
-    middle = [mean(row) for row in rows]
+    rows = [fig.known(fig.numbers(row)) for row in others]
     low, high = ([side(row, default=None) for row in rows] for side in (min, max))
-    every = mean(value for row in rows for value in row)
-    label = "Pearson r" if signed else "cosine"
-    if signed:
-        scale = signed_scale(values.ravel(), label=label)
-    else:
-        scale = sequential_scale(
+    every = fig.mean(value for row in rows for value in row)
+    scale = (
+        fig.signed_scale(values.ravel(), label=label)
+        if signed
+        else fig.sequential_scale(
             values.ravel(), label=label, chance=every, chance_label="mean of other layers"
         )
-    heat = HeatMap(
-        values=grid(values),
-        rows=words(range(values.shape[0])),
-        columns=words(range(values.shape[1])),
-        scale=scale,
-        path=tuple((i, i) for i in range(depth)),
-        path_name="same layer",
     )
-    x = numbers(range(depth))
-    chance = Chance(
-        label="other layers of the row (mean, range)",
-        value=numbers(middle),
-        low=numbers(low),
-        high=numbers(high),
-    )
+    x, r = range(depth), fig.numbers(pearson)
+    null = line("other layers of the row (mean, range)", x, [fig.mean(row) for row in rows], fig.NULL, "null")
     best = sum(top is not None and value >= top for value, top in zip(facing, high, strict=True))
-    r = numbers(pearson)
-    reach = pearson_chance(n)
+    words = (
+        f"The facing layer is the best of its row in {best} of {depth} layers; "
+        f"by chance in {depth / values.shape[1]:.1f}.\n"
+        f"Facing layers: mean {fig.brief(fig.mean(fig.numbers(facing)))}; "
+        f"others: {fig.brief(every)}.\n{beyond_chance(fig.array(r), n)}."
+    )
     panels = (
-        Panel(
-            title="All layers against all",
-            marks=(heat,),
-            x=Axis(label=f"layer of {names[1]}"),
-            y=Axis(label=f"layer of {names[0]}"),
+        layers_against_layers("All layers against all", values, scale, names),
+        by_layer(
+            "Same layer against other layers",
+            (banded(null, low, high), line("same layer", x, facing, BLUE)),
+            label,
         ),
-        Panel(
-            title="Same layer against other layers",
-            marks=(
-                chance.mark(x),
-                Lines(name="same layer", x=x, y=numbers(facing), style=Style(tone="blue", marker="o")),
-            ),
-            x=LAYER,
-            y=Axis(label=label),
+        by_layer(
+            "Correlation of facing layers",
+            (fig.pearson_chance(n).mark(()), slim(len(r), bars("Pearson r", r, "green"))),
+            "Pearson r",
         ),
-        Panel(
-            title="Correlation of facing layers",
-            marks=(
-                reach.mark(x),
-                Bars(
-                    labels=words(range(len(r))),
-                    series=(BarSeries(name="Pearson r", values=r, style=Style(tone="green")),),
-                    slim=True,
-                ),
-            ),
-            x=LAYER,
-            y=Axis(label="Pearson r"),
-        ),
-        Panel(
-            title="In words",
-            marks=(
-                Text(
-                    text=(
-                        f"The facing layer is the best of its row in {best} of {depth} layers; "
-                        f"by chance in {depth / values.shape[1]:.1f}.\n"
-                        f"Facing layers: mean {brief(mean(numbers(facing)))}; "
-                        f"others: {brief(every)}.\n{beyond_chance(array(r), n)}."
-                    )
-                ),
-            ),
-        ),
+        told("In words", words),
     )
-    return Figure(
-        title=f"{names[0]} and {names[1]}: does likeness fade with distance?", panels=panels, columns=2
-    )
+    title = f"{names[0]} and {names[1]}: does likeness fade with distance?"
+    return fig.Figure(title=title, panels=panels, columns=2)
 
 
 def experiments_summary(
-    pairs: tuple[Sequence[str], Mapping[str, Series], Mapping[str, Series]],
-    models: tuple[Sequence[str], Matrix, Matrix],
-    by_layer: tuple[Series, Mapping[str, Series], Series],
-    groups: tuple[Mapping[str, Mapping[str, float | None]], Mapping[str, Mapping[str, float | None]]],
-) -> Figure:
+    pairs: tuple[Sequence[str], Mapping[str, fig.Series], Mapping[str, fig.Series]],
+    models: tuple[Sequence[str], fig.Matrix, fig.Matrix],
+    by_layers: tuple[fig.Series, Mapping[str, fig.Series], fig.Series],
+    groups: tuple[Groups, Groups],
+) -> fig.Figure:
     """Draw four experiments in one figure: layer pairs, models against models, layers, groups.
 
     Parameters
@@ -253,29 +184,21 @@ def experiments_summary(
         Labels, cosines and expectations, as for `layer_pairs`.
     models
         Names, cosines and expectations, as for `model_matrix`.
-    by_layer
+    by_layers
         Layers, cosines by pair, and the expectation, as for `layer_range`.
     groups
         Values and expectations, as for `group_means`.
     """
-    layers, curves, expected = by_layer
-    parts = (
-        layer_pairs(*pairs, title="Layers of one model"),
-        model_matrix(models[0], models[1], expected=models[2], measure="cosine", title="Models"),
-        layer_range(layers, curves, measure="cosine", expected=expected),
-        group_means(*groups, measure="cosine"),
-    )
-    titles = ("Layers of one model", "Models against models", "By layer", "By group")
+    layers, measured, expected = by_layers
+    parts = {
+        "Layers of one model": layer_pairs(*pairs, title="Layers of one model"),
+        "Models against models": model_matrix(
+            models[0], models[1], expected=models[2], measure="cosine", title="Models"
+        ),
+        "By layer": layer_range(layers, measured, measure="cosine", expected=expected),
+        "By group": group_means(*groups, measure="cosine"),
+    }
     panels = tuple(
-        Panel(
-            title=title,
-            marks=part.panels[0].marks,
-            x=part.panels[0].x,
-            y=part.panels[0].y,
-            without_null=part.panels[0].without_null,
-            note=part.note,
-            height=3.1,
-        )
-        for title, part in zip(titles, parts, strict=True)
+        replace(part.panels[0], title=title, note=part.note, height=3.1) for title, part in parts.items()
     )
-    return Figure(title="Baselines for cosines of norm gains", panels=panels, columns=2)
+    return fig.Figure(title="Baselines for cosines of norm gains", panels=panels, columns=2)

@@ -8,60 +8,63 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._marks import Plane3D, Surface3D, Trajectory3D
-from modelkin.figures._scale import Scale, sequential_scale, signed_scale
-from modelkin.figures._style import EXPECTATION, Styles, complete
-from modelkin.figures._values import Matrix, array, grid, numbers
 
 
 def surfaces(
-    models: Mapping[str, Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
-) -> Figure:
+    models: Mapping[str, fig.Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
+) -> fig.Figure:
     """Draw the first dimensions of a vector over the layers, one surface for each model, on one scale."""
-    shown = {model: array(matrix)[:, :dimensions] for model, matrix in models.items()}
+    shown = {model: fig.array(matrix)[:, :dimensions] for model, matrix in models.items()}
     every = np.concatenate([values.ravel() for values in shown.values()])
     if initial is None:
-        scale: Scale = sequential_scale(every, label="value")
+        scale: fig.Scale = fig.sequential_scale(every, label="value")
     else:
-        scale = signed_scale(every, label="value", centre=initial, chance_label="before training")
+        scale = fig.signed_scale(every, label="value", centre=initial, chance_label="before training")
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
     start = low if initial is None else initial
     flat = min(low, start) == max(high, start)
-    height = Axis(label="value") if flat else Axis(label="value", low=min(low, start), high=max(high, start))
+    height = (
+        fig.Axis(label="value")
+        if flat
+        else fig.Axis(label="value", low=min(low, start), high=max(high, start))
+    )
     panels = []
     for model, values in shown.items():
-        surface = Surface3D(
-            x=numbers(range(values.shape[1])), y=numbers(range(values.shape[0])), z=grid(values), scale=scale
+        surface = fig.Surface3D(
+            x=fig.numbers(range(values.shape[1])),
+            y=fig.numbers(range(values.shape[0])),
+            z=fig.grid(values),
+            scale=scale,
         )
         right, deep = float(values.shape[1] - 1), float(values.shape[0] - 1)
-        marks: tuple[Surface3D | Plane3D, ...] = (surface,)
+        marks: tuple[fig.Surface3D | fig.Plane3D, ...] = (surface,)
         if initial is not None:
             corners = ((0.0, 0.0), (right, 0.0), (right, deep), (0.0, deep))
             marks = (
                 surface,
-                Plane3D(
+                fig.Plane3D(
                     name="before training",
                     corners=tuple((x, y, initial) for x, y in corners),
-                    style=EXPECTATION,
+                    style=fig.EXPECTATION,
                     role="expectation",
                     opacity=0.12,
                 ),
             )
         panels.append(
-            Panel(
+            fig.Panel(
                 title=model,
                 marks=marks,
-                x=Axis(label="dimension"),
-                y=Axis(label="layer"),
+                x=fig.Axis(label="dimension"),
+                y=fig.Axis(label="layer"),
                 z=height,
                 camera=(28.0, -58.0),
                 height=3.3,
                 without_null="" if initial is not None else "the initial values are not known",
             )
         )
-    return Figure(
+    return fig.Figure(
         title=f"{what}: the first {dimensions} dimensions by layer",
         panels=tuple(panels),
         columns=2,
@@ -80,7 +83,7 @@ class Projection:
     """Share of the first component that is the mean of the rows: their squared correlation."""
 
 
-def principal_components(models: Mapping[str, Matrix], *, scaled: bool) -> Projection:
+def principal_components(models: Mapping[str, fig.Matrix], *, scaled: bool) -> Projection:
     """Project the layers of all models together, by a singular value decomposition.
 
     Parameters
@@ -93,7 +96,7 @@ def principal_components(models: Mapping[str, Matrix], *, scaled: bool) -> Proje
     UsageError
         Vectors differ in length: padding would invent values.
     """
-    rows = {model: array(matrix) for model, matrix in models.items()}
+    rows = {model: fig.array(matrix) for model, matrix in models.items()}
     if len({values.shape[1] for values in rows.values()}) > 1:
         raise UsageError("principal_components", "expected vectors of one length for all models")
     stacked = np.concatenate(list(rows.values()))
@@ -117,15 +120,17 @@ def principal_components(models: Mapping[str, Matrix], *, scaled: bool) -> Proje
     )
 
 
-def trajectories(models: Mapping[str, Matrix], *, what: str, styles: Styles | None = None) -> Figure:
+def trajectories(
+    models: Mapping[str, fig.Matrix], *, what: str, styles: fig.Styles | None = None
+) -> fig.Figure:
     """Draw the path of each model's layers through the first principal components, as stored and scaled."""
-    chosen = complete(styles, models)
+    chosen = fig.complete(styles, models)
     panels = []
     told = []
     for scaled in (False, True):
         view = principal_components(models, scaled=scaled)
         marks = tuple(
-            Trajectory3D(
+            fig.Trajectory3D(
                 name=model,
                 points=tuple((float(a), float(b), float(c)) for a, b, c in points),
                 style=chosen[model],
@@ -134,9 +139,9 @@ def trajectories(models: Mapping[str, Matrix], *, what: str, styles: Styles | No
         )
         title = "Each layer scaled to mean 0, deviation 1" if scaled else "As stored"
         told.append(f"{title}: {view.mean_share:.1%} of PC1 is the mean of the layer")
-        axes = [Axis(label=f"PC{i + 1} ({share:.1%})") for i, share in enumerate(view.shares)]
+        axes = [fig.Axis(label=f"PC{i + 1} ({share:.1%})") for i, share in enumerate(view.shares)]
         panels.append(
-            Panel(
+            fig.Panel(
                 title=title,
                 marks=marks,
                 x=axes[0],
@@ -146,7 +151,7 @@ def trajectories(models: Mapping[str, Matrix], *, what: str, styles: Styles | No
                 height=3.9,
             )
         )
-    return Figure(
+    return fig.Figure(
         title=f"{what}: layers in three principal components",
         panels=tuple(panels),
         columns=2,

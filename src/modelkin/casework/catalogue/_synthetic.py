@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.figures._figure import Axis, Figure, Panel
-from modelkin.figures._marks import Lines
-from modelkin.figures._style import EXPECTATION, Style
-from modelkin.figures._values import Numbers, numbers
 
-_STYLES = (Style(tone="blue", marker="o"), Style(tone="orange", marker="s"), Style(tone="green", marker="^"))
+from ._parts import BLUE, ORANGE, banded, expected_line, line
+
+_STYLES = (BLUE, ORANGE, fig.Style(tone="green", marker="^"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +36,7 @@ def expected_cosine_of_normals(mean_1: float, mean_2: float, sigma: float) -> fl
     return mean_1 * mean_2 / (math.hypot(mean_1, sigma) * math.hypot(mean_2, sigma))
 
 
-def expected_positive(mean: float, sigma: float) -> float:
-    """Share of positive values of a normal vector."""
-    return 0.5 * math.erfc(-mean / sigma / math.sqrt(2))
-
-
-def synthetic_cosines(cells: Sequence[CosineCell]) -> Figure:
+def synthetic_cosines(cells: Sequence[CosineCell]) -> fig.Figure:
     """Draw cosine and shares of positive values against sigma, the closed form dashed."""
     if not cells:
         raise UsageError("synthetic_cosines", "expected at least one cell")
@@ -54,7 +48,7 @@ def synthetic_cosines(cells: Sequence[CosineCell]) -> Figure:
             _panel("Positive values, first vector", row, "positive_1"),
             _panel("Positive values, second vector", row, "positive_2"),
         ]
-    return Figure(
+    return fig.Figure(
         title="Independent random vectors: the closer to their mean, the higher the cosine",
         panels=tuple(panels),
         columns=3,
@@ -65,29 +59,24 @@ def synthetic_cosines(cells: Sequence[CosineCell]) -> Figure:
     )
 
 
-def _panel(title: str, cells: Sequence[CosineCell], field: str) -> Panel:
-    marks: list[Lines] = []
+def _panel(title: str, cells: Sequence[CosineCell], field: str) -> fig.Panel:
+    marks: list[fig.Lines] = []
     kinds = sorted({(cell.mean_1, cell.mean_2) for cell in cells})
     for i, (mean_1, mean_2) in enumerate(kinds):
         group = sorted((c for c in cells if (c.mean_1, c.mean_2) == (mean_1, mean_2)), key=lambda c: c.sigma)
-        x = numbers(cell.sigma for cell in group)
-        y = numbers(getattr(cell, field) for cell in group)
-        low: Numbers = ()
-        high: Numbers = ()
+        x = [cell.sigma for cell in group]
+        marks.append(expected_line("closed form", x, [_closed_form(cell, field) for cell in group]))
+        name, y = f"means {mean_1:g} and {mean_2:g}", [getattr(cell, field) for cell in group]
+        drawn = line(name, x, y, _STYLES[i % len(_STYLES)])
         if field == "cosine":
-            low = numbers(cell.cosine - cell.spread for cell in group)
-            high = numbers(cell.cosine + cell.spread for cell in group)
-        exact = numbers(_closed_form(cell, field) for cell in group)
-        marks.append(Lines(name="closed form", x=x, y=exact, style=EXPECTATION, role="expectation"))
-        looks = _STYLES[i % len(_STYLES)]
-        marks.append(
-            Lines(name=f"means {mean_1:g} and {mean_2:g}", x=x, y=y, low=low, high=high, style=looks)
-        )
-    return Panel(
+            low, high = ([c.cosine + side * c.spread for c in group] for side in (-1, 1))
+            drawn = banded(drawn, low, high)
+        marks.append(drawn)
+    return fig.Panel(
         title=title,
         marks=tuple(marks),
-        x=Axis(label="sigma", reverse=True),
-        y=Axis(label="cosine" if field == "cosine" else "share", low=0.0, high=1.1),
+        x=fig.Axis(label="sigma", reverse=True),
+        y=fig.Axis(label="cosine" if field == "cosine" else "share", low=0.0, high=1.1),
         height=2.3,
     )
 
@@ -95,4 +84,5 @@ def _panel(title: str, cells: Sequence[CosineCell], field: str) -> Panel:
 def _closed_form(cell: CosineCell, field: str) -> float:
     if field == "cosine":
         return expected_cosine_of_normals(cell.mean_1, cell.mean_2, cell.sigma)
-    return expected_positive(cell.mean_1 if field == "positive_1" else cell.mean_2, cell.sigma)
+    mean = cell.mean_1 if field == "positive_1" else cell.mean_2
+    return 0.5 * math.erfc(-mean / cell.sigma / math.sqrt(2))

@@ -13,8 +13,7 @@ from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import Aliases, LayerNumber, Pair, Roles
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, Table, find_measure
-from modelkin.figures import Chance, pearson_chance, series_styles
-from modelkin.figures._style import Style
+from modelkin.figures import Chance, Style, pearson_chance, series_styles
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
 PairList = Annotated[tuple[Pair, ...], Meta(min_length=1, max_length=60)]
