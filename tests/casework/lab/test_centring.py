@@ -13,7 +13,7 @@ import modelkin as mk
 from modelkin.casework.catalogue import centring_after, centring_before
 from modelkin.casework.lab import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
-from modelkin.figures import Arrow3D, Text
+from modelkin.figures import Arrow3D, TextMark
 
 
 def angle(a, b):
@@ -63,7 +63,7 @@ def test_pictures_of_long_vectors_keep_their_angles():
         marks = figure.panels[0].marks
         first, second = (np.array(m.tip) for m in marks if isinstance(m, Arrow3D) and m.role == "data")
         assert angle(first, second) == pytest.approx(wanted, abs=1e-6)
-        (words,) = (mark.text for mark in marks if isinstance(mark, Text))
+        (words,) = (mark.text for mark in marks if isinstance(mark, TextMark))
         assert f"angle {wanted:.0f}" in words
 
 
