@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from modelkin.casework.studies import _files, load_study, parse_study
-from modelkin.casework.studies.report._blocks import texts
+from modelkin.casework.studies._report import study_language
 from modelkin.casework.studies.spec import replace_models
 from modelkin.errors import NotFound, StudyError, UsageError
 
@@ -233,13 +234,8 @@ def test_too_many_drawn_numbers_are_refused():
 
 
 def test_both_languages_have_the_same_texts_and_places():
-    import re
-
-    english, korean = texts("en"), texts("ko")
-    assert {table: list(items) for table, items in english.items()} == {
-        table: list(items) for table, items in korean.items()
-    }
-    for table, items in english.items():
-        for key, text in items.items():
-            places = [set(re.findall(r"{(\w+)}", told)) for told in (text, korean[table][key])]
-            assert places[0] == places[1], (table, key)
+    english, korean = study_language("en").texts, study_language("ko").texts
+    assert list(english) == list(korean)
+    for key, text in english.items():
+        places = [set(re.findall(r"{(\w+)}", told)) for told in (text, korean[key])]
+        assert places[0] == places[1], key

@@ -13,9 +13,9 @@ from tests.casework.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.casework.studies.tiny import Tiny, gains
 
 from modelkin.casework.studies import load_study, shipped_studies
+from modelkin.casework.studies._report import study_language
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
-from modelkin.casework.studies.report._blocks import texts
 from modelkin.figures import Figure, rendered
 from modelkin.options import FetchOptions
 
@@ -345,15 +345,15 @@ def test_the_korean_report_is_in_korean_and_its_data_are_not(done: RunStudy):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_and_sentence_of_a_report_has_its_text(done: RunStudy, name: str):
-    known = texts("en")
+    known = study_language("en").texts
     for experiment in load_study(name).experiments:
         report = json.loads((done(name).folder / f"data/{experiment.id}.json").read_text())["report"]
         assert report["tables"] or report["said"]
         for table in report["tables"]:
-            assert table["title"] in known["table"]
-            assert [column for column in table["columns"] if column not in known["column"]] == []
+            assert f"table.{table['title']}" in known
+            assert [column for column in table["columns"] if f"column.{column}" not in known] == []
             assert {len(row) for row in table["rows"]} <= {len(table["columns"])}
-        assert [item["text"] for item in report["said"] if item["text"] not in known["said"]] == []
+        assert [item["text"] for item in report["said"] if f"said.{item['text']}" not in known] == []
 
 
 def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):

@@ -21,9 +21,9 @@ from modelkin.options import FetchOptions
 from modelkin.progress import Progress
 
 from ._answer import run_comparison
+from ._report import report_page, report_text, results_text
 from .bench import Bench, Skipped
 from .folder import Folder
-from .report import report_page, report_text, results_text
 from .result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
 from .spec import Drawing, Study, replace_models
 
@@ -116,7 +116,7 @@ def run_study(
     folder.by = "report"
     folder.text("REPORT.md", report_text(bench, result))
     if chosen.results is not None:
-        folder.text(chosen.results, results_text(bench, result))
+        folder.text(chosen.results, results_text(bench, result, chosen.results))
     folder.text("report.html", report_page(bench, result))
     result = replace(result, files=tuple(sorted(folder.written.values(), key=lambda item: item.path)))
     folder.json("manifest.json", result)
