@@ -1,4 +1,4 @@
-"""Reports of a study, from saved data: ``REPORT.md``, the results alone, one page. Nothing is computed here."""
+"""Reports of a study, from saved data: ``REPORT.md``, the results alone, one page. Nothing is computed."""
 
 from __future__ import annotations
 

@@ -87,7 +87,6 @@ class Text(str):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
         if not isinstance(value, str) or not value.strip() or len(value) > cls.longest:
             raise Refused(f"a text of at most {cls.longest} characters", value)
         if not all(letter.isprintable() or letter == "\n" for letter in value.strip()):
@@ -108,7 +107,6 @@ class Label(Text):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
         if "\n" in (found := super().read(value, scope)):
             raise Refused("a name of one line", value)
         return found
@@ -124,7 +122,6 @@ class Words(dict[str, str]):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
         if isinstance(value, dict):
             return cls(asdict(converted(value, _Both, scope)))
         return cls(dict.fromkeys(_Both.__struct_fields__, Text.read(value, scope)))
@@ -133,13 +130,54 @@ class Words(dict[str, str]):
 # -- names of something --------------------------------------------------------------------------------
 
 
-class Alias(str):
-    """The alias of a model of the study."""
+class Named(str):
+    """The name of something that is known."""
+
+    @classmethod
+    def known(cls, scope: Scope) -> Sequence[str]:
+        """Return all such names."""
+        raise NotImplementedError
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
         """Read it."""
-        return cls(_one_of(value, scope.models))
+        names = cls.known(scope)
+        if value not in names:
+            listed = ", ".join(names) or "those above, where there are none"
+            raise Refused(f"one of {listed}", value, hint=meant(value, names))
+        return cls(value)
+
+
+class Alias(Named):
+    """The alias of a model of the study."""
+
+    @classmethod
+    def known(cls, scope: Scope) -> Sequence[str]:
+        return scope.models
+
+
+class Earlier(Named):
+    """The id of an experiment above."""
+
+    @classmethod
+    def known(cls, scope: Scope) -> Sequence[str]:
+        return scope.experiments
+
+
+class BaselineName(Named):
+    """A baseline of `modelkin matrix`."""
+
+    @classmethod
+    def known(cls, scope: Scope) -> Sequence[str]:
+        return tuple(BASELINES)
+
+
+class TokenFilter(Named):
+    """Which tokens are taken."""
+
+    @classmethod
+    def known(cls, scope: Scope) -> Sequence[str]:
+        return FILTERS
 
 
 class Aliases(tuple[str, ...]):
@@ -149,7 +187,6 @@ class Aliases(tuple[str, ...]):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read them."""
         kind: Any = Annotated[tuple[Alias, ...], Meta(min_length=cls.least, max_length=64)]
         return cls(_each_once(value, kind, scope))
 
@@ -165,19 +202,7 @@ class Pair(tuple[str, str]):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read them."""
         return cls(_each_once(value, tuple[Alias, Alias], scope))
-
-
-class Earlier(str):
-    """The id of an experiment above."""
-
-    @classmethod
-    def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
-        if not scope.experiments:
-            raise Refused("an experiment above this one", value)
-        return cls(_one_of(value, scope.experiments))
 
 
 class RoleName(str):
@@ -185,7 +210,6 @@ class RoleName(str):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
         try:
             return cls(parse_role(_short(value)).label)
         except UsageError as error:
@@ -201,7 +225,6 @@ class MeasureName(str):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
         try:
             find_measure(text := _short(value))
         except UsageError as error:
@@ -213,30 +236,11 @@ MeasureNames = Annotated[tuple[MeasureName, ...], Meta(min_length=1, max_length=
 COSINE = MeasureName("cosine")
 
 
-class BaselineName(str):
-    """A baseline of `modelkin matrix`."""
-
-    @classmethod
-    def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
-        return cls(_one_of(value, tuple(BASELINES)))
-
-
-class TokenFilter(str):
-    """Which tokens are taken."""
-
-    @classmethod
-    def read(cls, value: object, scope: Scope) -> Self:
-        """Read it."""
-        return cls(_one_of(value, FILTERS))
-
-
 class Layers(str):
     """Layers such as ``0-10,20,30-35``; one number may stand alone."""
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read them."""
         text = str(value) if type(value) is int and 0 <= value < 10**6 else _short(value, 200)
         try:
             parse_layer_list(text)
@@ -257,7 +261,6 @@ class LayersOf(dict[str, Any]):
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
-        """Read them."""
         if not isinstance(value, dict):
             raise Refused("layers by alias", value)
         found = cls()
@@ -289,9 +292,3 @@ def _short(value: object, longest: int = 60) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise Refused(f"a text of at most {longest} characters", value)
     return value
-
-
-def _one_of(value: object, names: Sequence[str]) -> str:
-    if value not in names:
-        raise Refused(f"one of {', '.join(names)}", value, hint=meant(value, names))
-    return str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,34 @@ def both_vectors(saved: AllSaved, a: str, b: str, role: str) -> tuple[Saved, Sav
     if not common:
         raise Skipped("the models have no layer in common")
     return one, other, common
+
+
+def each_role(
+    bench: Bench, saved: AllSaved, pair: tuple[str, str], roles: Sequence[str]
+) -> Iterator[tuple[str, Saved, Saved, tuple[int, ...]]]:
+    """Yield each role that both models have, with their vectors and common layers."""
+    kept = 0
+    for role in roles:
+        try:
+            one, other, layers = both_vectors(saved, *pair, role)
+        except Skipped as skipped:
+            bench.leave(role, str(skipped))
+            continue
+        kept += 1
+        yield role, one, other, layers
+    if not kept:
+        raise Skipped("no role could be compared")
+
+
+def far_apart(grid: LayerMatrix, distance: int) -> Floats:
+    """Return what layers have that are so far apart, either way; NaN where nothing was measured."""
+    rows, columns = (
+        np.array([-1 if layer is None else layer for layer in layers])
+        for layers in (grid.layers_a, grid.layers_b)
+    )
+    values = np.asarray(grid.values.filled(np.nan), dtype=np.float64)
+    apart: Floats = values[np.abs(columns[None, :] - rows[:, None]) == distance]
+    return apart
 
 
 def expected_cells(

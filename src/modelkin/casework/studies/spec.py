@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -88,6 +88,19 @@ class Drawing(Options, tag_field="figure", tag="figure"):
     def kind(self) -> str:
         """Its kind, as files call it."""
         return str(self.__struct_config__.tag)
+
+    def document(self, bench: Bench) -> Any:  # noqa: ANN401  whatever was written
+        """Read the document of the experiment."""
+        return bench.folder.read_json(bench.earlier(self.data))
+
+    def records(self, bench: Bench) -> list[dict[str, Any]]:
+        """Read the rows of the document of the experiment, by the names of their columns."""
+        document = self.document(bench)
+        return [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
+
+    def rows(self, bench: Bench, kind: str = ".csv") -> list[dict[str, str]]:
+        """Read a table of the experiment."""
+        return bench.folder.read_csv(bench.earlier(self.data, kind))
 
     def make(self, bench: Bench) -> Figure | Animation:
         """Describe the figure."""

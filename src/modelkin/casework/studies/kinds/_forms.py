@@ -21,7 +21,7 @@ from modelkin.casework.studies.reading import (
     Roles,
     form,
 )
-from modelkin.casework.studies.saved import expected_cells, square
+from modelkin.casework.studies.saved import expected_cells, far_apart, square
 from modelkin.describe.measures import (
     MEASURES,
     LayerMatrix,
@@ -46,7 +46,6 @@ class Form(Options, tag_field="form", tag="form"):
     """All of the table, if none is named."""
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         raise NotImplementedError
 
     def roles_of(self, table: Table) -> tuple[str, ...]:
@@ -87,7 +86,6 @@ class Layerwise(Form, tag="layerwise"):
     """Experiment of kind ``routers`` whose matched cosines are put beside."""
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         a, b = self.models
         tensors = _tensors(bench)
         matched: dict[int, float | None] = {}
@@ -125,7 +123,6 @@ class Sampled(Form, tag="sampled"):
     models: Pair
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         a, b = self.models
         tensors = _tensors(bench)
         rows: list[dict[str, Any]] = []
@@ -201,7 +198,6 @@ class Confusion(Squares, tag="confusion"):
     layers_of: LayerOf = LayerOf()
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         wanted: Sequence[int | Mapping[str, int]] = self.layers.numbers if self.layers else [self.layers_of]
         models = {*table.distinct("model_a"), *table.distinct("model_b")}
         if not self.layers and not models <= self.layers_of.keys():
@@ -241,7 +237,6 @@ class Within(Squares, tag="within"):
     models: Aliases = Aliases()
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         for called, measure in self.measures(table):
             for model in self.models or bench.study.models:
                 mats, expected = {}, {}
@@ -274,7 +269,6 @@ class Decay(Form, tag="decay"):
     models: Pair
 
     def write(self, bench: Bench, table: Table) -> None:
-        """Write it."""
         a, b = self.models
         found: dict[str, dict[str, object]] = {}
         for role in self.roles_of(table):
@@ -320,7 +314,10 @@ class Statistics(Form, tag="statistics"):
                 "available": True,
                 **{
                     CATEGORIES.get(role, role): {
-                        measure: {"facing": distribution(_facing(grid)), "mismatched": self._mismatched(grid)}
+                        measure: {
+                            "facing": distribution(_facing(grid)),
+                            "mismatched": distribution(far_apart(grid, self.distance)),
+                        }
                         for measure in table.distinct("measure")
                         for grid in [table.matrix(measure=measure, role=role, model_a=main, model_b=other)]
                     }
@@ -328,13 +325,6 @@ class Statistics(Form, tag="statistics"):
                 },
             }
         bench.folder.json(self.file, {"mismatched_distance": self.distance, "pairs": found})
-
-    def _mismatched(self, grid: LayerMatrix) -> object:
-        """Sum up layers of one role that are so far apart, either way."""
-        rows, columns = (
-            np.array([-1 if n is None else n for n in layers]) for layers in (grid.layers_a, grid.layers_b)
-        )
-        return distribution(grid.values[np.abs(columns[None, :] - rows[:, None]) == self.distance])
 
 
 def _average(values: np.ma.MaskedArray[Any, Any]) -> float | None:

@@ -11,7 +11,7 @@ from msgspec import field
 from modelkin.casework.catalogue import principal_components
 from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import NORM, Aliases, Earlier, Pair, Roles
-from modelkin.casework.studies.saved import both_vectors, load_vectors, optional
+from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
 
@@ -51,14 +51,9 @@ class Projection(Experiment, tag="projection"):
             for name, scaled in (("stored", False), ("scaled", True))
         }
         views = [
-            dict(
-                zip(
-                    ("view", "pc1", "pc2", "pc3", "mean_share"),
-                    (name, *item.shares, item.mean_share),
-                    strict=True,
-                )
-            )
+            {"view": name, "pc1": one, "pc2": two, "pc3": three, "mean_share": item.mean_share}
             for name, item in found.items()
+            for one, two, three in [item.shares]
         ]
         bench.document(
             {
@@ -85,14 +80,8 @@ class Changes(Experiment, tag="changes"):
     def run(self, bench: Bench) -> None:
         """Count changed values, and measure each change in steps of the stored format."""
         saved = load_vectors(bench, self.vectors)
-        a, b = self.pair
         rows: list[dict[str, Any]] = []
-        for role in self.roles:
-            try:
-                one, other, layers = both_vectors(saved, a, b, role)
-            except Skipped as skipped:
-                bench.leave(role, str(skipped))
-                continue
+        for role, one, other, layers in each_role(bench, saved, self.pair, self.roles):
             formats = [[item.dtypes[item.layers.index(layer)] for layer in layers] for item in (one, other)]
             mine, theirs = Stack(one.at(layers), formats[0]), Stack(other.at(layers), formats[1])
             pairs = Pairs.diagonal(len(layers))
@@ -105,8 +94,6 @@ class Changes(Experiment, tag="changes"):
                 values = {name: optional(item[i]) for name, item in found.items()}
                 last = {"one_ulp": step, "share_at_half_and_above": coarse}
                 rows.append({"role": role, "layer": layer, **values, **last})
-        if not rows:
-            raise Skipped("no role could be compared")
         bench.folder.rows(bench.data(".csv"), rows)
         coupled = _coupling(rows)
         bench.document(

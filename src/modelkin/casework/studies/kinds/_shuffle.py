@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta, field
 
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.bench import Bench, said, shown
 from modelkin.casework.studies.reading import Earlier, File, Pair, Roles
-from modelkin.casework.studies.saved import both_vectors, load_vectors, optional
+from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, draws_for, measured, shuffle_draws
 
@@ -37,12 +37,7 @@ class Shuffle(Experiment, tag="shuffle"):
         a, b = self.pair
         rows: list[dict[str, object]] = []
         means: dict[str, dict[str, Any]] = {}
-        for role in self.roles:
-            try:
-                one, other, layers = both_vectors(saved, a, b, role)
-            except Skipped as skipped:
-                bench.leave(role, str(skipped))
-                continue
+        for role, one, other, layers in each_role(bench, saved, self.pair, self.roles):
             mine, theirs = Stack(one.at(layers)), Stack(other.at(layers))
             pairs = Pairs.diagonal(len(layers))
             draws = draws_for(mine, self.draws)
@@ -90,8 +85,6 @@ class Shuffle(Experiment, tag="shuffle"):
                 "n": mine.n,
                 "layers": len(layers),
             }
-        if not rows:
-            raise Skipped("no role could be compared")
         for path in (bench.data(".csv"), *([self.file] if self.file else [])):
             bench.folder.rows(path, rows)
         summary = [

@@ -12,32 +12,16 @@ from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.folder import number
 from modelkin.casework.studies.reading import COSINE, Aliases, Earlier, LayerNumber, MeasureName
-from modelkin.casework.studies.saved import both_vectors, load_vectors
+from modelkin.casework.studies.saved import both_vectors, far_apart, load_vectors
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import Table, find_measure
 from modelkin.figures import Figure
 
-from ._plot import (
-    OfModels,
-    OfPair,
-    OfRoles,
-    PairList,
-    Values,
-    by_role,
-    chance_of,
-    curve,
-    filled,
-    grid_of,
-    is_correlation,
-    model_styles,
-    need,
-    role_name,
-    title_of,
-)
+from . import _plot as plot
 
 
-class LayerCurves(OfPair, tag="layer-curves"):
-    """A measure by layer, a curve for each role."""
+class LayerCurves(plot.OfPair, tag="layer-curves"):
+    """A measure by layer, a plot.curve for each role."""
 
     measure: MeasureName = COSINE
 
@@ -45,15 +29,19 @@ class LayerCurves(OfPair, tag="layer-curves"):
         """Draw it with chance: one range, or what is expected at each layer."""
         found = self.curves(bench, self.table(bench), self.measure)
         a, b = self.both(bench)
-        title = title_of(self.measure)
+        title = plot.title_of(self.measure)
         # The widest range of all roles: shorter vectors scatter more.
-        chance = chance_of(min(item.n for item in found.values())) if is_correlation(self.measure) else None
+        chance = (
+            plot.chance_of(min(item.n for item in found.values()))
+            if plot.is_correlation(self.measure)
+            else None
+        )
         return catalogue.layer_curves(
             next(iter(found.values())).layers,
-            by_role(found),
+            plot.by_role(found),
             measure=title,
             title=f"{title} of {a} and {b} by layer",
-            **({"chance": chance} if chance else {"expected": by_role(found, "expected")}),
+            **({"chance": chance} if chance else {"expected": plot.by_role(found, "expected")}),
         )
 
 
@@ -61,8 +49,7 @@ class RouterMatches(Drawing, tag="router-matches"):
     """Best matches of router rows by layer, beside those on reordered dimensions."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
+        document = self.document(bench)
         a, b = document["pair"]
         return catalogue.matched_rows(
             *(
@@ -74,22 +61,21 @@ class RouterMatches(Drawing, tag="router-matches"):
         )
 
 
-class NormCosines(OfPair, tag="norm-cosines"):
+class NormCosines(plot.OfPair, tag="norm-cosines"):
     """Cosines of norm gains by layer, with the spread of shuffles."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         found = self.curves(bench, self.table(bench), "cosine")
         return catalogue.norm_cosines(
             next(iter(found.values())).layers,
-            by_role(found),
-            by_role(found, "expected"),
+            plot.by_role(found),
+            plot.by_role(found, "expected"),
             names=self.both(bench),
-            spread_of_shuffles=by_role(found, "sd"),
+            spread_of_shuffles=plot.by_role(found, "sd"),
         )
 
 
-class WithControls(OfPair, tag="with-controls"):
+class WithControls(plot.OfPair, tag="with-controls"):
     """A measure of the pair by layer, beside each of the two with its controls."""
 
     controls: Aliases
@@ -100,10 +86,10 @@ class WithControls(OfPair, tag="with-controls"):
         table = self.table(bench)
         kinds = {}
         for role, main in self.curves(bench, table, self.measure).items():
-            controls: dict[str, Values | str] = {}
+            controls: dict[str, plot.Values | str] = {}
             for control in self.controls:
                 for name in self.pair:
-                    item = curve(table, role, name, control, self.measure).over(main.layers)
+                    item = plot.curve(table, role, name, control, self.measure).over(main.layers)
                     controls[bench.names(name, control)] = (
                         bench.missing[control]
                         if control in bench.missing
@@ -111,15 +97,17 @@ class WithControls(OfPair, tag="with-controls"):
                         if item.known
                         else _why(table, role, name, control)
                     )
-            alike = is_correlation(self.measure)
-            kinds[role_name(role)] = catalogue.ControlCurves(
+            alike = plot.is_correlation(self.measure)
+            kinds[plot.role_name(role)] = catalogue.ControlCurves(
                 layers=tuple(float(layer) for layer in main.layers),
                 main=main.values,
                 controls=controls,
                 expected=() if alike else main.expected,
-                chance=chance_of(main.n) if alike else None,
+                chance=plot.chance_of(main.n) if alike else None,
             )
-        return catalogue.with_controls(kinds, main=bench.names(*self.pair), measure=title_of(self.measure))
+        return catalogue.with_controls(
+            kinds, main=bench.names(*self.pair), measure=plot.title_of(self.measure)
+        )
 
 
 def _why(table: Table, role: str, a: str, b: str) -> str:
@@ -131,46 +119,43 @@ def _why(table: Table, role: str, a: str, b: str) -> str:
     return "it was not measured"
 
 
-class Comprehensive(OfPair, tag="comprehensive"):
+class Comprehensive(plot.OfPair, tag="comprehensive"):
     """Cosines and correlations by layer, with their expectation."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
         cosine = self.curves(bench, table, "cosine")
         return catalogue.comprehensive(
             next(iter(cosine.values())).layers,
-            by_role(cosine),
-            by_role(cosine, "expected"),
-            by_role(self.curves(bench, table, "pearson", list(cosine))),
+            plot.by_role(cosine),
+            plot.by_role(cosine, "expected"),
+            plot.by_role(self.curves(bench, table, "pearson", list(cosine))),
             names=self.both(bench),
             n=min(item.n for item in cosine.values()),
         )
 
 
-class Proof(OfPair, tag="proof"):
+class Proof(plot.OfPair, tag="proof"):
     """Cosines, cosines about one and correlations by layer, beside layers that do not face each other."""
 
     distance: Annotated[int, Meta(ge=1, le=999)] = 5
     """How far these are apart."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
         cosine, about_one, pearson = (
             self.curves(bench, table, name) for name in ("cosine", "cosine-about-1", "pearson")
         )
-        grid = grid_of(bench, table, next(iter(cosine)), self.pair, "cosine")
-        rows, columns = (np.array(layers, dtype=np.int64) for layers in (grid.layers_a, grid.layers_b))
-        mismatched = filled(grid.values)[np.abs(columns[None, :] - rows[:, None]) == self.distance]
+        grid = plot.grid_of(bench, table, next(iter(cosine)), self.pair, "cosine")
+        mismatched = far_apart(grid, self.distance)
         if not np.isfinite(mismatched).any():
             raise Skipped(f"no two layers are {self.distance} apart")
         return catalogue.proof(
             next(iter(cosine.values())).layers,
-            by_role(cosine),
-            by_role(cosine, "expected"),
-            by_role(about_one),
-            by_role(pearson),
+            plot.by_role(cosine),
+            plot.by_role(cosine, "expected"),
+            plot.by_role(about_one),
+            plot.by_role(pearson),
             mismatched,
             names=self.both(bench),
             n=min(item.n for item in cosine.values()),
@@ -178,20 +163,19 @@ class Proof(OfPair, tag="proof"):
         )
 
 
-class LayerDecay(OfPair, tag="layer-decay"):
+class LayerDecay(plot.OfPair, tag="layer-decay"):
     """A measure over all pairs of layers, by their distance."""
 
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
-        grid = grid_of(bench, table, self.role, self.pair, self.measure)
-        facing = curve(table, self.role, *self.pair, "pearson")
+        grid = plot.grid_of(bench, table, self.role, self.pair, self.measure)
+        facing = plot.curve(table, self.role, *self.pair, "pearson")
         if min(grid.values.shape) < 2:
             raise Skipped("there are fewer than two layers")
         return catalogue.layer_decay(
-            filled(grid.values),
+            plot.filled(grid.values),
             facing.values,
             names=self.both(bench),
             n=facing.n,
@@ -199,7 +183,7 @@ class LayerDecay(OfPair, tag="layer-decay"):
         )
 
 
-class Intuition(OfPair, tag="intuition"):
+class Intuition(plot.OfPair, tag="intuition"):
     """The values of one layer of both models, and cosine and correlation over all layers."""
 
     vectors: Earlier
@@ -208,12 +192,11 @@ class Intuition(OfPair, tag="intuition"):
     """The one with the highest cosine, if nothing is said."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
         a, b = self.pair
-        need(bench, a, b)
+        plot.need(bench, a, b)
         one, other, common = both_vectors(load_vectors(bench, self.vectors), a, b, self.role)
-        cosine, pearson = (curve(table, self.role, a, b, name) for name in ("cosine", "pearson"))
+        cosine, pearson = (plot.curve(table, self.role, a, b, name) for name in ("cosine", "pearson"))
         known = {
             layer: value
             for layer, value in zip(cosine.layers, cosine.values, strict=True)
@@ -235,21 +218,18 @@ class Intuition(OfPair, tag="intuition"):
             pearson=pearson.values,
             expected=cosine.expected,
             sample=min(50, one.n),
-            styles=model_styles(bench),
+            styles=plot.model_styles(bench),
         )
 
 
-class ChangedValues(OfRoles, tag="changed-values"):
+class ChangedValues(plot.OfRoles, tag="changed-values"):
     """Shares and sizes of changes by layer, in steps of the number format."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
-        rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
-        rows = [row for row in rows if row["role"] == self.role]
+        rows = [row for row in self.records(bench) if row["role"] == self.role]
         if not rows:
             raise Skipped("nothing was measured")
-        a, b = document["pair"]
+        a, b = self.document(bench)["pair"]
         return catalogue.changed_values(
             [row["layer"] for row in rows],
             [None if row["changed_share"] is None else 100 * row["changed_share"] for row in rows],
@@ -257,7 +237,7 @@ class ChangedValues(OfRoles, tag="changed-values"):
             [row["mean_ulps"] for row in rows],
             one_ulp=[row["one_ulp"] for row in rows],
             names=(bench.name(a), bench.name(b)),
-            what=role_name(self.role),
+            what=plot.role_name(self.role),
         )
 
 
@@ -265,14 +245,11 @@ class ShuffleSummary(Drawing, tag="shuffle-summary"):
     """Cosines before and after reordering, and correlations, by layer."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
-        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
-        a, b = document["pair"]
+        rows, (a, b) = self.rows(bench), self.document(bench)["pair"]
         kinds = {}
         for category in dict.fromkeys(row["category"] for row in rows):
             part = [row for row in rows if row["category"] == category]
-            kinds[role_name(category)] = catalogue.ShuffleCurves(
+            kinds[plot.role_name(category)] = catalogue.ShuffleCurves(
                 layers=_column(part, "layer"),
                 cosine=_column(part, "cosine"),
                 shuffled=_column(part, "cosine_shuffled"),
@@ -283,16 +260,15 @@ class ShuffleSummary(Drawing, tag="shuffle-summary"):
         return catalogue.shuffle_summary(kinds, names=(bench.name(a), bench.name(b)), n=int(rows[0]["n"]))
 
 
-def _column(rows: list[dict[str, str]], name: str) -> Values:
+def _column(rows: list[dict[str, str]], name: str) -> plot.Values:
     return tuple(number(row[name]) for row in rows)
 
 
-class Statistics(OfModels, tag="vector-statistics"):
+class Statistics(plot.OfModels, tag="vector-statistics"):
     """Mean, deviation and range of vectors by layer, for each model."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
+        rows = self.rows(bench)
         models = {}
         for alias in self.models or bench.study.models:
             part = [row for row in rows if row["model"] == alias and row["role"] == self.role]
@@ -306,26 +282,23 @@ class Statistics(OfModels, tag="vector-statistics"):
                 )
         if not models:
             raise Skipped("there are no vectors of this role")
-        return catalogue.vector_statistics(models, what=role_name(self.role), styles=model_styles(bench))
+        return catalogue.vector_statistics(
+            models, what=plot.role_name(self.role), styles=plot.model_styles(bench)
+        )
 
 
-class InputMinusPost(OfRoles, tag="input-minus-post"):
+class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
     """Input norm minus post-attention norm: statistics of models and correlations of pairs, by layer."""
 
-    pairs: PairList
+    pairs: plot.PairList
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table, role = self.table(bench), self.role
-        tensors = [
-            row
-            for row in bench.folder.read_csv(bench.earlier(self.data, "-tensors.csv"))
-            if row["role"] == role
-        ]
+        tensors = [row for row in self.rows(bench, "-tensors.csv") if row["role"] == role]
         pearson: dict[str, Mapping[int, float | None]] = {}
         for a, b in self.pairs:
             if a not in bench.missing and b not in bench.missing:
-                item = curve(table, role, a, b, "pearson")
+                item = plot.curve(table, role, a, b, "pearson")
                 pearson[bench.names(a, b)] = dict(zip(item.layers, item.values, strict=True))
         statistics: dict[str, dict[str, dict[int, float | None]]] = {"mean": {}, "std": {}}
         for row in tensors:
@@ -347,5 +320,11 @@ class InputMinusPost(OfRoles, tag="input-minus-post"):
             over(statistics["std"]),
             over(pearson),
             n=n,
-            styles=model_styles(bench),
+            styles=plot.model_styles(bench),
         )
+
+
+PLOTS: tuple[type[Drawing], ...] = (
+    *(LayerCurves, RouterMatches, NormCosines, WithControls, Comprehensive, Proof, LayerDecay),
+    *(Intuition, ChangedValues, ShuffleSummary, Statistics, InputMinusPost),
+)

@@ -12,46 +12,38 @@ from modelkin.casework import catalogue
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import COSINE, Earlier, LayerNumber, Layers, MeasureName, Pair
 from modelkin.casework.studies.saved import Floats, expected_cells
+from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import Table, find_measure
 from modelkin.figures import Figure
 
-from ._plot import (
-    LayerPairs,
-    OfModels,
-    PairList,
-    curve,
-    filled,
-    model_styles,
-    plain_layers,
-    role_name,
-    title_of,
-)
+from . import _plot as plot
 
 Cells = dict[str, tuple[float | None, ...]]
 Groups = dict[str, dict[str, float | None]]
 
 
-class LayerPairBars(OfModels, tag="layer-pairs"):
+class LayerPairBars(plot.OfModels, tag="layer-pairs"):
     """Cosines of layers within each model."""
 
-    layer_pairs: LayerPairs
+    layer_pairs: plot.LayerPairs
     zoom: bool = False
     """Begin the axis near the values."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         labels, values, expected = _pair_cells(bench, self, self.layer_pairs)
         return catalogue.layer_pairs(
             labels,
             values,
             expected,
-            title=f"{role_name(self.role)}: cosines of layers within each model",
+            title=f"{plot.role_name(self.role)}: cosines of layers within each model",
             zoom=self.zoom,
-            styles=model_styles(bench),
+            styles=plot.model_styles(bench),
         )
 
 
-def _pair_cells(bench: Bench, options: OfModels, pairs: LayerPairs) -> tuple[list[str], Cells, Cells]:
+def _pair_cells(
+    bench: Bench, options: plot.OfModels, pairs: plot.LayerPairs
+) -> tuple[list[str], Cells, Cells]:
     """Return labels, cosines and expectations of pairs of layers within models."""
     table = options.table(bench)
     values, expected = {}, {}
@@ -69,7 +61,7 @@ def _pair_cells(bench: Bench, options: OfModels, pairs: LayerPairs) -> tuple[lis
     return [f"{i} and {j}" for i, j in pairs], values, expected
 
 
-class AtLayer(OfModels):
+class AtLayer(plot.OfModels):
     """A figure of models against models at one layer."""
 
     layer: LayerNumber
@@ -81,7 +73,7 @@ class AtLayer(OfModels):
         names, cells = table.model_matrix(measure=measure, role=self.role, layer=self.layer)
         wanted = [alias for alias in self.models or bench.study.models if alias in names]
         places = [names.index(alias) for alias in wanted]
-        values = filled(cells)[np.ix_(places, places)]
+        values = plot.filled(cells)[np.ix_(places, places)]
         has = np.asarray(np.isfinite(values).any(axis=1))
         kept = [alias for alias, there in zip(wanted, has.tolist(), strict=True) if there]
         if len(kept) < 2:
@@ -114,14 +106,13 @@ class ModelMatrix(AtLayer, tag="model-matrix"):
     """Order by group."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         kept, values, expected = self.cells(bench)
         groups = [bench.study.models[alias].group or "other" for alias in kept]
         return catalogue.model_matrix(
             [bench.name(alias) for alias in kept],
             values,
-            measure=title_of(self.measure),
-            title=f"{role_name(self.role)}, layer {self.layer}",
+            measure=plot.title_of(self.measure),
+            title=f"{plot.role_name(self.role)}, layer {self.layer}",
             expected=expected,
             groups=groups if self.groups else None,
             related=[
@@ -136,11 +127,10 @@ class GroupMeans(AtLayer, tag="group-means"):
     """Means of a measure inside groups of models and between them, at one layer."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        return catalogue.group_means(*self.groups_of(bench), measure=title_of(self.measure))
+        return catalogue.group_means(*self.groups_of(bench), measure=plot.title_of(self.measure))
 
 
-class LayerRange(OfModels, tag="layer-range"):
+class LayerRange(plot.OfModels, tag="layer-range"):
     """A measure by layer for all pairs that are not known relatives, with their range."""
 
     measure: MeasureName = COSINE
@@ -150,29 +140,28 @@ class LayerRange(OfModels, tag="layer-range"):
     """The pair that stands out."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         layers, curves, expected = _range_cells(bench, self, self.measure, self.layers)
         main = bench.names(*self.pair) if self.pair else None
         return catalogue.layer_range(
             layers,
             curves,
-            measure=title_of(self.measure),
+            measure=plot.title_of(self.measure),
             expected=expected,
             highlight=main if main in curves else None,
         )
 
 
 def _range_cells(
-    bench: Bench, options: OfModels, measure: str, wanted: Layers | None
+    bench: Bench, options: plot.OfModels, measure: str, wanted: Layers | None
 ) -> tuple[list[int], dict[str, Sequence[float | None]], list[float | None]]:
-    """Return layers, a curve for each pair of strangers, and the mean of their expectations."""
+    """Return layers, a plot.curve for each pair of strangers, and the mean of their expectations."""
     table = options.table(bench)
-    layers = list(wanted.numbers) if wanted else plain_layers(table.distinct("layer_a"))
+    layers = list(wanted.numbers) if wanted else plot.plain_layers(table.distinct("layer_a"))
     found = {
         bench.names(a, b): item
         for a, b in combinations(options.present(bench), 2)
         if not bench.study.known_relatives(a, b)
-        and (item := curve(table, options.role, a, b, measure).over(layers)).known
+        and (item := plot.curve(table, options.role, a, b, measure).over(layers)).known
     }
     if not found:
         raise Skipped("no pair has these layers")
@@ -184,12 +173,12 @@ def _range_cells(
     return layers, curves, [float(np.mean(many)) if many else None for many in expected]
 
 
-class MeasureComparison(OfModels, tag="measure-comparison"):
+class MeasureComparison(plot.OfModels, tag="measure-comparison"):
     """Cosines and correlations of pairs, of layers within models, and of drawn vectors."""
 
-    pairs: PairList
+    pairs: plot.PairList
     layer: LayerNumber
-    layer_pairs: LayerPairs = ()
+    layer_pairs: plot.LayerPairs = ()
     """Of the models that are named."""
     random: Earlier | None = None
     """Experiment that drew vectors."""
@@ -245,14 +234,13 @@ def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> catalo
 class ExperimentsSummary(AtLayer, tag="experiments-summary"):
     """Layers within models, models at one layer, pairs by layer, and groups, in one figure."""
 
-    layer_pairs: LayerPairs
+    layer_pairs: plot.LayerPairs
     layers: Layers | None = None
     """All of the data, if nothing is said."""
     pair: Pair | None = None
     """Whose layers are shown; those of all models, if nothing is said."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         kept, values, expected = self.cells(bench)
         few = replace(self, models=self.pair) if self.pair else self
         return catalogue.experiments_summary(
@@ -261,3 +249,13 @@ class ExperimentsSummary(AtLayer, tag="experiments-summary"):
             _range_cells(bench, self, self.measure, self.layers),
             self.groups_of(bench),
         )
+
+
+PLOTS: tuple[type[Drawing], ...] = (
+    LayerPairBars,
+    ModelMatrix,
+    LayerRange,
+    GroupMeans,
+    MeasureComparison,
+    ExperimentsSummary,
+)

@@ -14,31 +14,15 @@ from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MEASURES, Table, find_measure
 from modelkin.figures import Chance, Figure
 
-from ._plot import (
-    Curve,
-    OfModels,
-    OfPair,
-    OfRoles,
-    PairList,
-    by_role,
-    chance_of,
-    curve,
-    filled,
-    grid_of,
-    is_correlation,
-    need,
-    plain_layers,
-    role_name,
-    title_of,
-)
+from . import _plot as plot
 
 _SIGNED = ("cosine", "mean-direction", "pearson", "excess-cosine", "spearman", "cosine-about-1")
 
 
-class DistributionByType(OfRoles, tag="distribution-by-type"):
+class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
     """A measure of pairs over layers, a distribution for each role."""
 
-    pairs: PairList
+    pairs: plot.PairList
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
@@ -48,7 +32,7 @@ class DistributionByType(OfRoles, tag="distribution-by-type"):
         chance: dict[str, Chance] = {}
         reasons: dict[str, str] = {}
         for role in self.roles or table.distinct("role"):
-            kind = role_name(role)
+            kind = plot.role_name(role)
             found = [_best_view(table, role, *pair, self.measure) for pair in self.pairs]
             values[kind] = {
                 bench.names(*pair): item.values for pair, item in zip(self.pairs, found, strict=True)
@@ -57,8 +41,8 @@ class DistributionByType(OfRoles, tag="distribution-by-type"):
             if first is None:
                 part = table.where(role=role, measure=find_measure(self.measure).name)
                 reasons[kind] = next((row.reason for row in part if row.reason), "it was not measured")
-            elif is_correlation(self.measure):
-                chance[kind] = chance_of(first.n)
+            elif plot.is_correlation(self.measure):
+                chance[kind] = plot.chance_of(first.n)
             else:
                 expected = first.mean_expected
                 chance[kind] = Chance(
@@ -68,34 +52,33 @@ class DistributionByType(OfRoles, tag="distribution-by-type"):
         if not chance:
             raise Skipped("nothing was measured")
         return catalogue.distribution_by_type(
-            values, measure=title_of(self.measure), chance=chance, reasons=reasons
+            values, measure=plot.title_of(self.measure), chance=chance, reasons=reasons
         )
 
 
-def _best_view(table: Table, role: str, a: str, b: str, measure: str) -> Curve:
+def _best_view(table: Table, role: str, a: str, b: str, measure: str) -> plot.Curve:
     """Return whole tensors, or the cut ones where only these can be compared."""
     views = ("whole", *(view for view in table.where(role=role).distinct("view") if view != "whole"))
-    found = [curve(table, role, a, b, measure, view) for view in views]
+    found = [plot.curve(table, role, a, b, measure, view) for view in views]
     return next((item for item in found if item.known), found[0])
 
 
-class TypeSummary(OfPair, tag="type-summary"):
+class TypeSummary(plot.OfPair, tag="type-summary"):
     """Means of a measure over layers, for each role."""
 
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
-        need(bench, *self.pair)
+        plot.need(bench, *self.pair)
         found = {
             role: _best_view(table, role, *self.pair, self.measure)
             for role in self.roles or table.distinct("role")
         }
         return catalogue.type_summary(
-            by_role(found),
-            {role_name(role): item.mean_expected for role, item in found.items()},
-            measure=title_of(self.measure),
+            plot.by_role(found),
+            {plot.role_name(role): item.mean_expected for role, item in found.items()},
+            measure=plot.title_of(self.measure),
             names=self.both(bench),
         )
 
@@ -107,8 +90,7 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
     """Layers and controls too that the argument did not name."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
+        document = self.document(bench)
         base, evidence = document["baseline"], document["evidence"]
         claims = []
         for key in document["groups"] if self.groups else [*base, evidence]:
@@ -122,43 +104,42 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
         )
 
 
-class CosineAndPearson(OfPair, tag="cosine-and-pearson"):
+class CosineAndPearson(plot.OfPair, tag="cosine-and-pearson"):
     """All layers against all layers: cosines and correlations."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         table = self.table(bench)
         cosine, pearson = (
-            grid_of(bench, table, self.role, self.pair, name) for name in ("cosine", "pearson")
+            plot.grid_of(bench, table, self.role, self.pair, name) for name in ("cosine", "pearson")
         )
         a, b = self.pair
         return catalogue.cosine_and_pearson(
-            filled(cosine.values),
-            filled(pearson.values),
+            plot.filled(cosine.values),
+            plot.filled(pearson.values),
             names=self.both(bench),
             n=int(table.where(role=self.role, model_a=a, model_b=b).column("n").max()),
-            expected=filled(cosine.expected),
-            layers=(plain_layers(cosine.layers_a), plain_layers(cosine.layers_b)),
+            expected=plot.filled(cosine.expected),
+            layers=(plot.plain_layers(cosine.layers_a), plot.plain_layers(cosine.layers_b)),
         )
 
 
-class PairMatrices(OfRoles, tag="pair-matrices"):
+class PairMatrices(plot.OfRoles, tag="pair-matrices"):
     """All layers against all layers, for several pairs."""
 
-    pairs: PairList
+    pairs: plot.PairList
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
         """Draw those that could be had."""
         table = self.table(bench)
         found = {
-            bench.names(*pair): filled(grid_of(bench, table, self.role, pair, self.measure).values)
+            bench.names(*pair): plot.filled(plot.grid_of(bench, table, self.role, pair, self.measure).values)
             for pair in self.pairs
             if not set(pair) & set(bench.missing)
         }
         if not found:
             raise Skipped("no pair could be measured")
-        return catalogue.pair_matrices(found, measure=title_of(self.measure))
+        return catalogue.pair_matrices(found, measure=plot.title_of(self.measure))
 
 
 Cells = Sequence[Sequence[float]] | Floats
@@ -166,7 +147,7 @@ Square = tuple[list[str], Cells, Cells]
 """Labels, values, expectations."""
 
 
-class ConfusionView(OfModels, tag="confusion"):
+class ConfusionView(plot.OfModels, tag="confusion"):
     """Models against models at a layer, or layers of one model against each other, for each role."""
 
     measure: MeasureName
@@ -193,11 +174,11 @@ class ConfusionView(OfModels, tag="confusion"):
                 found = self._models(bench, part, measure, role)
             if found is None:
                 missing = "not measured" if self.model else f"no two models have {where}"
-                refused[role_name(role)] = next((row.reason for row in part if row.reason), missing)
+                refused[plot.role_name(role)] = next((row.reason for row in part if row.reason), missing)
                 continue
-            labels, matrices[role_name(role)], chance = found
+            labels, matrices[plot.role_name(role)], chance = found
             if np.isfinite(np.array(chance)).any():
-                expected[role_name(role)] = chance
+                expected[plot.role_name(role)] = chance
         if not matrices:
             raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
         return catalogue.confusion(
@@ -212,7 +193,7 @@ class ConfusionView(OfModels, tag="confusion"):
 
     def _where(self, bench: Bench) -> str:
         if self.model is not None:
-            need(bench, self.model)
+            plot.need(bench, self.model)
             return f"within {bench.name(self.model)}"
         if self.layers_of:
             if not set(self.present(bench)) <= set(self.layers_of):
@@ -229,7 +210,7 @@ class ConfusionView(OfModels, tag="confusion"):
         if not set(wanted) <= set(names):
             return None
         places = [names.index(alias) for alias in wanted]
-        values = filled(cells)[np.ix_(places, places)]
+        values = plot.filled(cells)[np.ix_(places, places)]
         if not np.isfinite(values).any():
             return None
         labels = [bench.name(alias) for alias in wanted]
@@ -240,3 +221,9 @@ def _layers(part: Table, measure: str, role: str, model: str) -> Square | None:
     grid = part.matrix(measure=measure, role=role, model_a=model, model_b=model)
     cells, layers, chance = square(grid, measure)
     return ([f"layer {layer}" for layer in layers], cells, chance) if grid.values.count() else None
+
+
+PLOTS: tuple[type[Drawing], ...] = (
+    *(DistributionByType, TypeSummary, ClaimedEvidence, CosineAndPearson, PairMatrices),
+    *(ConfusionView,),
+)

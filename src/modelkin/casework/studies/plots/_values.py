@@ -13,7 +13,7 @@ from modelkin.casework.studies.saved import Floats, load_vectors
 from modelkin.casework.studies.spec import Drawing
 from modelkin.figures import Animation, Figure
 
-from ._plot import OfModels, model_styles, role_name
+from . import _plot as plot
 
 
 class RowSimilarity(Drawing, tag="row-similarity"):
@@ -22,10 +22,9 @@ class RowSimilarity(Drawing, tag="row-similarity"):
     pair: Pair
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         a, b = self.pair
-        rows = bench.folder.read_csv(bench.earlier(self.data, ".csv"))
-        permuted = bench.folder.read_csv(bench.earlier(self.data, "-permuted.csv"))
+        rows = self.rows(bench)
+        permuted = self.rows(bench, "-permuted.csv")
         return catalogue.row_similarity(
             [int(row[f"{a}_id"]) for row in rows],
             [float(row["cosine"]) for row in rows],
@@ -40,10 +39,9 @@ class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
     pair: Pair
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         a, b = self.pair
-        document = bench.folder.read_json(bench.earlier(self.data))
-        rows = bench.folder.read_csv(bench.earlier(self.data, "-ids.csv"))
+        document = self.document(bench)
+        rows = self.rows(bench, "-ids.csv")
         if not rows:
             raise Skipped("the vocabularies share no token")
         level = document["background"]["of_smaller"]
@@ -68,8 +66,7 @@ class CentringView(Drawing, tag="centring"):
     """Frames of the animation."""
 
     def make(self, bench: Bench) -> Figure | Animation:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
+        document = self.document(bench)
         a, b = document["a"], document["b"]
         if self.view == "animation":
             return catalogue.centring_animation(
@@ -78,7 +75,7 @@ class CentringView(Drawing, tag="centring"):
         return catalogue.centring_before(a, b) if self.view == "before" else catalogue.centring_after(a, b)
 
 
-class OfVectors(OfModels):
+class OfVectors(plot.OfModels):
     """A figure of saved vectors."""
 
     def matrices(self, bench: Bench, role: str) -> dict[str, Floats]:
@@ -91,7 +88,7 @@ class OfVectors(OfModels):
         """Return the vectors of models of one width, which is that of the first."""
         found = self.matrices(bench, self.role)
         if not found:
-            raise Skipped(f"there are no vectors of {role_name(self.role)}")
+            raise Skipped(f"there are no vectors of {plot.role_name(self.role)}")
         width = next(iter(found.values())).shape[1]
         return {name: values for name, values in found.items() if values.shape[1] == width}
 
@@ -103,10 +100,11 @@ class Surfaces(OfVectors, tag="surfaces"):
     """How many are drawn."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         found = self.one_width(bench)
         width = next(iter(found.values())).shape[1]
-        return catalogue.surfaces(found, what=role_name(self.role), dimensions=min(self.dimensions, width))
+        return catalogue.surfaces(
+            found, what=plot.role_name(self.role), dimensions=min(self.dimensions, width)
+        )
 
 
 class Trajectories(OfVectors, tag="trajectories"):
@@ -119,7 +117,7 @@ class Trajectories(OfVectors, tag="trajectories"):
         if depth * len(found) < 4:
             raise Skipped("there are fewer than four vectors")
         even = {name: values[:depth] for name, values in found.items()}
-        return catalogue.trajectories(even, what=role_name(self.role), styles=model_styles(bench))
+        return catalogue.trajectories(even, what=plot.role_name(self.role), styles=plot.model_styles(bench))
 
 
 class Ridges(OfVectors, tag="ridges"):
@@ -129,25 +127,27 @@ class Ridges(OfVectors, tag="ridges"):
     """Draw each layer of so many."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
         kinds = {
-            role_name(role): found
+            plot.role_name(role): found
             for role in self.roles or ("attention_norm", "mlp_norm")
             if (found := self.matrices(bench, role))
         }
         if not kinds:
             raise Skipped("there are no vectors")
-        return catalogue.ridges(kinds, every=self.every, styles=model_styles(bench))
+        return catalogue.ridges(kinds, every=self.every, styles=plot.model_styles(bench))
 
 
 class SyntheticView(Drawing, tag="synthetic-cosines"):
     """Cosines of normal vectors over means, sigmas and dimensions."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it."""
-        document = bench.folder.read_json(bench.earlier(self.data))
-        rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
         names = ("mean_1", "mean_2", "sigma", "dimension", "cosine", "spread", "positive_1", "positive_2")
         return catalogue.synthetic_cosines(
-            [catalogue.CosineCell(**{name: row[name] for name in names}) for row in rows]
+            [catalogue.CosineCell(**{name: row[name] for name in names}) for row in self.records(bench)]
         )
+
+
+PLOTS: tuple[type[Drawing], ...] = (
+    *(RowSimilarity, VocabularyMapping, CentringView, Surfaces, Trajectories, Ridges),
+    *(SyntheticView,),
+)
