@@ -31,7 +31,7 @@ from modelkin.cli.app import app
 from modelkin.comparison.methods import all_methods
 from modelkin.demo import demo_zoo
 from modelkin.describe.measures import MEASURES
-from modelkin.document import comparison_view, inspection_view
+from modelkin.document import comparison_view, inspection_view, render_terminal
 from modelkin.tokenizer import known_pairs
 
 DOCS = Path(__file__).parent
@@ -47,14 +47,14 @@ def inspection() -> str:
     """Print what ``modelkin inspect`` does, on a screen of 110 columns."""
     with demo_zoo() as folder, contextlib.chdir(folder), open_model("./base") as model:
         found = inspect_model(model)
-    return _block(_drawn(lambda console: console.print(inspection_view(found))))
+    return _block(_drawn(lambda console: console.print(render_terminal(inspection_view(found)))))
 
 
 def comparison() -> str:
     """Print what ``modelkin compare`` does for two strangers, on a screen of 110 columns."""
     with demo_zoo() as folder, contextlib.chdir(folder):
         result = compare(candidate="./twin-1", base="./base")
-    text = _drawn(lambda console: console.print(comparison_view(result)))
+    text = _drawn(lambda console: console.print(render_terminal(comparison_view(result, detail="brief"))))
     return _block(re.sub(r"in [0-9.]+ s\b", "in 0.1 s", text))
 
 

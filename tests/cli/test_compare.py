@@ -30,7 +30,7 @@ def test_a_verdict_is_printed_and_the_exit_code_is_0_whatever_it_is(run):
     status, out, err = run("compare", "./stranger", "./base", *QUICK)
     assert status == 0
     assert "No evidence of a common origin" in out
-    assert "What this does not say" in out
+    assert "What this verdict does not say" in out
     assert "reading ./stranger: local path" in err
     assert "reading ./base: local path" in err
 

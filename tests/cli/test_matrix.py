@@ -30,7 +30,7 @@ def test_every_number_stands_beside_its_null_and_nothing_is_judged(run):
     assert "reading ./base: local path" in err
     header = next(line for line in out.splitlines() if line.strip().startswith("layer"))
     assert header.split() == ["layer", "cosine", "rho", "x", "rho", "r"]
-    assert "attention_norm: base x other  32 values each" in out
+    assert "attention_norm: base x other\n32 values each" in out
     assert re.search(r"\b0\.999\d \(0\.999\d ± [0-9.e-]+\)", out)
     assert "no number here is a verdict" in out
     assert "modelkin compare CANDIDATE BASE" in out

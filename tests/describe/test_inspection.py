@@ -11,7 +11,7 @@ from tests.support import RawTensor, safetensors_bytes
 
 import modelkin as mk
 from modelkin.architecture import families
-from modelkin.document import inspection_view, schema, to_json
+from modelkin.document import inspection_view, render_terminal, schema, to_json
 from modelkin.source import MemorySource
 
 CASES = [*recorded_names(), *HANDWRITTEN]
@@ -43,7 +43,7 @@ def test_every_family_is_inspected_from_its_header_alone(case, tmp_path):
     assert found.ledger.bytes_needed < 300_000
     jsonschema.validate(json.loads(to_json(found)), schema("modelkin.inspection/1"))
     with (tmp_path / "screen").open("w") as file:
-        Console(file=file, width=120).print(inspection_view(found))
+        Console(file=file, width=120).print(render_terminal(inspection_view(found)))
     text = (tmp_path / "screen").read_text()
     assert f"{found.family}: {found.title}" in text
 

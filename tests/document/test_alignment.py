@@ -16,7 +16,8 @@ from modelkin.comparison import ControlResult
 from modelkin.comparison.methods import Agreement, Rank, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown, schema
-from modelkin.document._alignment import layer_rows, ranked_among, ranked_text
+from modelkin.document.views.alignment import layer_rows
+from modelkin.document.views.words import ranked_among, ranked_text
 from modelkin.message import say
 from modelkin.source import MemorySource
 
@@ -79,7 +80,7 @@ def ranked(rotated):
 
 
 def test_layers_that_were_moved_are_told_in_runs(taller):
-    rows = layer_rows(taller)
+    rows = layer_rows(taller, ENGLISH)
     assert [row[:2] for row in rows] == [("0-2", "0-2"), ("3-5", "1-3")]
     assert all(re.fullmatch(r"\d\.\d{3}(?: to \d\.\d{3})?", row[2]) for row in rows)
     text = drawn(taller)
@@ -92,7 +93,7 @@ def test_layers_that_were_moved_are_told_in_runs(taller):
 def test_coordinates_are_told_with_their_fit_and_that_it_is_no_evidence(rotated):
     assert rotated.alignment.residual == "rotation"
     text = flat(drawn(rotated))
-    assert "how well they fit is no evidence by itself" in text
+    assert "How well a map fits is no evidence by itself" in text
     assert re.search(r"a rotation +(?:embeddings|the output head) of shared tokens", text)
     document = report_markdown(rotated)
     frame = rotated.alignment.frames[0]
@@ -111,7 +112,7 @@ def test_what_was_tested_in_the_wrong_coordinates_is_said_to_be_not_examined(rot
 def test_of_strangers_no_pairing_of_layers_is_shown(strangers):
     assert strangers.verdict.conclusion is Conclusion.NO_EVIDENCE
     assert strangers.alignment.layers
-    assert layer_rows(strangers) == []
+    assert layer_rows(strangers, ENGLISH) == []
     for text in (flat(drawn(strangers)), report_markdown(strangers), report_html(strangers)):
         assert "none of 36 pairs of layers stands out" in text
     assert any("nothing to find coordinates by" in str(line) for line in strangers.verdict.limitations)
@@ -146,7 +147,7 @@ def test_controls_are_not_said_to_be_beside_the_point_where_the_verdict_rests_on
 
 
 def test_exact_p_values_have_no_such_mark(rotated):
-    assert ranked_text(rotated) is None
+    assert ranked_text(rotated, ENGLISH) is None
     assert "control pairs, not an exact" not in drawn(rotated) + report_markdown(rotated)
 
 

@@ -8,15 +8,17 @@ from rich.console import Console
 from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.document import comparison_view
-from modelkin.document._beside import config_lines, config_rows, tokenizer_lines
+from modelkin.document import comparison_view, load_language, render_terminal
+from modelkin.document.views.beside import config_lines, config_rows, tokenizer_lines
 from modelkin.message import say
 from modelkin.source import MemorySource
+
+ENGLISH = load_language("en")
 
 
 def drawn(result):
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(comparison_view(result))
+    console.print(render_terminal(comparison_view(result, detail="brief")))
     return console.export_text()
 
 
@@ -30,7 +32,7 @@ def plain():
 
 def test_the_same_file_is_told_in_one_line(plain):
     result = replace(plain, tokenizer={"same_file": True})
-    assert list(tokenizer_lines(result)) == ["tokenizers: both are the same file"]
+    assert list(tokenizer_lines(result, ENGLISH)) == ["tokenizers: both are the same file"]
 
 
 def test_overlap_is_never_told_without_what_strangers_show(plain):
@@ -42,20 +44,20 @@ def test_overlap_is_never_told_without_what_strangers_show(plain):
         "share_of_smaller": 0.7,
         "share_of_smaller_in_strangers": "0.31 to 0.98",
     }
-    lines = list(tokenizer_lines(replace(plain, tokenizer=facts)))
+    lines = list(tokenizer_lines(replace(plain, tokenizer=facts), ENGLISH))
     assert lines[0] == "tokenizers: no more in common than separately trained ones have (10 and 20 tokens)"
     assert lines[1].endswith("separately trained ones show 0.31 to 0.98")
 
 
 def test_what_was_not_compared_has_its_reason(plain):
     result = replace(plain, tokenizer={"compared": "no: tokenizer.json is too long"})
-    assert list(tokenizer_lines(result)) == ["tokenizers: not compared (tokenizer.json is too long)"]
+    assert list(tokenizer_lines(result, ENGLISH)) == ["tokenizers: not compared (tokenizer.json is too long)"]
 
 
 def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(plain):
     config = {"hidden_size": ("8", "16"), "odd": ("1", "absent"), "transformers_version": ("1", "2")}
     result = replace(plain, config=config)
-    assert list(config_lines(result)) == ["configs: 2 fields differ, and 1 that only keep books"]
+    assert list(config_lines(result, ENGLISH)) == ["configs: 2 fields differ, and 1 that only keep books"]
     assert config_rows(result) == [
         ("hidden_size", "8", "16", "width of the residual stream"),
         ("odd", "1", "absent", ""),
@@ -64,7 +66,7 @@ def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(pla
 
 
 def test_equal_configs_are_told(plain):
-    assert list(config_lines(replace(plain, config={}))) == ["configs: no field differs"]
+    assert list(config_lines(replace(plain, config={}), ENGLISH)) == ["configs: no field differs"]
     assert config_rows(replace(plain, config={})) == []
 
 

@@ -18,7 +18,6 @@ from modelkin.document.blocks import (
     Fact,
     Facts,
     Heading,
-    Interactive,
     Link,
     Literally,
     Marked,
@@ -75,7 +74,6 @@ def document(text="words"):
         Picture("figures/one.png", text, text),
         Link("other.html", text),
         Code(text),
-        Interactive(draw=lambda: "", instead=(Paragraph(text),)),
         Facts(rows=((text, Marked("our *own* `code`")),)),
     )
 

@@ -8,15 +8,16 @@ from rich.console import Console
 
 from modelkin.comparison.methods import Likeness, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document import comparison_view, report_markdown
-from modelkin.document._words import HEADLINE
+from modelkin.document import comparison_view, load_language, render_terminal, report_markdown
 from modelkin.message import say
+
+ENGLISH = load_language("en")
 
 
 def drawn(result, *, width=120, verbose=False, encoding="utf-8", **console):
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     Console(width=width, file=file, highlight=False, **console).print(
-        comparison_view(result, verbose=verbose)
+        render_terminal(comparison_view(result, detail="verbose" if verbose else "brief"))
     )
     file.flush()
     return file.buffer.getvalue().decode(encoding)
@@ -31,9 +32,9 @@ def flat(text):
 def test_every_verdict_says_what_why_and_what_not(comparison, width):
     text = drawn(comparison, width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert HEADLINE[comparison.verdict.conclusion] in text
+    assert ENGLISH.say(f"headline.{comparison.verdict.conclusion.value}") in text
     assert str(comparison.verdict.summary) in flat(text)
-    assert "What this does not say" in text
+    assert "What this verdict does not say" in text
     for sentence in comparison.verdict.limitations:
         assert str(sentence) in flat(text)
     assert "seed 0" in text
@@ -46,7 +47,10 @@ def test_every_verdict_says_what_why_and_what_not(comparison, width):
     [
         ("shared", ["p < 10^-", "norms", "embedding", "kind not determined", "0 is chance, 1 is identical"]),
         ("shared-partial", ["norms from", "mlp from", "in norms"]),
-        ("no-evidence", ["detectable", "mlp from 0.", "norms from 0.", "not enough for a finding"]),
+        (
+            "no-evidence",
+            ["would have been found", "mlp from 0.", "norms from 0.", "not enough for a finding"],
+        ),
         ("identical", ["copy", "1.000 [1.000, 1.000]"]),
         ("not-testable", ["the hidden sizes differ (16 and 32)", "neither kinship nor independence"]),
     ],
@@ -68,7 +72,6 @@ def test_controls_are_shown_with_the_reason_why_they_do_not_serve(compared):
     text = drawn(compared("controlled"), width=160)
     assert "Controls" in text
     assert text.count("cannot serve as a negative") == 2
-    assert "org/not-testable with org/base: " in text
     assert "the hidden sizes differ" in flat(text)
 
 

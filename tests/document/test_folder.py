@@ -11,9 +11,8 @@ from markdown_it import MarkdownIt
 
 import modelkin as mk
 from modelkin.comparison.methods import Skipped, Tested
-from modelkin.document import report_html, report_markdown, tensors_csv, to_json, write_folder
-from modelkin.document._evidence import evidence_row
-from modelkin.document._words import HEADLINE
+from modelkin.document import load_language, report_html, report_markdown, tensors_csv, to_json, write_folder
+from modelkin.document.evidence import evidence_row
 from modelkin.errors import UsageError
 from modelkin.message import say
 
@@ -82,7 +81,7 @@ def test_a_folder_that_cannot_be_written_is_a_readable_error(compared, tmp_path)
 def test_the_report_answers_the_question_first_and_then_says_what_it_does_not_say(comparison):
     text = report_markdown(comparison)
     assert text.startswith(f"# Was org/{comparison.verdict.conclusion.value} derived from org/base?\n")
-    assert HEADLINE[comparison.verdict.conclusion] in text
+    assert load_language("en").say(f"headline.{comparison.verdict.conclusion.value}") in text
     for sentence in comparison.verdict.limitations:
         assert f"- {sentence}" in text
     order = [text.index(f"\n## {title}\n") for title in ("Verdict", "What this verdict does not say")]

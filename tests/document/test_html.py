@@ -13,11 +13,11 @@ from tests.document.records import EVIL, hostile, with_maps
 from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown
-from modelkin.document._evidence import evidence_row
-from modelkin.document._words import facing_layers, undone
-from modelkin.document.html._series import layer_states
+from modelkin.document.evidence import evidence_row
 from modelkin.document.html.markup import Html, element, own_text, powers, with_names
+from modelkin.document.html.series import layer_states
 from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
+from modelkin.document.views.words import facing_layers, undone
 from modelkin.message import say
 
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
@@ -45,8 +45,8 @@ ATTRIBUTES = words_of(
     """
 )
 SECTIONS = [
-    *("verdict", "limits", "components", "evidence", "controls", "layers", "relation", "models"),
-    *("tokenizers", "config", "lineage", "missing", "reading", "repeat", "glossary"),
+    *("verdict", "limits", "components", "layers", "relation", "controls", "models", "tokenizers"),
+    *("config", "lineage", "evidence", "missing", "reading", "repeat", "glossary"),
 ]
 
 
@@ -183,8 +183,7 @@ def test_every_piece_of_evidence_has_its_row(comparison, language):
     parsed = Parsed(report_html(comparison, language))
     rows = [" ".join(row) for row in parsed.rows.get("evidence", [])[1:]]
     assert len(rows) == len(comparison.evidence)
-    ordered = sorted(comparison.evidence, key=lambda test: isinstance(test, Skipped))
-    for row, test in zip(rows, map(evidence_row, ordered), strict=True):
+    for row, test in zip(rows, map(evidence_row, comparison.evidence), strict=True):
         assert row.startswith(test.method)
         shown = [effect_text(test.effect)] if test.effect else []
         shown += [powers(bound_text(test.log10_p))] if test.log10_p is not None else []

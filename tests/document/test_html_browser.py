@@ -147,8 +147,8 @@ def test_measure_and_role_can_be_chosen(shown, compared):
 def test_evidence_sorts_by_its_numbers_with_skipped_ones_last(shown, compared):
     page = shown(compared("no-evidence"))
     rows = "[...document.querySelectorAll('.evidence tbody tr')]"
-    column = f"{rows}.map(row => row.cells[5] && row.cells[5].dataset.v)"
-    click = "document.querySelectorAll('.evidence thead button')[5].click()"
+    column = f"{rows}.map(row => row.cells[6].dataset.v)"
+    click = "document.querySelectorAll('.evidence thead button')[6].click()"
     for order in ("ascending", "descending"):
         page.run(click)
         cells = page.run(column)
@@ -156,7 +156,7 @@ def test_evidence_sorts_by_its_numbers_with_skipped_ones_last(shown, compared):
         assert numbers == sorted(numbers, reverse=order == "descending")
         assert len(numbers) > 5
         assert cells[: len(numbers)] == [cell for cell in cells if cell is not None]
-        assert page.run("document.querySelectorAll('.evidence th')[5].getAttribute('aria-sort')") == order
+        assert page.run("document.querySelectorAll('.evidence th')[6].getAttribute('aria-sort')") == order
 
 
 def test_the_page_follows_the_readers_light_and_can_be_switched(shown, compared):

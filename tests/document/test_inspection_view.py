@@ -4,13 +4,13 @@ from rich.console import Console
 from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.document import inspection_view
+from modelkin.document import inspection_view, render_terminal
 from modelkin.source import MemorySource
 
 
 def drawn(model, **how):
     console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(inspection_view(mk.inspect_model(model), **how))
+    console.print(render_terminal(inspection_view(mk.inspect_model(model), **how)))
     console.file.close()
     return console.export_text()
 
@@ -18,7 +18,7 @@ def drawn(model, **how):
 def test_roles_are_summed_up_in_the_order_in_which_data_flows():
     with mk.open_model(MemorySource(llama_files())) as model:
         text = drawn(model)
-    lines = [line.split()[0] for line in text.splitlines() if line and not line.startswith(" ")]
+    lines = [line.split()[0] for line in text.splitlines() if line.split()]
     assert lines.index("embedding") < lines.index("mlp_up") < lines.index("final_norm")
     assert lines.index("final_norm") < lines.index("output_head")
 

@@ -15,7 +15,7 @@ from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict._words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
 from modelkin.document._sentences import sentence_text
-from modelkin.document._words import not_examined
+from modelkin.document.views.words import not_examined
 from modelkin.errors import UsageError
 from modelkin.message import joined, say
 

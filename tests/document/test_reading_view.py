@@ -5,13 +5,13 @@ import io
 from rich.console import Console
 
 from modelkin.comparison.methods import all_methods
-from modelkin.document import methods_view, plans_view
+from modelkin.document import methods_view, plans_view, render_terminal
 from modelkin.source import BytePlan, ByteRange
 
 
 def drawn(view):
     file = io.StringIO()
-    Console(width=100, file=file, highlight=False).print(view)
+    Console(width=100, file=file, highlight=False).print(render_terminal(view))
     return file.getvalue()
 
 

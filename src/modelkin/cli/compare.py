@@ -114,7 +114,7 @@ def compare(
         if out is not None:
             result.write(str(out), language=lang)
     finally:  # a full disk is no reason to lose the answer
-        output.result(result, lambda: comparison_view(result, verbose=output.verbose))
+        output.result(result, lambda: comparison_view(result, detail=output.detail))
     if out is not None:
         output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
     if any(FAIL_ON[word] is result.verdict.related for word in fail_on):

@@ -12,9 +12,7 @@ from modelkin.cli.lab_zoo import build, embed
 from modelkin.cli.options import fetch_options, output_options
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from modelkin.casework.lab import CosineStudy, NormsOptions, VectorPair
+    from modelkin.casework.lab import NormsOptions, VectorPair
     from modelkin.cli.output import Output
     from modelkin.options import FetchOptions
 
@@ -133,38 +131,16 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
     Means and sigmas alone decide the cosine of unrelated vectors. Published norm gains stand beside it.
     """
     from modelkin.casework.lab import CosineStudyOptions, cosine_study, write_cosines
+    from modelkin.casework.views import cosines_view
 
     study = cosine_study(CosineStudyOptions(pairs=pairs, seed=seed))
     try:
         if out is not None:
             write_cosines(study, out)
     finally:
-        output.result(study, lambda: _cosines_view(study))
+        output.result(study, lambda: cosines_view(study))
     if out is not None:
         output.remark(f"numbers and figures are in {out}")
-
-
-def _cosines_view(study: CosineStudy) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    heads = ("values", "means", "sigmas", "cosine", "exact", "limit", "spread", "exact", "positive", "exact")
-    for head in heads:
-        table.add_column(head, justify="right")
-    for cell in study.cells:
-        table.add_row(
-            str(cell.dimension),
-            f"{cell.mean_1:g}, {cell.mean_2:g}",
-            f"{cell.sigma_1:g}, {cell.sigma_2:g}",
-            *(
-                f"{value:.4f}"
-                for value in (cell.cosine, cell.exact, cell.limit, cell.spread, cell.exact_spread)
-            ),
-            f"{cell.positive_1:.3f}, {cell.positive_2:.3f}",
-            f"{cell.exact_positive_1:.3f}, {cell.exact_positive_2:.3f}",
-        )
-    return Group(table, *(f"\n{sentence}" for sentence in study.conclusion))
 
 
 @lab.command()
@@ -212,10 +188,9 @@ def centring(
       modelkin lab centring --model org/a --model org/b --role input-norm --layer 10 --out centring
       modelkin lab centring --model org/a --layer 0,10
     """  # noqa: D301  click wants the character itself
-    from rich.text import Text
-
     from modelkin.casework.lab import EXAMPLE, read_vectors, write_centring
     from modelkin.casework.lab import centring as centred
+    from modelkin.document.blocks import Paragraph
 
     if vectors is not None and models:
         raise click.UsageError("give --vectors or --model, not both")
@@ -224,7 +199,7 @@ def centring(
     else:
         pair = EXAMPLE if vectors is None else read_vectors(vectors)
     numbers = centred(pair) if out is None else write_centring(pair, out, frames=frames)
-    output.result(numbers, lambda: Text("\n".join(numbers.conclusion)))
+    output.result(numbers, lambda: (Paragraph("\n".join(numbers.conclusion)),))
     if out is not None:
         output.remark(f"stills and animation are in {out}")
 

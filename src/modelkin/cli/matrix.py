@@ -174,7 +174,7 @@ def matrix(
         if out is not None:
             result.write(str(out))
     finally:  # a full disk is no reason to lose the numbers
-        output.result(matrix_document(result), lambda: matrix_view(result, verbose=output.verbose))
+        output.result(matrix_document(result), lambda: matrix_view(result, detail=output.detail))
     if out is not None:
         output.remark(f"the numbers are in {out}: begin with {out / 'MATRIX.md'}")
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Self
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rich.console import Console, RenderableType
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
+    from modelkin.document.blocks import Block
+    from modelkin.document.views.comparison import Detail
     from modelkin.message import Message
 
 
@@ -44,8 +46,13 @@ class Output:
 
     # -- results ---------------------------------------------------------------------------------------
 
-    def result(self, document: object, render: Callable[[], RenderableType]) -> None:
-        """Print a result: as JSON, or as `render` draws it for a person."""
+    @property
+    def detail(self) -> Detail:
+        """How much of a result is drawn."""
+        return "verbose" if self.verbose else "brief"
+
+    def result(self, document: object, view: Callable[[], Iterable[Block] | RenderableType]) -> None:
+        """Print a result: as JSON, or as its view for a person."""
         if self._bars is not None:
             self._bars.stop()
         if self.as_json:
@@ -54,7 +61,10 @@ class Output:
             # JSON is UTF-8, whatever the terminal speaks.
             click.echo(to_json(document).encode("utf-8"))
         else:
-            stdout_console().print(render())
+            from modelkin.document import render_terminal
+
+            shown = view()
+            stdout_console().print(render_terminal(shown) if isinstance(shown, tuple) else shown)
 
     def remark(self, text: str) -> None:
         """Say something beside the result."""

@@ -9,8 +9,6 @@ import click
 from modelkin.cli.options import language_option, output_options
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from modelkin.cli.output import Output
 
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 def list_studies(*, lang: str, output: Output) -> None:
     """Show the studies that come with modelkin."""
     from modelkin.casework.studies import load_study, shipped_studies
+    from modelkin.casework.views import studies_view
 
     found = [load_study(name) for name in shipped_studies()]
     document = {
@@ -34,19 +33,4 @@ def list_studies(*, lang: str, output: Output) -> None:
             for item in found
         ]
     }
-
-    def view() -> RenderableType:
-        from rich.table import Table
-
-        table = Table("study", "what it is", "models", "experiments", "figures", box=None, pad_edge=False)
-        for item in found:
-            table.add_row(
-                item.name,
-                item.title[lang],
-                ", ".join(item.models),
-                str(len(item.experiments)),
-                str(len(item.figures)),
-            )
-        return table
-
-    output.result(document, view)
+    output.result(document, lambda: studies_view(found, lang))

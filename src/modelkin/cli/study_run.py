@@ -10,9 +10,6 @@ import click
 from modelkin.cli.options import fetch_options, language_option, output_options, seed_option
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from modelkin.casework.studies import StudyResult
     from modelkin.cli.output import Output
     from modelkin.options import FetchOptions
 
@@ -65,6 +62,7 @@ def run(
       manifest.json            models with commits, files with digests, versions, what was skipped
     """  # noqa: D301  click wants the character itself
     from modelkin.casework.studies import load_study, run_study
+    from modelkin.casework.views import study_view
 
     result = run_study(
         load_study(study),
@@ -76,7 +74,7 @@ def run(
         dpi=dpi,
         progress=output,
     )
-    output.result(result, lambda: _view(result))
+    output.result(result, lambda: study_view(result))
     output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
     if not result.done:
         click.get_current_context().exit(NOTHING_DONE)
@@ -92,26 +90,3 @@ def _replaced(texts: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"{alias!r} was given twice", param_hint="--model")
         found[alias] = ref
     return found
-
-
-def _view(result: StudyResult) -> RenderableType:
-    """Show what was done, and what was not and why."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from modelkin.untrusted import visible
-
-    lines = []
-    if result.answer is not None:
-        lines.append(Text(visible(str(result.answer["summary"])), style="bold"))
-    for item in result.missing:
-        lines.append(Text(visible(f"missing: {item.alias} ({item.ref}): {item.reason}")))
-    steps = (*((result.comparison,) if result.comparison else ()), *result.experiments, *result.figures)
-    for step in steps:
-        if step.status == "skipped":
-            lines.append(Text(visible(f"skipped: {step.id}: {step.reason}")))
-    done = sum(step.status == "done" for step in steps)
-    lines.append(
-        Text(f"{done} of {len(steps)} steps done, {len(result.files)} files, {len(result.models)} models")
-    )
-    return Group(*lines)

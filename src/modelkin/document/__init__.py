@@ -9,61 +9,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from modelkin.document._comparison_view import comparison_view, verdict_panel
-    from modelkin.document._folder import write_folder
-    from modelkin.document._inspection_view import inspection_view
     from modelkin.document._json import plain, schema, to_json
-    from modelkin.document._markdown import report_markdown
     from modelkin.document._matrix_json import matrix_document, matrix_from_json, matrix_json
-    from modelkin.document._matrix_markdown import matrix_markdown, write_matrix
-    from modelkin.document._matrix_view import matrix_view
-    from modelkin.document._methods_view import methods_view
     from modelkin.document._read_json import comparison_from_json
-    from modelkin.document._reading_view import plan_view, plans_view, store_view
-    from modelkin.document._tables import tensors_csv
-    from modelkin.document._tokenizers_view import tokenizers_view
-    from modelkin.document.html import render_html, report_html
+    from modelkin.document.evidence import tensors_csv
+    from modelkin.document.folder import (
+        matrix_markdown,
+        report_html,
+        report_markdown,
+        write_files,
+        write_folder,
+        write_matrix,
+    )
+    from modelkin.document.html import render_html
     from modelkin.document.language import LANGUAGES, Language, load_language, read_texts
     from modelkin.document.markdown import render_markdown
     from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, runs_text, size_text
     from modelkin.document.terminal import render_terminal
+    from modelkin.document.views.comparison import comparison_view, verdict_card
+    from modelkin.document.views.inspection import inspection_view
+    from modelkin.document.views.matrix import matrix_view
+    from modelkin.document.views.methods import methods_view
+    from modelkin.document.views.reading import plan_view, plans_view, store_view
+    from modelkin.document.views.tokenizers import tokenizers_view
 
 _HOME = {
     "LANGUAGES": "language",
     "Language": "language",
     "bound_text": "numbers",
     "comparison_from_json": "_read_json",
-    "comparison_view": "_comparison_view",
+    "comparison_view": "views.comparison",
     "count_text": "numbers",
     "effect_text": "numbers",
-    "inspection_view": "_inspection_view",
+    "inspection_view": "views.inspection",
     "load_language": "language",
     "matrix_document": "_matrix_json",
     "matrix_from_json": "_matrix_json",
     "matrix_json": "_matrix_json",
-    "matrix_markdown": "_matrix_markdown",
-    "matrix_view": "_matrix_view",
-    "methods_view": "_methods_view",
+    "matrix_markdown": "folder",
+    "matrix_view": "views.matrix",
+    "methods_view": "views.methods",
     "p_text": "numbers",
     "plain": "_json",
-    "plan_view": "_reading_view",
-    "plans_view": "_reading_view",
+    "plan_view": "views.reading",
+    "plans_view": "views.reading",
     "read_texts": "language",
     "render_html": "html",
     "render_markdown": "markdown",
     "render_terminal": "terminal",
-    "report_html": "html",
-    "report_markdown": "_markdown",
+    "report_html": "folder",
+    "report_markdown": "folder",
     "runs_text": "numbers",
     "schema": "_json",
     "size_text": "numbers",
-    "store_view": "_reading_view",
-    "tensors_csv": "_tables",
+    "store_view": "views.reading",
+    "tensors_csv": "evidence",
     "to_json": "_json",
-    "tokenizers_view": "_tokenizers_view",
-    "verdict_panel": "_comparison_view",
-    "write_folder": "_folder",
-    "write_matrix": "_matrix_markdown",
+    "tokenizers_view": "views.tokenizers",
+    "verdict_card": "views.comparison",
+    "write_files": "folder",
+    "write_folder": "folder",
+    "write_matrix": "folder",
 }
 
 __all__ = [
@@ -99,7 +105,8 @@ __all__ = [
     "tensors_csv",
     "to_json",
     "tokenizers_view",
-    "verdict_panel",
+    "verdict_card",
+    "write_files",
     "write_folder",
     "write_matrix",
 ]

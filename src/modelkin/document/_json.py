@@ -23,8 +23,8 @@ from modelkin.message import Message
 from modelkin.source import BytePlan, StoreInfo
 from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison
 
-from ._evidence import evidence_row
 from ._message_json import companions
+from .evidence import evidence_row
 
 _SCHEMAS: dict[type, str] = {
     Comparison: COMPARISON_SCHEMA,

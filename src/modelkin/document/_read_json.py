@@ -15,8 +15,8 @@ from modelkin.comparison.methods import Evidence
 from modelkin.errors import FormatError
 from modelkin.message import Message
 
-from ._evidence import EvidenceRow, evidence_of
 from ._message_json import companion_names, read_message, read_messages
+from .evidence import EvidenceRow, evidence_of
 
 _Record = TypeVar("_Record")
 _WHERE = "comparison"

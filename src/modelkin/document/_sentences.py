@@ -53,8 +53,10 @@ def _all_told(text: str, language: Language) -> str | None:
     return None
 
 
-def limitation_text(text: str, language: Language) -> str:
+def limitation_text(text: str | Message, language: Language) -> str:
     """Tell a limitation of the verdict in a language."""
+    if isinstance(text, Message):
+        return language.tell(text)
     if language.code == ENGLISH.code:
         return text
     told = _told(text, "limitation", None, language)

@@ -5,9 +5,12 @@ A plain `str` is a text of anybody: every renderer shows it as it is, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from modelkin.comparison import Comparison
 
 Tone = Literal["shared", "none", "open"]
 """Colour of a conclusion. Neither red nor green: a common origin is no crime, no evidence no acquittal."""
@@ -218,14 +221,19 @@ class PageOnly:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interactive:
-    """A figure that a page draws itself and answers questions about."""
+@dataclass(frozen=True, slots=True)
+class LayerFigures:
+    """The figures of layers, which a page draws itself and answers questions about."""
 
-    draw: Callable[[], str] = field(repr=False)
-    """Makes its markup (`html.Html`)."""
-    instead: tuple[Block, ...] = ()
-    """What others show."""
+    result: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMaps:
+    """All layers against all layers, as `LayerFigures`; others show what is in them as tables."""
+
+    result: Comparison
+    instead: tuple[Block, ...]
 
 
 Block = (
@@ -240,7 +248,8 @@ Block = (
     | Code
     | Section
     | PageOnly
-    | Interactive
+    | LayerFigures
+    | HeatMaps
 )
 
 

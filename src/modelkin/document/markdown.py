@@ -17,8 +17,8 @@ from .blocks import (
     Code,
     Facts,
     Heading,
+    HeatMaps,
     Inline,
-    Interactive,
     Link,
     Literally,
     Marked,
@@ -69,7 +69,7 @@ class _Writer:
             case Section():
                 yield f"{'#' * level} {_line(block.title)}"
                 yield from self._all(block.blocks, level + 1)
-            case Interactive():
+            case HeatMaps():
                 yield from self._all(block.instead, level)
             case Card():
                 yield f"**{shown(block.headline)}.** {_line(block.summary)}"

@@ -25,8 +25,9 @@ from .blocks import (
     Code,
     Facts,
     Heading,
+    HeatMaps,
     Inline,
-    Interactive,
+    LayerFigures,
     Link,
     Literally,
     Marked,
@@ -71,20 +72,24 @@ def _shown(blocks: Iterable[Block]) -> Iterator[Block]:
             case Section():
                 yield Heading(block.title, 2)
                 yield from _shown(block.blocks)
-            case Interactive():
+            case HeatMaps():
                 yield from _shown(block.instead)
-            case PageOnly() | Picture():
+            case PageOnly() | LayerFigures() | Picture():
                 pass
             case _:
                 yield block
 
 
 def _is_apart(before: Block, block: Block) -> bool:
-    if isinstance(before, Heading):
-        return before.level == 1
-    if isinstance(block, Paragraph):
-        return not (isinstance(before, Paragraph) and block.look == before.look == "note")
-    return isinstance(block, Heading | Card | Code) or isinstance(before, Paragraph | Card | Code)
+    match before, block:
+        case Heading(), _:
+            return before.level == 1
+        case Paragraph(look="note"), Paragraph(look="note") | Table():
+            return False
+        case (_, Heading() | Card() | Code() | Paragraph()) | (Card() | Code() | Paragraph(), _):
+            return True
+        case _:
+            return isinstance(before, Facts) or (isinstance(before, Table) and isinstance(block, Table))
 
 
 def _drawn(block: Block) -> RenderableType:
@@ -98,13 +103,13 @@ def _drawn(block: Block) -> RenderableType:
         case Table():
             return _Fitting(block)
         case Facts():
-            return Padding(_facts(block.rows), _INDENT)
+            return Padding(_facts(block.rows), _INDENT, expand=False)
         case Card():
             return _card(block)
         case Link():
             return Line(visible(f"{block.text}: {block.file}"))
         case Code():
-            return Padding(Line(visible(block.text, keep="\n"), style="cyan"), _INDENT)
+            return Padding(Line(visible(block.text, keep="\n"), style="cyan"), _INDENT, expand=False)
         case _:
             raise AssertionError(f"{type(block).__name__} is not drawn")
 
@@ -165,7 +170,7 @@ class _Fitting:
             grid.add_column(Line(visible(title)), justify=justify, overflow="fold", no_wrap=number and whole)
         for row in self.table.rows:
             grid.add_row(*(_cell(cell_of(item).text) for item in row))
-        yield Padding(grid, _INDENT)
+        yield Padding(grid, _INDENT, expand=False)
 
     def _keeps_numbers(self, width: int) -> bool:
         """Say whether there is room for words beside numbers that are not broken."""

@@ -6,41 +6,33 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelkin.document.blocks import (
-    Bar,
     Block,
     Bullets,
     Card,
-    Chip,
     Code,
     Facts,
     Heading,
-    Inline,
-    Interactive,
+    HeatMaps,
+    LayerFigures,
     Link,
-    Literally,
-    Marked,
-    Named,
     PageOnly,
     Paragraph,
     Picture,
-    Runs,
     Section,
-    Strong,
     Table,
     Text,
     Tile,
-    cell_of,
-    parts_of,
 )
 from modelkin.document.language import Language
 
 from .bars import effect_bar
 from .head import asset, page_head
-from .markup import Html, element, joined, name_of, own_text, powers, with_names
+from .heat_maps import heat_maps
+from .layers import layer_figures
+from .markup import Html, element, joined, powers
+from .tables import facts_markup, line, table_markup
 
 _TYPES = {"png": "image/png", "gif": "image/gif", "svg": "image/svg+xml"}
-_WIDE = 9
-"""Columns from which on a table scrolls sideways instead of becoming cards on a phone."""
 
 
 def render_html(
@@ -83,7 +75,7 @@ def render_html(
         ),
         _contents(links, language) if links else None,
         element("main", *(writer.made(block, 2) for block in listed)),
-        element("footer", *(element("p", _line(line)) for line in (*footer, made_by))),
+        element("footer", *(element("p", line(text)) for text in (*footer, made_by))),
         element("script", Html(asset("page.js"))),
         class_=None if links else "plain-page",
     )
@@ -97,10 +89,13 @@ def _linked(block: Block) -> Iterator[tuple[str, Text]]:
             yield block.key, block.title
         case Heading() if block.key:
             yield block.key, block.text
+        case PageOnly():
+            for inside in block.blocks:
+                yield from _linked(inside)
 
 
 def _contents(links: Iterable[tuple[str, Text]], language: Language) -> Html:
-    items = [element("li", element("a", _line(text), href=f"#{key}")) for key, text in links]
+    items = [element("li", element("a", line(text), href=f"#{key}")) for key, text in links]
     return element("nav", element("ol", *items), aria_label=language.say("label.contents"))
 
 
@@ -117,17 +112,19 @@ class _Writer:
             case PageOnly():
                 return joined(self.made(inside, level) for inside in block.blocks)
             case Table():
-                return self._table(block)
+                return table_markup(block, self.language)
             case Picture():
                 return self._picture(block)
-            case Interactive():
-                return Html(block.draw())
+            case LayerFigures():
+                return layer_figures(block.result, self.language)
+            case HeatMaps():
+                return heat_maps(block.result, self.language)
             case _:
                 return _single(block)
 
     def _section(self, section: Section, level: int) -> Html:
         inside = [self.made(block, level + 1) for block in section.blocks]
-        title = _line(section.title)
+        title = line(section.title)
         if section.closed:
             summary = element("summary", title)
             return element("details", summary, *inside, class_="print", id=section.key or None)
@@ -138,69 +135,21 @@ class _Writer:
     def _picture(self, picture: Picture) -> Html:
         data = base64.b64encode(self.images[picture.file]).decode()
         source = f"data:{_TYPES[picture.file.rpartition('.')[2]]};base64,{data}"
-        caption = element("figcaption", _line(picture.caption)) if picture.caption else None
+        caption = element("figcaption", line(picture.caption)) if picture.caption else None
         return element("figure", element("img", src=source, alt=picture.alt), caption)
-
-    # -- tables ----------------------------------------------------------------------------------------
-
-    def _table(self, table: Table) -> Html:
-        """Make a table inside a frame that scrolls sideways where it must."""
-        wide = len(table.columns) >= _WIDE
-        shape = "wide" if wide else "plain pairs" if len(table.columns) <= 2 else "plain stack"
-        kinds = [table.kind, shape, "sortable" if table.sortable else ""]
-        made = element(
-            "table",
-            element("thead", element("tr", *self._titles(table))),
-            element("tbody", *(_row(number, table) for number in range(len(table.rows)))),
-            class_=" ".join(kind for kind in kinds if kind),
-        )
-        framed = element("div", made, class_="scroll", tabindex=0 if wide else None)
-        return element("div", element("h4", _line(table.title)), framed) if table.title else framed
-
-    def _titles(self, table: Table) -> Iterator[Html]:
-        hint = self.language.say("text.sort")
-        for place, title in enumerate(table.columns):
-            shown = element("button", title, type="button", title=hint) if table.sortable else title
-            yield element("th", shown, scope="col", class_="number" if place in table.numeric else None)
-
-
-def _row(number: int, table: Table) -> Html:
-    made = []
-    for place, item in enumerate(table.rows[number]):
-        cell, numeric = cell_of(item), place in table.numeric
-        kind = "picture" if isinstance(cell.text, Bar) else "number" if numeric else None
-        made.append(
-            element(
-                "td" if place else "th",
-                _line(cell.text, number=numeric),
-                scope=None if place else "row",
-                class_=kind,
-                data_label=table.columns[place] or None,
-                data_v=repr(cell.sort) if cell.sort is not None else None,
-            )
-        )
-    return element("tr", *made, class_="skipped" if number in table.muted else None)
-
-
-def _facts(block: Facts) -> Html:
-    body = [
-        element("tr", element("th", name, scope="row"), element("td", _line(value)))
-        for name, value in block.rows
-    ]
-    return element("div", element("table", element("tbody", *body), class_="facts"), class_="scroll")
 
 
 def _single(block: Heading | Paragraph | Bullets | Facts | Card | Link | Code) -> Html:
     """Make the markup of a block that needs nothing but itself."""
     match block:
         case Heading():
-            return element(f"h{block.level}", _line(block.text), id=block.key or None)
+            return element(f"h{block.level}", line(block.text), id=block.key or None)
         case Paragraph():
             return _paragraph(block)
         case Bullets():
-            return element("ul", *(element("li", _line(item)) for item in block.items))
+            return element("ul", *(element("li", line(item)) for item in block.items))
         case Facts():
-            return _facts(block)
+            return facts_markup(block)
         case Card():
             return _card(block)
         case Link():
@@ -216,14 +165,14 @@ def _card(card: Card) -> Html:
     """Show a verdict in plain words, then its numbers."""
     tiles = [_tile(fact.tile) for fact in card.facts if fact.tile is not None]
     small = [
-        element("div", element("dt", fact.name), element("dd", _line(fact.text)))
+        element("div", element("dt", fact.name), element("dd", line(fact.text)))
         for fact in card.facts
         if fact.tile is None
     ]
     return element(
         "div",
         element("p", card.headline, class_="headline"),
-        element("p", _line(card.summary), class_="summary"),
+        element("p", line(card.summary), class_="summary"),
         element("p", card.meaning, class_="meaning") if card.meaning else None,
         element("dl", *tiles, class_="keys") if tiles else None,
         element("dl", *small, class_="small-facts") if small else None,
@@ -249,34 +198,10 @@ def _tile(tile: Tile) -> Html:
 def _paragraph(block: Paragraph) -> Html:
     look = {"strong": "answer", "note": "note", "lead": "lead"}.get(block.look)
     if isinstance(block.text, str):
-        return joined(element("p", line, class_=look) for line in block.text.split("\n") if line)
-    return element("p", _line(block.text), class_=look)
+        return joined(element("p", words, class_=look) for words in block.text.split("\n") if words)
+    return element("p", line(block.text), class_=look)
 
 
 def _lines(text: str) -> Iterator[Html]:
-    for number, line in enumerate(text.split("\n")):
-        yield joined([Html("\n") if number else None, line])
-
-
-def _line(text: Text, *, number: bool = False) -> Html:
-    return joined(_inline(part, number=number) for part in parts_of(text))
-
-
-def _inline(part: Inline, *, number: bool) -> Html:
-    match part:
-        case str():
-            return joined([powers(part)]) if number else name_of(part)
-        case Marked():
-            return own_text(powers(part.text))
-        case Named():
-            return with_names(part.text, part.names)
-        case Strong():
-            return element("strong", part.text)
-        case Literally():
-            return element("code", part.text)
-        case Runs():
-            return Html(", ".join(element("span", run, class_="run") for run in part.text.split(",")))
-        case Chip():
-            return element("span", part.text, class_=f"chip tone-{part.tone}")
-        case Bar():
-            return effect_bar(part)
+    for number, words in enumerate(text.split("\n")):
+        yield joined([Html("\n") if number else None, words])

@@ -7,26 +7,31 @@ from collections.abc import Iterator
 
 from modelkin.comparison import Comparison
 from modelkin.comparison.alignment import LayerMap
-from modelkin.document._rows import map_place
 from modelkin.document.language import Language
+from modelkin.document.views.alignment import map_place, path_table
 
-from ._layer_map import step_legend
-from ._scales import MEASURES, colour
-from ._tables import Row, number, table
+from .layer_map import step_legend
 from .markup import Html, element, joined, name_of
+from .scales import MEASURES, colour
+from .tables import table_markup
 
 _Z = MEASURES["z"]
 _EDGE = 30.0
 
 
-def heat_maps(result: Comparison, language: Language) -> Html | None:
-    """Draw the maps of a comparison, or nothing where it has none."""
+def heat_maps(result: Comparison, language: Language) -> Html:
+    """Draw the maps of a comparison."""
     maps = result.alignment.maps
-    if not maps:
-        return None
     drawn = [_figure(item, language) for item in maps]
     paints = {paint for item in maps for paint in _paths(item)}
-    return joined([element("div", *drawn, class_="heats"), step_legend(_Z, language, paints)])
+    return joined(
+        [
+            element("h3", language.say("title.maps")),
+            element("p", language.say("text.about_maps"), class_="note"),
+            element("div", *drawn, class_="heats"),
+            step_legend(_Z, language, paints),
+        ]
+    )
 
 
 def _figure(item: LayerMap, language: Language) -> Html:
@@ -127,17 +132,8 @@ def _numbers(item: LayerMap, cell: float, width: float, height: float) -> Iterat
 
 
 def _pairing(item: LayerMap, language: Language) -> Html:
-    rows = dict(zip(item.candidate_layers, item.scores, strict=True))
-    column = {layer: place for place, layer in enumerate(item.base_layers)}
-    made = []
-    for mine, theirs in item.path:
-        z = rows[mine][column[theirs]] if mine in rows and theirs in column else None
-        made.append(
-            Row(cells=(number(str(mine)), number(str(theirs)), number(f"{z:.1f}" if z is not None else "-")))
-        )
-    titles = (language.say("label.candidate_layer"), language.say("label.base_layer"), "z")
     return element(
         "details",
         element("summary", language.say("text.show_pairs")),
-        table(titles, made, language=language, kind="plain", numeric=(0, 1, 2)),
+        table_markup(path_table(item, language), language),
     )

@@ -1,23 +1,18 @@
-"""Two tokenizers for a person at a terminal: how they relate, and what separately trained ones show."""
+"""Two tokenizers: how they relate, the numbers, and what separately trained ones show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from modelkin.tokenizer import Overlap, Setting, Spread, TokenizerComparison, TokenizerFacts
-from modelkin.untrusted import visible
+from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Table, table
+from modelkin.tokenizer import Overlap, Spread, TokenizerComparison, TokenizerFacts
 
 _MOST_SETTINGS = 12
 _SHOWN = 34
 
 
-def tokenizers_view(found: TokenizerComparison, *, verbose: bool = False) -> RenderableType:
-    """Draw a comparison of tokenizers.
+def tokenizers_view(found: TokenizerComparison, *, verbose: bool = False) -> tuple[Block, ...]:
+    """Return a comparison of tokenizers as blocks.
 
     Parameters
     ----------
@@ -26,31 +21,33 @@ def tokenizers_view(found: TokenizerComparison, *, verbose: bool = False) -> Ren
     verbose
         Also show the first ids side by side, the commonest shifts, and every setting.
     """
-    parts: list[RenderableType] = [Text(str(found.reading[0]), style="bold"), Text()]
-    parts.append(_indented(_sides(found.candidate, found.base)))
-    parts += [_title("In common"), _indented(_common(found))]
-    parts += [_title("By writing"), _indented(_classes(found))]
+    return tuple(_blocks(found, verbose=verbose))
+
+
+def _blocks(found: TokenizerComparison, *, verbose: bool) -> Iterator[Block]:
+    yield Paragraph(str(found.reading[0]), "strong")
+    yield _sides(found.candidate, found.base)
+    yield Section(title="In common", blocks=(_common(found),))
+    yield Section(title="By writing", blocks=tuple(_classes(found)))
     if verbose:
-        parts += [_title("First ids"), _indented(_first_ids(found))]
+        yield Section(title="First ids", blocks=(_first_ids(found),))
         shifts = ", ".join(f"{shift:+d} ({count:,})" for shift, count in found.ids.shifts)
-        parts += [_title("Commonest shifts (tokens)"), Padding(Text(shifts or "-"), (0, 0, 0, 2))]
+        yield Section(title="Commonest shifts (tokens)", blocks=(Paragraph(shifts or "-"),))
     settings = [item for item in found.settings if verbose or not item.equal]
-    most = len(settings) if verbose else _MOST_SETTINGS
     if settings:
-        parts += [
-            _title("Settings" if verbose else "Settings that differ"),
-            _indented(_settings(settings[:most])),
+        most = len(settings) if verbose else _MOST_SETTINGS
+        rows = [
+            tuple("-" if text is None else text[:_SHOWN] for text in (item.name, item.candidate, item.base))
+            for item in settings[:most]
         ]
-        if len(settings) > most:
-            parts.append(Text(f"  and {len(settings) - _MOST_SETTINGS} more (-v)", style="dim"))
-    parts.append(_title("How to read this"))
-    parts += [Padding(Text(f"- {line}"), (0, 0, 0, 2)) for line in found.reading[1:]]
-    return Group(*parts)
+        shown = table(("field", "candidate", "base"), rows)
+        more = (Paragraph(f"and {len(settings) - most} more (-v)", "note"),) if len(settings) > most else ()
+        yield Section(title="Settings" if verbose else "Settings that differ", blocks=(shown, *more))
+    yield Section(title="How to read this", blocks=(Bullets(tuple(map(str, found.reading[1:]))),))
 
 
 def _sides(candidate: TokenizerFacts, base: TokenizerFacts) -> Table:
-    table = _table("", "candidate", "base")
-    for name, left, right in (
+    rows = (
         ("name", candidate.name, base.name),
         ("file", candidate.file, base.file),
         ("kind", _kind(candidate), _kind(base)),
@@ -58,13 +55,11 @@ def _sides(candidate: TokenizerFacts, base: TokenizerFacts) -> Table:
         ("added tokens", f"{candidate.added:,}", f"{base.added:,}"),
         ("merges", _count(candidate.merges), _count(base.merges)),
         ("sha256 of merges", _short(candidate.merges_sha256), _short(base.merges_sha256)),
-    ):
-        table.add_row(name, Text(visible(left)), Text(visible(right)))
-    return table
+    )
+    return table(("", "candidate", "base"), rows)
 
 
 def _common(found: TokenizerComparison) -> Table:
-    table = _table("", "", "separately trained tokenizers", right=(1,))
     tokens, ids, level = found.tokens, found.ids, found.background
     run = ids.longest_run
     rows: list[tuple[str, str, str]] = [
@@ -91,38 +86,34 @@ def _common(found: TokenizerComparison) -> Table:
         ]
     else:
         rows.append(("merges", "not compared", str(found.no_merges or "")))
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    return table
+    return table(("", "", "separately trained tokenizers"), rows, numeric=(1,))
 
 
-def _classes(found: TokenizerComparison) -> Table:
-    table = _table("", "candidate", "base", "in both", "only candidate", "only base", right=(1, 2, 3, 4, 5))
+def _classes(found: TokenizerComparison) -> Iterator[Block]:
+    rows = []
     for item in found.classes:
         counts = (item.candidate, item.base, item.shared, item.only_candidate, item.only_base)
-        table.add_row(item.name, *(f"{count:,}" for count in counts))
+        rows.append((item.name, *(f"{count:,}" for count in counts)))
+    titles = ("", "candidate", "base", "in both", "only candidate", "only base")
+    yield table(titles, rows, numeric=range(1, 6))
     if found.high_ids is not None:
         high = found.high_ids
         classes = ", ".join(f"{name} {count:,}" for name, count in high.classes.items())
-        table.caption = f"{high.side}: {high.tokens:,} tokens from id {high.first_id:,} on: {classes}"
-        table.caption_justify = "left"
-    return table
+        yield Paragraph(
+            f"{high.side}: {high.tokens:,} tokens from id {high.first_id:,} on: {classes}", "note"
+        )
 
 
 def _first_ids(found: TokenizerComparison) -> Table:
-    table = _table("id", "candidate", "base", "equal", right=(0,))
-    for row in found.ids.first_rows:
-        left, right = (Text("-" if text is None else repr(text)) for text in (row.candidate, row.base))
-        table.add_row(str(row.id), left, right, "yes" if row.equal else "no")
-    return table
-
-
-def _settings(settings: Sequence[Setting]) -> Table:
-    table = _table("field", "candidate", "base")
-    for item in settings:
-        cells = ("-" if text is None else text[:_SHOWN] for text in (item.candidate, item.base))
-        table.add_row(Text(visible(item.name[:_SHOWN])), *(Text(visible(cell)) for cell in cells))
-    return table
+    rows = [
+        (
+            str(row.id),
+            *("-" if text is None else repr(text) for text in (row.candidate, row.base)),
+            "yes" if row.equal else "no",
+        )
+        for row in found.ids.first_rows
+    ]
+    return table(("id", "candidate", "base", "equal"), rows, numeric=(0,))
 
 
 def _kind(facts: TokenizerFacts) -> str:
@@ -149,18 +140,3 @@ def _count(value: int | None) -> str:
 
 def _short(digest: str | None) -> str:
     return "-" if digest is None else digest[:16]
-
-
-def _indented(table: Table) -> Padding:
-    return Padding(table, (0, 0, 0, 2))
-
-
-def _title(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _table(*titles: str, right: tuple[int, ...] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number in right else "left", overflow="fold")
-    return table

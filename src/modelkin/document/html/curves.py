@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from modelkin.comparison import Comparison
 from modelkin.document.language import Language
 
-from ._scales import MEASURES, Measure, ticks
-from ._series import Series, n_layers, point_note
 from .markup import Html, element, joined
+from .scales import MEASURES, Measure, ticks
+from .series import Series, n_layers, point_note
 
 _WIDTH, _HEIGHT = 900.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 12.0, 12.0, 34.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Tested
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document._words import facing_layers, undone
 from modelkin.document.language import Language
 from modelkin.document.numbers import bound_text, effect_text, limit_text, runs_text, z_text
+from modelkin.document.views.words import facing_layers, undone
 
 from .markup import powers
 

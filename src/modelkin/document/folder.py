@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelkin.comparison import Comparison
+from modelkin.describe.matrix import MatrixResult
+from modelkin.describe.measures import table_to_csv
 from modelkin.errors import UsageError
 
 from ._json import to_json
-from ._markdown import report_markdown
-from ._tables import tensors_csv
-from .html import report_html
-from .language import load_language
+from ._matrix_json import matrix_json
+from .blocks import Marked
+from .evidence import tensors_csv
+from .html import render_html
+from .language import ENGLISH, Language, load_language
+from .markdown import render_markdown
+from .views.comparison import comparison_view
+from .views.matrix import matrix_view
 
 if TYPE_CHECKING:
     from modelkin.figures import Format
@@ -49,7 +55,7 @@ def write_folder(
     texts = load_language(language)
     if Path(folder).exists() and not Path(folder).is_dir():
         raise UsageError(str(folder), "expected a folder for the report, got a file")
-    return _write(
+    return write_files(
         Path(folder),
         {
             "comparison.json": to_json(result) + "\n",
@@ -57,6 +63,46 @@ def write_folder(
             "REPORT.md": report_markdown(result, texts),
             "tensors.csv": tensors_csv(result),
             **_figures(result, dpi, formats),
+        },
+    )
+
+
+def report_markdown(result: Comparison, language: Language = ENGLISH) -> str:
+    """Write the whole record as a document."""
+    return render_markdown(comparison_view(result, language))
+
+
+def report_html(result: Comparison, language: Language = ENGLISH) -> str:
+    """Write the whole record as a page."""
+    names = {"candidate": result.candidate.ref, "base": result.base.ref}
+    return render_html(
+        comparison_view(result, language),
+        title=language.say("title.question", **names),
+        language=language,
+        version=result.environment.modelkin,
+        footer=(Marked(language.say("text.digits")),),
+    )
+
+
+def matrix_markdown(result: MatrixResult) -> str:
+    """Write a matrix as a document."""
+    return render_markdown(matrix_view(result))
+
+
+def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md``; return their paths.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written.
+    """
+    return write_files(
+        Path(folder),
+        {
+            "matrix.json": matrix_json(result) + "\n",
+            "matrix.csv": table_to_csv(result.table),
+            "MATRIX.md": matrix_markdown(result),
         },
     )
 
@@ -74,7 +120,8 @@ def _figures(result: Comparison, dpi: int, formats: Sequence[Format]) -> dict[st
     return files
 
 
-def _write(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+    """Write files into a folder; each is complete or not there."""
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

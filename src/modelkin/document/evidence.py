@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from modelkin.comparison import Comparison
 from modelkin.comparison.methods import (
     Agreement,
     Effect,
@@ -133,3 +136,32 @@ def details_of(test: Evidence) -> Details:
             return {"tensor": test.role or "", "values": test.n, **known}
         case Skipped():
             return {}
+
+
+_COLUMNS = (
+    *("method", "version", "component", "role", "layers", "axis", "n", "n_features", "statistic", "z"),
+    *("log10_p", "log10_p_extrapolated", "effect", "low", "high", "n_matched", "detection_limit", "exact"),
+    *("status", "reason", "flags"),
+)
+
+
+def tensors_csv(result: Comparison) -> str:
+    """Write one row for each piece of evidence, numbers unrounded; what was not measured is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for test in result.evidence:
+        row = evidence_row(test)
+        effect = row.effect
+        writer.writerow(
+            {item.name: getattr(row, item.name) for item in fields(row)}
+            | {
+                "layers": " ".join(map(str, row.layers)),
+                "effect": effect.value if effect else None,
+                "low": effect.low if effect else None,
+                "high": effect.high if effect else None,
+                "exact": str(row.exact).lower(),
+                "flags": "; ".join(row.flags),
+            }
+        )
+    return text.getvalue()

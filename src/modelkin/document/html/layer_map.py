@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from modelkin.comparison import Comparison
 from modelkin.document.language import Language
 
-from ._scales import MEASURES, Measure, colour, short
-from ._series import Series, layer_states, n_layers, point_note
 from .markup import Html, element, joined
+from .scales import MEASURES, Measure, colour, short
+from .series import Series, layer_states, n_layers, point_note
 
 _ROW = 26
 _LABEL_LETTER = 7.2

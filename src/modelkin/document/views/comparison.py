@@ -1,0 +1,507 @@
+"""A comparison: the verdict first, its limits always, and everything that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from modelkin.comparison import Comparison, ControlResult
+from modelkin.comparison.methods import Evidence, Skipped
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.document.blocks import (
+    Bar,
+    Block,
+    Bullets,
+    Card,
+    Cell,
+    Code,
+    Fact,
+    Facts,
+    Heading,
+    LayerFigures,
+    Literally,
+    Marked,
+    Named,
+    PageOnly,
+    Paragraph,
+    Runs,
+    Section,
+    Strong,
+    Table,
+    Text,
+    Tile,
+    table,
+)
+from modelkin.document.evidence import evidence_row
+from modelkin.document.language import ENGLISH, Language
+from modelkin.document.numbers import (
+    bound_text,
+    effect_text,
+    limit_text,
+    p_text,
+    runs_text,
+    size_text,
+    value_text,
+    z_text,
+)
+
+from .alignment import alignment_sections, relation_section, relation_text
+from .beside import beside_sections, lineage_section, model_line, models_section
+from .words import (
+    chip,
+    command_text,
+    details_text,
+    effect_bar,
+    effect_place,
+    facing_layers,
+    layers_text,
+    limits_text,
+    method_lines,
+    not_examined,
+    ranked_text,
+    reason_text,
+    remarks_text,
+    strongest_component,
+    tested_components,
+    told_value,
+    tone,
+    undone,
+)
+
+Detail = Literal["brief", "verbose", "whole"]
+"""What is told: the answer and what to make of it; also every test; or everything that is on record."""
+_MOST_RANGES = 300
+
+
+def comparison_view(
+    result: Comparison, language: Language = ENGLISH, *, detail: Detail = "whole"
+) -> tuple[Block, ...]:
+    """Return a comparison as blocks."""
+    view = _View(result, language, detail)
+    return tuple(view.whole() if detail == "whole" else view.brief())
+
+
+def verdict_card(result: Comparison, language: Language = ENGLISH, *, detail: Detail = "brief") -> Card:
+    """Return the verdict at a glance."""
+    return _View(result, language, detail).card()
+
+
+class _View:
+    def __init__(self, result: Comparison, language: Language, detail: Detail) -> None:
+        self.result = result
+        self.language = language
+        self.say = language.say
+        self.detail = detail
+        self.names = (result.candidate.ref, result.base.ref)
+
+    def whole(self) -> Iterator[Block]:
+        """Yield everything, from the question to how to repeat it."""
+        question = self.say("title.question", candidate=self.names[0], base=self.names[1])
+        yield Heading(Named(question, self.names), 1)
+        yield self._section("verdict", self.card())
+        yield self._section("limits", self._limits())
+        if self.result.flags:
+            yield self._section("flags", Paragraph(self.say("text.about_flags"), "note"), self._flags())
+        yield self._section("components", *self._components())
+        yield self._layers()
+        yield relation_section(self.result, self.language)
+        yield self._section("controls", *self._controls())
+        yield models_section(self.result, self.language)
+        yield lineage_section(self.result, self.language)
+        yield self._section("evidence", *self._evidence())
+        yield self._section("missing", *self._missing())
+        yield self._section("reading", *self._reading())
+        yield self._section("repeat", *self._repeat())
+        yield self._section("glossary", self._glossary())
+
+    def brief(self) -> Iterator[Block]:
+        """Yield what a person at a terminal wants to know first."""
+        yield self.card()
+        if self.result.flags:
+            yield Section(title=self.say("title.flags_beside"), blocks=(self._flags(),))
+        if any(tested_components(self.result)):
+            yield self._section("components", *self._components())
+        yield from alignment_sections(self.result, self.language, brief=True)
+        if self.detail == "verbose":
+            yield self._section("evidence", *self._tests())
+        if self.result.controls:
+            yield self._section("controls", *self._controls())
+        yield from beside_sections(self.result, self.language)
+        yield self._section("limits", self._limits())
+        if left_out := tuple(not_examined(self.result, self.language)):
+            yield self._section("missing", Bullets(left_out))
+        yield from self._reading_lines()
+
+    def _section(self, key: str, *blocks: Block) -> Section:
+        return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks)
+
+    def _labels(self, *keys: str) -> tuple[str, ...]:
+        return tuple(self.say(f"label.{key}") if key else "" for key in keys)
+
+    # -- the answer ------------------------------------------------------------------------------------
+
+    def card(self) -> Card:
+        """Return the verdict in plain words, then its numbers."""
+        verdict, whole = self.result.verdict, self.detail == "whole"
+        name = verdict.conclusion.value
+        ranked = ranked_text(self.result, self.language) is not None
+        return Card(
+            headline=self.say("text.ranked_headline" if ranked else f"headline.{name}"),
+            tone=tone(verdict.conclusion),
+            summary=Named(self.language.tell(verdict.summary), self.names),
+            meaning=self.say("text.ranked_meaning" if ranked else f"meaning.{name}") if whole else "",
+            facts=tuple(self._facts()),
+        )
+
+    def _facts(self) -> Iterator[Fact]:
+        verdict, result, whole = self.result.verdict, self.result, self.detail == "whole"
+        if whole:
+            yield self._fact("conclusion", Literally(verdict.conclusion.value))
+        else:
+            for side, model in (("candidate", result.candidate), ("base", result.base)):
+                yield Fact(name=self.say(f"side.{side}"), text=model_line(model, self.language))
+        yield from self._strength()
+        if verdict.related and verdict.log10_p_extrapolated is not None and self.detail != "brief":
+            far = self.say("text.p_about", p=bound_text(verdict.log10_p_extrapolated))
+            yield self._fact("extrapolated", Marked(far))
+        if verdict.effect is not None:
+            yield self._fact("effect", effect_place(result, self.language), self._effect_tile())
+        if verdict.related and not whole:
+            yield self._fact("relation", relation_text(result, self.language))
+        limits = limits_text(result, self.language)
+        power = self.say("text.power", limits=limits) if limits else ""
+        if power or verdict.detection_limit is not None:
+            yield self._fact("detectable", power, self._limit_tile(power))
+        if whole:
+            rule = told_value(verdict.rule, self.language)
+            yield self._fact("decided", self.say("text.at_stage", stage=verdict.stage, rule=rule))
+
+    def _fact(self, key: str, text: Text, tile: Tile | None = None) -> Fact:
+        return Fact(name=self.say(f"label.{key}"), text=text, tile=tile)
+
+    def _strength(self) -> Iterator[Fact]:
+        log10_p, label = self.result.verdict.log10_p, self.say("text.key_p")
+        if log10_p is None:
+            yield self._fact("strength", "", Tile(label=label, value="-", note=self.say("text.no_p")))
+            return
+        strength = self.say(f"strength.{self.result.verdict.conclusion.value}")
+        ranked = ranked_text(self.result, self.language)
+        corrected = f"; {self.say('text.corrected')}" if self.detail == "whole" else ""
+        note = ranked or f"{strength}{corrected}"
+        tile = Tile(label=label, value=p_text(log10_p), note=note)
+        yield self._fact("strength", Marked(f"{p_text(log10_p)}: {note}"), tile)
+
+    def _effect_tile(self) -> Tile:
+        effect, place = self.result.verdict.effect, strongest_component(self.result)
+        assert effect is not None
+        interval = self.say("text.interval", level=f"{100 * effect.level:g}")
+        where = f"{self.language.word('component', place)}; " if place else ""
+        value, _, rest = effect_text(effect).partition(" ")
+        return Tile(
+            label=self.say("text.key_effect"),
+            value=value,
+            rest=rest,
+            note=f"{where}{interval}; {self.say('text.scale')}",
+            bar=Bar(
+                value=effect.value,
+                low=effect.low,
+                high=effect.high,
+                start=_axis_start([effect.low]),
+                label=effect_place(self.result, self.language),
+            ),
+        )
+
+    def _limit_tile(self, power: str) -> Tile | None:
+        limit = self.result.verdict.detection_limit
+        if limit is None:
+            return None
+        note = power or self.say("text.power_short")
+        return Tile(label=self.say("text.key_limit"), value=limit_text(limit), note=note)
+
+    def _limits(self) -> Bullets:
+        return Bullets(
+            tuple(self.language.tell(text) for text in self.result.verdict.limitations)
+        )
+
+    def _flags(self) -> Bullets:
+        return Bullets(tuple(self.language.tell(flag) for flag in self.result.flags))
+
+    # -- components ------------------------------------------------------------------------------------
+
+    def _components(self) -> Iterator[Block]:
+        tested = list(tested_components(self.result))
+        names = {name for name, _ in tested}
+        rest = [item for item in self.result.verdict.components.items() if item[0] not in names]
+        whole = self.detail == "whole"
+        if not tested:
+            yield Paragraph(self.say("text.no_component"))
+        else:
+            start = _axis_start([item.effect.low for _, item in tested if item.effect])
+            # The smallest effect that would have been found has no room on a terminal.
+            keys = ("component", "verdict", "effect", "", "p_at_most", "tests", "layers")
+            yield Table(
+                columns=self._labels(*keys, *(("found_from",) if whole else ())),
+                rows=tuple(self._component(name, item, start) for name, item in tested),
+                numeric=frozenset({2, 4, 5, 7}),
+                kind="components",
+            )
+        if rest and whole:
+            reasons = tuple(
+                (self.language.word("component", name), self._untested(item)) for name, item in rest
+            )
+            yield PageOnly(blocks=(Facts(rows=reasons),))
+        if tested and whole:
+            yield Paragraph(Marked(self.say("text.about_components")), "note")
+        for name, item in tested:
+            if item.calibrated and not whole:
+                ranked = ranked_text(self.result, self.language, name)
+                yield Paragraph(f"* {self.language.word('component', name)}: {ranked}")
+
+    def _component(self, name: str, item: ComponentVerdict, start: float) -> tuple[Text, ...]:
+        label = self.language.word("component", name)
+        bound = bound_text(item.log10_p) if item.log10_p is not None else "-"
+        ranked = ranked_text(self.result, self.language, name)
+        limit = limit_text(item.detection_limit) if item.detection_limit is not None else "-"
+        whole = self.detail == "whole"
+        return (
+            label,
+            chip(item.conclusion, self.language),
+            Marked(effect_text(item.effect)) if item.effect else "-",
+            effect_bar(item, label, start),
+            bound if ranked is None else f"{bound} ({ranked})" if whole else f"{bound} *",
+            str(item.n_tests),
+            layers_text(name, item, self.result, self.language),
+            *((limit,) if whole else ()),
+        )
+
+    def _untested(self, item: ComponentVerdict) -> Text:
+        return chip(item.conclusion, self.language), f" {reason_text(item.reason, self.language)}"
+
+    def _layers(self) -> PageOnly:
+        return PageOnly(blocks=(self._section("layers", LayerFigures(self.result)),))
+
+    def _controls(self) -> Iterator[Block]:
+        if not self.result.controls:
+            yield Paragraph(Marked(self.say("text.no_control")))
+            return
+        titles = ("control", "compared_with", "verdict", "effect", "p_at_most", "serves")
+        rows = [self._control(item) for item in self.result.controls]
+        yield table(self._labels(*titles), rows, numeric=(3, 4))
+        if self.detail == "whole":
+            ranked = any(item.calibrated for item in self.result.verdict.components.values())
+            key = "text.about_ranked_controls" if ranked else "text.about_controls"
+            yield Paragraph(self.say(key), "note")
+
+    def _control(self, item: ControlResult) -> tuple[Text, ...]:
+        reason = reason_text(item.reason, self.language)
+        return (
+            item.pair[1],
+            item.pair[0],
+            chip(Conclusion(item.conclusion), self.language) if item.conclusion else "-",
+            Marked(effect_text(item.effect)) if item.effect else "-",
+            bound_text(item.log10_p) if item.log10_p is not None else "-",
+            self.say("word.yes") if item.usable else (Strong(self.say("word.no")), f": {reason}"),
+        )
+
+    # -- evidence --------------------------------------------------------------------------------------
+
+    def _evidence(self) -> Iterator[Block]:
+        if not self.result.evidence:
+            yield Paragraph(self.say("text.no_evidence"))
+            return
+        titles = (
+            *("method", "component", "role", "layers", "units", "features", "z", "effect", "p_at_most"),
+            *("extrapolated", "matched", "found_from", "remarks"),
+        )
+        yield Table(
+            columns=self._labels(*titles),
+            rows=tuple(self._test(test) for test in self.result.evidence),
+            numeric=frozenset(range(4, 12)),
+            kind="evidence",
+            sortable=True,
+            muted=frozenset(
+                number for number, test in enumerate(self.result.evidence) if isinstance(test, Skipped)
+            ),
+        )
+        yield Paragraph(Marked(self.say("text.about_evidence")), "note")
+        lines = tuple(method_lines(self.result, self.language))
+        yield Section(title=self.say("title.nulls"), closed=True, blocks=(Bullets(lines),))
+
+    def _test(self, found: Evidence) -> tuple[Text | Cell, ...]:
+        test = evidence_row(found)
+        effect = test.effect.value if test.effect else None
+        return (
+            test.method,
+            self.language.word("component", test.component),
+            test.role or "-",
+            Cell(text=_runs(test.layers), sort=min(test.layers, default=None)),
+            _number(test.n, value_text),
+            _number(test.n_features, value_text),
+            _number(test.z, z_text),
+            Cell(text=Marked(effect_text(test.effect)) if test.effect else "-", sort=effect),
+            _number(test.log10_p, bound_text),
+            _number(test.log10_p_extrapolated, bound_text),
+            _number(test.n_matched, value_text),
+            _number(test.detection_limit, limit_text),
+            remarks_text(found, self.language) or "-",
+        )
+
+    def _tests(self) -> Iterator[Block]:
+        """Yield the tests with their numbers, then what has no p-value."""
+        made = [(test, evidence_row(test)) for test in self.result.evidence if not isinstance(test, Skipped)]
+        rows = [
+            (
+                test.method,
+                test.role or "-",
+                self._facing(test),
+                f"{row.effect.value:.3f}" if row.effect else "-",
+                bound_text(row.log10_p),
+                bound_text(row.log10_p_extrapolated) if row.log10_p_extrapolated is not None else "-",
+                limit_text(row.detection_limit) if row.detection_limit is not None else "-",
+            )
+            for test, row in made
+            if row.log10_p is not None
+        ]
+        titles = ("method", "role", "layers", "effect", "p_at_most", "extrapolated", "found_from")
+        if rows:
+            yield table(self._labels(*titles), rows, numeric=(3, 4, 5, 6))
+        described = [
+            self.say("text.no_p_value", method=test.method, details=details_text(test, self.language))
+            for test, row in made
+            if row.log10_p is None
+        ]
+        if described:
+            yield Bullets(tuple(described))
+
+    def _facing(self, test: Evidence) -> str:
+        """Write the layers of a test: both sides where they differ, and coordinates that were changed."""
+        others, coordinates = facing_layers(test), undone(test.frame)
+        both = [runs_text(test.layers) or "-", *([runs_text(others)] if others else [])]
+        return " -> ".join(both) + (f" ({self.language.word('frame', coordinates)})" if coordinates else "")
+
+    def _missing(self) -> Iterator[Block]:
+        left_out = tuple(not_examined(self.result, self.language))
+        yield Bullets(left_out) if left_out else Paragraph(self.say("text.nothing_missing"))
+        stage, depth = self.result.verdict.stage, self.result.environment.depth
+        yield Paragraph(self.say("text.stopped", stage=stage, depth=depth), "note")
+
+    # -- what was read, and how to repeat it -----------------------------------------------------------
+
+    def _reading(self) -> Iterator[Block]:
+        ranges = self.result.ledger.ranges
+        yield Facts(rows=tuple(self._read()), columns=(self.say("label.of_both"), ""))
+        if ranges:
+            title = self.say("text.show_ranges", number=f"{len(ranges):,}")
+            listed = Section(title=title, closed=True, blocks=(self._files(), *self._ranges()))
+            yield PageOnly(blocks=(listed,))
+        yield Paragraph(Marked(self.say("text.in_json")), "note")
+
+    def _read(self) -> Iterator[tuple[str, Text]]:
+        ledger = self.result.ledger
+        rows = {
+            "bytes_fetched": f"{size_text(ledger.bytes_fetched)} ({ledger.bytes_fetched:,})",
+            "bytes_needed": f"{size_text(ledger.bytes_needed)} ({ledger.bytes_needed:,})",
+            "requests": f"{ledger.requests:,}",
+            "from_store": f"{ledger.cache_hits:,}",
+            "seconds": f"{ledger.seconds:.2f}",
+        }
+        for key, value in rows.items():
+            yield self.say(f"label.{key}"), value
+        origins: dict[str, list[int]] = {}
+        for entry in ledger.ranges:
+            origins.setdefault(entry.origin, []).append(entry.n_bytes)
+        for origin, sizes in origins.items():
+            if origin != "store":
+                size = size_text(sum(sizes))
+                shown = self.say("text.ranges_of", number=f"{len(sizes):,}", size=size)
+                yield self.say("label.ranges_from", origin=origin), shown
+
+    def _files(self) -> Table:
+        sums: dict[tuple[str, str], list[int]] = {}
+        for entry in self.result.ledger.ranges:
+            sums.setdefault((entry.model, entry.file), []).append(entry.n_bytes)
+        rows = [
+            (self.language.word("side", model), file, f"{len(sizes):,}", size_text(sum(sizes)))
+            for (model, file), sizes in sums.items()
+        ]
+        return table(self._labels("model", "file", "ranges", "bytes"), rows, numeric=(2, 3))
+
+    def _ranges(self) -> Iterator[Block]:
+        ranges = self.result.ledger.ranges
+        rows = [
+            (
+                self.language.word("side", entry.model),
+                entry.file,
+                f"{entry.start:,}",
+                f"{entry.stop:,}",
+                Literally(entry.sha256),
+            )
+            for entry in ranges[:_MOST_RANGES]
+        ]
+        yield table((*self._labels("model", "file", "from", "to"), "SHA-256"), rows, numeric=(2, 3))
+        if len(ranges) > _MOST_RANGES:
+            number = f"{len(ranges) - _MOST_RANGES:,}"
+            yield Paragraph(Marked(self.say("text.more_ranges", number=number)), "note")
+
+    def _reading_lines(self) -> Iterator[Block]:
+        ledger, environment, verdict = self.result.ledger, self.result.environment, self.result.verdict
+        read = self.say(
+            "text.read_line",
+            size=size_text(ledger.bytes_fetched),
+            seconds=f"{ledger.seconds:.1f}",
+            ranges=str(len(ledger.ranges)),
+            stored=str(ledger.cache_hits),
+            requests=str(ledger.requests),
+        )
+        decided = self.say(
+            "text.decided_line",
+            stage=verdict.stage,
+            depth=environment.depth,
+            seed=str(environment.seed),
+            rule=told_value(verdict.rule, self.language),
+            version=environment.modelkin,
+        )
+        yield Paragraph(read, "note")
+        yield Paragraph(decided, "note")
+
+    def _repeat(self) -> Iterator[Block]:
+        environment = self.result.environment
+        methods = ", ".join(f"{name} {version}" for name, version in environment.methods.items())
+        rule = told_value(environment.rule, self.language)
+        yield Code(command_text(self.result))
+        yield Paragraph(self.say("text.versions", version=environment.modelkin, rule=rule, methods=methods))
+        yield PageOnly(blocks=(Facts(rows=tuple(self._fixed())),))
+        yield Paragraph(self.say("text.same_bytes"), "note")
+
+    def _fixed(self) -> Iterator[tuple[str, Text]]:
+        """Yield what else fixes the result: thresholds of the rule, seed, depth, commits."""
+        environment = self.result.environment
+        thresholds = "; ".join(
+            f"{self.language.word('threshold', name)} {value_text(value)}"
+            for name, value in environment.thresholds.items()
+        )
+        rows = {"thresholds": thresholds, "seed": str(environment.seed), "depth": environment.depth}
+        yield from ((self.say(f"label.{key}"), value) for key, value in rows.items())
+        commits = {model.ref: model.revision for model in (self.result.candidate, self.result.base)}
+        commits |= {item.pair[1]: item.revision for item in self.result.controls}
+        for ref, revision in commits.items():
+            if revision:
+                yield self.say("label.commit"), (ref, " @ ", Literally(revision))
+
+    def _glossary(self) -> Facts:
+        texts = self.language.table("glossary")
+        words = [key.removesuffix(".word") for key in texts if key.endswith(".word")]
+        return Facts(rows=tuple((texts[f"{key}.word"], texts[f"{key}.meaning"]) for key in words))
+
+
+def _axis_start(lows: list[float]) -> float:
+    """Return where the axis of bars begins: room below chance only as far as it is needed."""
+    return -1.0 if any(low < -0.25 for low in lows) else -0.25
+
+
+def _runs(layers: tuple[int, ...]) -> Text:
+    return Runs(runs_text(layers) or "-")
+
+
+def _number(value: float | None, write: Callable[[float], str]) -> Cell:
+    return Cell(text="-" if value is None else write(value), sort=value)

@@ -1,0 +1,264 @@
+"""What views say of parts of a comparison: texts in a language, not yet escaped."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from modelkin.comparison import Comparison, ModelSummary
+from modelkin.comparison.methods import Agreement, Evidence, Skipped
+from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.document._sentences import known_sentence, sentence_text
+from modelkin.document.blocks import Bar, Chip, Tone
+from modelkin.document.evidence import details_of, evidence_row
+from modelkin.document.language import Language
+from modelkin.document.numbers import effect_text, limit_text, runs_text, value_text
+from modelkin.message import Message
+from modelkin.source import pinned
+from modelkin.untrusted import visible
+
+_TONE: dict[Conclusion, Tone] = {Conclusion.NO_EVIDENCE: "none", Conclusion.NOT_TESTABLE: "open"}
+
+
+def tone(conclusion: Conclusion) -> Tone:
+    """Return the colour of a conclusion."""
+    return _TONE.get(conclusion, "shared")
+
+
+def chip(conclusion: Conclusion, language: Language) -> Chip:
+    """Return a conclusion in one word."""
+    return Chip(language.say(f"short.{conclusion.value}"), tone(conclusion))
+
+
+# -- what the record says ------------------------------------------------------------------------------
+
+
+def told(said: str | Message, language: Language) -> str:
+    """Tell something that the record says."""
+    return language.tell(said) if isinstance(said, Message) else sentence_text(said, language)
+
+
+def reason_text(reason: Message | None, language: Language) -> str:
+    """Say why something was not done."""
+    return language.tell(reason) if reason else language.say("word.no_reason")
+
+
+def name_text(name: str, language: Language) -> str:
+    """Write the name of a field of the record."""
+    known = language.word("detail", name)
+    return name.replace("_", " ") if known == name else known
+
+
+def told_value(value: str | Message | float | bool | None, language: Language) -> str:
+    """Write a value of any kind, with words in a language."""
+    match value:
+        case bool():
+            return language.say("word.yes" if value else "word.no")
+        case Message():
+            return language.tell(value)
+        case str():
+            return known_sentence(value, language)
+        case _:
+            return value_text(value)
+
+
+def details_text(test: Evidence, language: Language) -> str:
+    """Write what a test says beside its numbers."""
+    return "; ".join(
+        f"{name_text(name, language)} {told_value(value, language)}"
+        for name, value in details_of(test).items()
+    )
+
+
+# -- components ----------------------------------------------------------------------------------------
+
+
+def tested_components(result: Comparison) -> Iterator[tuple[str, ComponentVerdict]]:
+    """Yield the components for which a test was made, the strongest first."""
+    made = [
+        item
+        for item in result.verdict.components.items()
+        if item[1].log10_p is not None and item[1].conclusion is not Conclusion.NOT_TESTABLE
+    ]
+    yield from sorted(made, key=lambda item: (item[1].log10_p or 0.0, item[0]))
+
+
+def strongest_component(result: Comparison) -> str | None:
+    """Name the component whose effect is the verdict's."""
+    effect = result.verdict.effect
+    return next((name for name, item in tested_components(result) if effect and item.effect == effect), None)
+
+
+def effect_place(result: Comparison, language: Language) -> str:
+    """Write the effect of the verdict and the component that shows it."""
+    effect, where = result.verdict.effect, strongest_component(result)
+    assert effect is not None
+    scale = language.say("text.scale")
+    if where is None:
+        return language.say("text.in_no_component", effect=effect_text(effect), scale=scale)
+    component = language.word("component", where)
+    return language.say("text.in_component", effect=effect_text(effect), component=component, scale=scale)
+
+
+def effect_bar(item: ComponentVerdict, label: str, start: float) -> Bar | str:
+    """Draw the effect of a component, or nothing where it has none."""
+    effect = item.effect
+    if effect is None:
+        return ""
+    return Bar(
+        value=effect.value,
+        low=effect.low,
+        high=effect.high,
+        start=start,
+        limit=item.detection_limit,
+        label=f"{label}: {effect_text(effect)}",
+    )
+
+
+def layers_text(name: str, item: ComponentVerdict, result: Comparison, language: Language) -> str:
+    """Say which layers were tested, and where a component is shared in only some of them."""
+    if item.other_layers:
+        shared = runs_text(item.layers) or language.say("word.none")
+        return language.say("text.shared_layers", shared=shared, other=runs_text(item.other_layers))
+    made = (test for test in result.evidence if test.component == name and not isinstance(test, Skipped))
+    return runs_text(sorted({layer for test in made for layer in test.layers})) or "-"
+
+
+def limits_text(result: Comparison, language: Language) -> str:
+    """Say from which effect on each component without evidence would have been found."""
+    parts = [
+        language.say(
+            "text.limit_of",
+            component=language.word("component", name),
+            limit=limit_text(item.detection_limit),
+        )
+        for name, item in sorted(
+            result.verdict.components.items(), key=lambda found: found[1].detection_limit or 0.0
+        )
+        if item.conclusion is Conclusion.NO_EVIDENCE and item.detection_limit is not None
+    ]
+    return ", ".join(parts)
+
+
+# -- what rests on controls ----------------------------------------------------------------------------
+
+
+def ranked_among(result: Comparison, name: str | None = None) -> int | None:
+    """Return among how many control pairs a component, or the verdict, was ranked; None where p is exact."""
+    components = result.verdict.components
+    # The p-value of a verdict is that of an exact test if there is one beside the rank.
+    wanted = [key for key, item in components.items() if item.log10_p == result.verdict.log10_p]
+    named = wanted if name is None else [name]
+    ranked = [key for key in named if key in components and components[key].calibrated]
+    numbers = [
+        test.rank.control_pairs
+        for test in result.evidence
+        if test.component in ranked and isinstance(test, Agreement) and test.rank
+    ]
+    return max(numbers, default=0) if ranked else None
+
+
+def ranked_text(result: Comparison, language: Language, name: str | None = None) -> str | None:
+    """Say that a p-value is a rank among controls; None where it is exact."""
+    number = ranked_among(result, name)
+    return None if number is None else language.say("text.ranked", number=value_text(number))
+
+
+# -- evidence ------------------------------------------------------------------------------------------
+
+
+def facing_layers(test: Evidence) -> tuple[int, ...]:
+    """Return the base's layers that a test looked at, where they are not those of the candidate."""
+    return test.base_layers if test.base_layers != test.layers else ()
+
+
+def undone(frame: str) -> str | None:
+    """Return what was undone in the coordinates, such as a permutation; None where they are as stored."""
+    return None if frame == "identity" else frame
+
+
+def remarks_text(test: Evidence, language: Language) -> str:
+    """Write what is to be said of a piece of evidence beside its numbers."""
+    say = language.say
+    remarks = []
+    if isinstance(test, Skipped):
+        remarks.append(say("text.not_made", reason=reason_text(test.reason, language)))
+    coordinates, others = undone(test.frame), facing_layers(test)
+    remarks += [say("text.frame", frame=language.word("frame", coordinates))] if coordinates else []
+    remarks += [say("text.faces", layers=runs_text(others))] if others else []
+    details = details_text(test, language)
+    remarks += [details] if details else []
+    remarks += [language.word("flag", flag) for flag in evidence_row(test).flags]
+    return "; ".join(remarks)
+
+
+def method_lines(result: Comparison, language: Language) -> Iterator[str]:
+    """Yield one line for each method that was used, with its null hypothesis."""
+    for test in {(test.method, test.version): test for test in result.evidence}.values():
+        yield language.say(
+            "text.method_line",
+            method=test.method,
+            version=test.version,
+            exact=language.say("word.exact" if test.exact else "word.not_exact"),
+            null=language.tell(test.null),
+        )
+
+
+def not_examined(result: Comparison, language: Language) -> Iterator[str]:
+    """Yield everything that was left out, with its reason; equal reasons are told once."""
+    groups: dict[tuple[str, str], set[int]] = {}
+    for test in result.evidence:
+        if isinstance(test, Skipped):
+            layers = groups.setdefault((test.component, reason_text(test.reason, language)), set())
+            layers.update(test.layers)
+    merged: dict[tuple[str, str], list[str]] = {}
+    for (component, reason), layers in groups.items():
+        where = runs_text(sorted(layers))
+        merged.setdefault((reason, where), []).append(language.word("component", component))
+    for (reason, where), names in merged.items():
+        key = "text.layers_of" if where else "text.no_layers_of"
+        yield language.say(key, components=", ".join(names), layers=where, reason=reason)
+    yield from _in_other_coordinates(result, language)
+    for side, model in (("candidate", result.candidate), ("base", result.base)):
+        for skipped in model.skipped:
+            side_name = language.say(f"side.{side}")
+            yield language.say("text.of_side", side=side_name, text=told(skipped, language))
+    yield from (language.tell(unpaired) for unpaired in result.alignment.unpaired)
+    used = {test.method for test in result.evidence}
+    unused = [name for name in result.environment.methods if name not in used]
+    decided = result.verdict.conclusion is Conclusion.IDENTICAL
+    if unused and not decided and result.verdict.stage == "quick":
+        yield language.say("text.unused", stage=result.verdict.stage, methods=", ".join(unused))
+
+
+def _in_other_coordinates(result: Comparison, language: Language) -> Iterator[str]:
+    """Yield the components whose tests say nothing, since they were made in the wrong coordinates."""
+    reasons: dict[str, list[str]] = {}
+    for name, item in result.verdict.components.items():
+        if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None and item.reason:
+            reason = reason_text(item.reason, language)
+            reasons.setdefault(reason, []).append(language.word("component", name))
+    for reason, names in reasons.items():
+        yield language.say("text.no_layers_of", components=", ".join(names), reason=reason)
+
+
+# -- how to repeat it ----------------------------------------------------------------------------------
+
+
+def command_text(result: Comparison) -> str:
+    """Write the command that repeats a comparison, with commits and folders pinned."""
+    environment = result.environment
+    words = ["modelkin", "compare", _pinned(result.candidate), _pinned(result.base)]
+    words += ["--depth", environment.depth, "--seed", str(environment.seed)]
+    for control in dict.fromkeys(item.pair[1] for item in result.controls):
+        words += ["--control", control]
+    return visible(shlex.join(words))
+
+
+def _pinned(model: ModelSummary) -> str:
+    """Name a model so that the same folder or commit is found again."""
+    if model.kind == "local":
+        return model.origin
+    if model.kind != "hub" or model.revision is None:
+        return model.ref
+    return pinned(model.ref, model.revision)
