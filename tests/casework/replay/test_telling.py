@@ -117,10 +117,12 @@ def test_the_page_is_well_formed_and_loads_nothing(story):
     page = replay_html(story, "ko")
     tags.feed(page)
     assert tags.open == []
-    assert not {tag for tag, _ in tags.seen} & {"script", "link", "iframe", "object"}
+    assert not {tag for tag, _ in tags.seen} & {"link", "iframe", "object"}
+    assert [attrs for tag, attrs in tags.seen if tag == "script"] == [{}]
     assert all("src" not in attrs or attrs["src"].startswith("data:") for _, attrs in tags.seen)
     policy = next(attrs for tag, attrs in tags.seen if "http-equiv" in attrs)["content"]
     assert policy.startswith("default-src 'none'")
+    assert "script-src 'sha256-" in policy
 
 
 def test_every_figure_belongs_to_a_chapter_and_shows_chance(story):
