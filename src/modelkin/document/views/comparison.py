@@ -219,9 +219,7 @@ class _View:
         return Tile(label=self.say("text.key_limit"), value=limit_text(limit), note=note)
 
     def _limits(self) -> Bullets:
-        return Bullets(
-            tuple(self.language.tell(text) for text in self.result.verdict.limitations)
-        )
+        return Bullets(tuple(self.language.tell(text) for text in self.result.verdict.limitations))
 
     def _flags(self) -> Bullets:
         return Bullets(tuple(self.language.tell(flag) for flag in self.result.flags))
