@@ -37,7 +37,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
             result.candidate,
             **_all("ref", "kind", "origin", "revision", "family", "model_type", text=evil),
             dtypes={evil: 1},
-            skipped=(evil,),
+            skipped=(say("quoted", text=evil),),
         ),
         evidence=tuple(
             replace(

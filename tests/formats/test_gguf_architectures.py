@@ -105,4 +105,4 @@ def test_an_unknown_architecture_keeps_the_names_of_the_file(tmp_path):
     model = mk.open_model(str(path))
     assert list(model.index) == ["blk.0.x.weight"]
     assert model.config == {"model_type": "rwkv7", "num_hidden_layers": 1}
-    assert any("no names of transformers are known" in note for note in model.weights.notes)
+    assert any("no names of transformers are known" in note for note in map(str, model.weights.notes))

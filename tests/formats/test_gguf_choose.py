@@ -57,13 +57,13 @@ def test_files_at_the_top_come_before_those_in_folders():
 def test_the_other_files_are_named_in_a_note():
     files = {"m.Q8_0.gguf": MODEL, "m.Q4_0.gguf": MODEL, "mmproj.gguf": b"x"}
     notes = mk.open_model(MemorySource(files)).weights.notes
-    assert "m.Q8_0.gguf was read; the model also has m.Q4_0.gguf" in notes
+    assert "m.Q8_0.gguf was taken; there are also m.Q4_0.gguf" in list(map(str, notes))
 
 
 def test_many_other_files_are_counted():
     files = {f"m{number}.Q4_0.gguf": MODEL for number in range(12)}
     notes = mk.open_model(MemorySource(files)).weights.notes
-    assert any(note.endswith("and 3 more") for note in notes)
+    assert any(note.endswith("and 7 more") for note in map(str, notes))
 
 
 def test_safetensors_come_before_gguf():

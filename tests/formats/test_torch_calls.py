@@ -157,7 +157,7 @@ def test_a_state_with_setstate_does_nothing():
     state = mapping({"__setstate__": OS_SYSTEM, "__class__": OS_SYSTEM, "__reduce__": OS_SYSTEM})
     weights = opened(namespace + state + b"b" + SH + b"0" + mapping({"later": integer(1)}) + b"b")
     assert list(weights.index) == ["a"]
-    assert "os.system" in weights.notes[-1]
+    assert "os.system" in str(weights.notes[-1])
 
 
 INSTRUCTIONS = {
@@ -192,7 +192,7 @@ def test_instructions_that_no_writer_of_weights_uses_are_refused(instruction):
 def test_a_name_that_is_only_mentioned_is_inert_and_said():
     weights = opened(OS_SYSTEM)
     assert list(weights.index) == ["a"]
-    assert weights.notes == ("its pickle mentions 1 names that were left alone: os.system",)
+    assert tuple(map(str, weights.notes)) == ("its pickle mentions 1 names that were left alone: os.system",)
 
 
 def test_an_allowed_call_does_not_call_its_arguments():

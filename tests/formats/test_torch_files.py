@@ -120,7 +120,7 @@ def test_few_lines_of_a_transposed_tensor_take_few_bytes(model):
 def test_a_format_that_numpy_lacks_is_left_out_and_said():
     model = mk.open_model(str(FORMATS / "torch_complex128.bin"))
     assert list(model.index) == ["a"]
-    assert model.weights.notes == ("left out: 1 of 2 tensors, in the format complex128",)
+    assert tuple(map(str, model.weights.notes)) == ("left out: 1 of 2 tensors, in the format complex128",)
 
 
 def test_shards_are_joined_by_their_index():
@@ -153,7 +153,7 @@ def test_a_torchscript_program_gives_its_tensors_and_no_code():
         "1.bias": (2,),
     }
     np.testing.assert_array_equal(model.tensor("0.weight"), numbers(2, 3))
-    assert model.weights.notes == (
+    assert tuple(map(str, model.weights.notes)) == (
         "the file is a TorchScript program: its tensors were read, its code was not",
     )
 
@@ -162,7 +162,7 @@ def test_a_lightning_checkpoint_gives_its_weights_without_optimizer_and_prefix()
     model = mk.open_model(str(FORMATS / "torch_lightning.ckpt"))
     assert list(model.index) == ["proj.bias", "proj.weight"]
     np.testing.assert_array_equal(model.tensor("proj.weight"), numbers(2, 3))
-    notes = " / ".join(model.weights.notes)
+    notes = " / ".join(map(str, model.weights.notes))
     assert "the weights are under 'state_dict'" in notes
     assert "left out: optimizer_states" in notes
     assert "mentions 1 names that were left alone: torch._C._nn.gelu" in notes
@@ -188,7 +188,7 @@ def test_the_file_is_chosen_as_loaders_do(files, chosen):
 def test_other_files_of_weights_are_mentioned():
     data = (FORMATS / "torch_complex128.bin").read_bytes()
     model = mk.open_model(MemorySource({"pytorch_model.bin": data, "b.pt": data, "optimizer.pt": data}))
-    assert model.weights.notes[0] == "'pytorch_model.bin' was taken; also there: 'b.pt'"
+    assert str(model.weights.notes[0]) == "pytorch_model.bin was taken; there are also b.pt"
 
 
 def test_slices_of_tensors_in_several_files_are_refused():

@@ -30,7 +30,7 @@ DATA = {"0": bytes(8)}
 
 def names_and_notes(top: bytes) -> tuple[list[str], tuple[str, ...]]:
     weights = read(zipped(top, DATA))
-    return list(weights.index), weights.notes
+    return list(weights.index), tuple(map(str, weights.notes))
 
 
 def state(*names: str) -> bytes:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from modelkin.message import Message, say
+
 from ._config import ConfigView, nested
 from ._loader import families
 from ._match import Fit, Group, all_fits, rank
@@ -42,16 +44,16 @@ class Choice:
     fits: tuple[Fit, ...]
     view: ConfigView | None
     needed: float
-    reason: str
-    notes: tuple[str, ...]
+    reason: Message | None
+    notes: tuple[Message, ...]
 
 
-def config_views(config: object) -> tuple[list[ConfigView], list[str]]:
+def config_views(config: object) -> tuple[list[ConfigView], list[Message]]:
     """Return the configs to ask, that of a wrapped language model before that of the wrapper, and notes."""
     if config is None:
-        return [], ["there is no config; sizes are taken from the shapes"]
+        return [], [say("no-config-file")]
     if not isinstance(config, Mapping):
-        return [], [f"the config should be an object, got {type(config).__name__}; ignored"]
+        return [], [say("config-object", kind=type(config).__name__)]
     inner = [nested(config, path) for path in wrappers().configs]
     return [ConfigView(data) for data in (*inner, config) if isinstance(data, Mapping)], []
 
@@ -70,17 +72,15 @@ def choose(views: list[ConfigView], groups: tuple[Group, ...]) -> Choice:
         claimed, view = fits[claim[0].family], claim[1]
         outdone = named is not None and named.coverage == 1.0 > claimed.coverage
         if claimed.coverage >= _CLAIMED_COVERAGE and claimed.is_model and not outdone:
-            return Choice(fits=(claimed,), view=view, needed=_CLAIMED_COVERAGE, reason="", notes=())
+            return Choice(fits=(claimed,), view=view, needed=_CLAIMED_COVERAGE, reason=None, notes=())
     if named is None:
         return Choice(fits=(), view=None, needed=0.0, reason=_why_none(views, ranked[0]), notes=())
-    notes = (
-        [f"the config says {claim[0].title}, but the names are those of {named.spec.title}"] if claim else []
-    )
+    notes = [say("config-names", claimed=claim[0].title, found=named.spec.title)] if claim else []
     return Choice(
         fits=tuple(fit for fit in ranked if rank(fit)[:2] == rank(named)[:2])[:_MAX_RIVALS],
         view=views[0] if views else None,
         needed=_NAMED_COVERAGE,
-        reason="",
+        reason=None,
         notes=tuple(notes),
     )
 
@@ -104,12 +104,16 @@ def _claim(views: list[ConfigView]) -> tuple[ArchitectureSpec, ConfigView] | Non
     return None
 
 
-def _why_none(views: list[ConfigView], nearest: Fit) -> str:
+def _why_none(views: list[ConfigView], nearest: Fit) -> Message:
     said = views[-1].text("model_type") if views else None
-    reason = "no family fits the names" + (f" (the config says {said[:40]!r})" if said else "")
+    reason = say("structure.no-family-said", said=repr(said[:40])) if said else say("structure.no-family")
     if nearest.coverage == 0:
         return reason
-    return (
-        f"{reason}; the nearest, {nearest.spec.title}, explains {nearest.coverage:.0%} of them"
-        f" and lacks {len(nearest.missing)} of its {nearest.n_required} kinds of tensors"
+    return say(
+        "structure.nearest",
+        reason=reason,
+        family=nearest.spec.title,
+        share=nearest.coverage,
+        n=len(nearest.missing),
+        m=nearest.n_required,
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from modelkin.message import Message, say
+
 __all__ = ["ConfigView", "nested"]
 
 _MAX_NUMBER: Final = 1 << 40  # no axis of any model is longer; larger numbers are mistakes or attacks
@@ -33,7 +35,7 @@ class ConfigView:
 
     def __init__(self, data: Mapping[str, object]) -> None:
         self.data = data
-        self.notes: dict[str, str] = {}
+        self.notes: dict[str, Message] = {}
 
     def number(self, path: str) -> Fraction | None:
         """Return a positive number of sensible size, or None."""
@@ -42,8 +44,7 @@ class ConfigView:
             return None
         number = _as_number(value)
         if number is None:
-            shown = _shown(value)
-            self.notes[path] = f"config: {path!r} should be a positive number, got {shown}; ignored"
+            self.notes[path] = say("config-number", name=repr(path), value=_shown(value))
         return number
 
     def text(self, path: str) -> str | None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from modelkin.message import Message, say
+
 from ._choose import choose, claimed_family, config_views
 from ._config import ConfigView
 from ._entries import Finding, Renaming, Use, findings, uses
@@ -86,14 +88,14 @@ def _named(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, 
     model_type = views[-1].text("model_type") if views else None
     choice = choose(views, groups)
     notes += choice.notes
-    if not choice.fits:
+    if choice.reason is not None:
         return _unknown(choice.reason, model_type, views, groups, notes)
     reading = _best(choice.fits, choice.view, groups, shapes)
     if choice.view is not None and reading.explained < choice.needed:
-        notes.append("the config's sizes contradict most shapes; sizes are taken from the shapes")
+        notes.append(say("config-sizes"))
         reading = _best(choice.fits, None, groups, shapes)
     if reading.explained < choice.needed:
-        reason = f"the names are those of {reading.spec.title}, but the shapes contradict it"
+        reason = say("structure.shapes-contradict", family=reading.spec.title)
         return _unknown(reason, model_type, views, groups, notes)
     return _assemble(reading, model_type, [*notes, *_rivals(reading.spec, choice.fits)])
 
@@ -128,12 +130,13 @@ def _best(
     return max(readings, key=lambda reading: reading.explained)
 
 
-def _rivals(spec: ArchitectureSpec, fits: tuple[Fit, ...]) -> list[str]:
+def _rivals(spec: ArchitectureSpec, fits: tuple[Fit, ...]) -> list[Message]:
     """Say which other families the names fit equally well."""
     others = [fit.spec for fit in fits if fit.spec.family != spec.family]
     return [
-        f"the names fit {other.title} as well"
-        + (f", whose norms are {other.norm}, not {spec.norm}" if other.norm != spec.norm else "")
+        say("rival", family=other.title)
+        if other.norm == spec.norm
+        else say("rival-norms", family=other.title, norm=other.norm, other_norm=spec.norm)
         for other in others
     ]
 
@@ -147,19 +150,19 @@ def _read(
     found: list[tuple[Finding, list[Use]]] = []
     unknown: list[UnknownTensor] = []
     renaming = Renaming(roles=roles, spaces=_merged(spec, fit))
-    plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[Use] | str] = {}
+    plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[Use] | Message] = {}
     for finding in named:
         shape = tuple(shapes[finding.name])
         key = (finding.tensor, finding.part, shape)
         if key not in plans:
             plans[key] = uses(finding, shape, known, renaming)
         plan = plans[key]
-        if isinstance(plan, str):
+        if isinstance(plan, Message):
             unknown.append(UnknownTensor(name=finding.name, reason=plan))
         else:
             found.append((finding, plan))
     unknown += [
-        UnknownTensor(name=name, reason=f"no tensor of {spec.title} has this name")
+        UnknownTensor(name=name, reason=say("structure.no-such-name", family=spec.title))
         for name, component in others
         if component is None
     ]
@@ -218,16 +221,14 @@ def _embedding_rows(
     return None
 
 
-def _assemble(reading: _Reading, model_type: str | None, notes: list[str]) -> Architecture:
+def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -> Architecture:
     spec, sizes = reading.spec, {name: size for name, size in reading.known.sizes.items() if name != "one"}
     layers = find_layers(reading.found, spec.kind, sizes)
     notes = [*notes, *(reading.view.notes.values() if reading.view else ()), *_missing(reading.fit)]
     notes += layers.notes
     if reading.vocab is not None:
         if sizes.get("vocab", reading.vocab) != reading.vocab:
-            notes.append(
-                f"the config says vocabulary {sizes['vocab']}, the embedding has {reading.vocab} rows"
-            )
+            notes.append(say("config-vocabulary", n=sizes["vocab"], m=reading.vocab))
         sizes["vocab"] = reading.vocab
     sizes["layers"] = len(layers.main)
     if "encoder_layers" in sizes or layers.encoder:
@@ -276,19 +277,19 @@ def _entries(reading: _Reading, layers: Layers) -> tuple[RoleEntry, ...]:
     )
 
 
-def _missing(fit: Fit) -> list[str]:
+def _missing(fit: Fit) -> list[Message]:
     if not fit.missing:
         return []
-    listed = ", ".join(fit.missing[:_MAX_LISTED]) + (", ..." if len(fit.missing) > _MAX_LISTED else "")
-    return [f"a complete {fit.spec.title} also has {listed}"]
+    listed = (*fit.missing[:_MAX_LISTED], *(["..."] if len(fit.missing) > _MAX_LISTED else ()))
+    return [say("complete", family=fit.spec.title, tensors=listed)]
 
 
 def _unknown(
-    reason: str,
+    reason: Message,
     model_type: str | None,
     views: list[ConfigView],
     groups: tuple[Group, ...],
-    notes: list[str],
+    notes: list[Message],
 ) -> Architecture:
     """Return the value for an architecture nobody knows; sizes are guesses from the usual config keys."""
     sizes = resolve_sizes(family("llama").sizes, views[0], ()).sizes if views else {}

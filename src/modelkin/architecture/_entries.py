@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from modelkin.message import Message, say
+
 from ._match import Group, Matcher
 from ._result import Segment
 from ._roles import Component, Part, Role
@@ -86,7 +88,9 @@ class Renaming:
         return tuple(tuple(self.spaces.get(name, name) for name in spaces) for spaces in axes)
 
 
-def uses(finding: Finding, shape: tuple[int, ...], known: KnownSizes, renaming: Renaming) -> list[Use] | str:
+def uses(
+    finding: Finding, shape: tuple[int, ...], known: KnownSizes, renaming: Renaming
+) -> list[Use] | Message:
     """Return what a tensor of this shape is for, or the reason why the shape cannot be right.
 
     Parameters
@@ -146,7 +150,7 @@ def _segments(fusion: Fusion, known: KnownSizes) -> list[Segment] | None:
     return segments
 
 
-def _contradiction(tensor: TensorSpec, shape: tuple[int, ...], known: KnownSizes) -> str | None:
+def _contradiction(tensor: TensorSpec, shape: tuple[int, ...], known: KnownSizes) -> Message | None:
     """Return how the shape differs from what sizes demand, or None."""
     expected = [_length(spaces, tensor.fusion, known) for spaces in tensor.axes]
     agrees = len(expected) == len(shape) and all(
@@ -156,7 +160,8 @@ def _contradiction(tensor: TensorSpec, shape: tuple[int, ...], known: KnownSizes
         return None
     words = " x ".join(_words(spaces, tensor.fusion) for spaces in tensor.axes)
     numbers = "x".join("?" if want is None else str(want) for want in expected)
-    return f"expected {words} = {numbers}, got {'x'.join(map(str, shape)) or 'a scalar'}"
+    code = "structure.expected" if shape else "structure.expected-not-scalar"
+    return say(code, words=words, sizes=numbers, shape="x".join(map(str, shape)))
 
 
 def _length(spaces: tuple[str, ...], fusion: Fusion | None, known: KnownSizes) -> int | None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from modelkin.message import Message, say
+
 from ._loader import Table, open_table, read_data
 
 __all__ = ["fixed_table_reason", "looks_fixed"]
@@ -50,7 +52,7 @@ def fixed_table_reason(name: str) -> str | None:
     return None
 
 
-def looks_fixed(values: NDArray[Any]) -> str | None:
+def looks_fixed(values: NDArray[Any]) -> Message | None:
     """Return what computed table these values are, or None if they look trained or random.
 
     Parameters
@@ -60,7 +62,7 @@ def looks_fixed(values: NDArray[Any]) -> str | None:
 
     Returns
     -------
-    str or None
+    Message or None
         Constants, counting numbers, causal masks, sinusoids (both layouts) and geometric sequences of at
         least eight (RoPE frequencies) are told. Fewer than four values are only told if they are constant.
     """
@@ -69,7 +71,7 @@ def looks_fixed(values: NDArray[Any]) -> str | None:
         return None
     numbers = array.astype(np.float64)
     if bool(np.all(numbers == numbers.flat[0])):
-        return f"constant {numbers.flat[0]:g}"
+        return say("structure.constant", value=float(numbers.flat[0]))
     flat = np.squeeze(numbers)
     if flat.size < _MIN_VALUES:
         return None
@@ -80,32 +82,32 @@ def looks_fixed(values: NDArray[Any]) -> str | None:
     return None
 
 
-def _sequence(values: NDArray[np.float64]) -> str | None:
+def _sequence(values: NDArray[np.float64]) -> Message | None:
     if not np.all(np.isfinite(values)):
         return None
     if bool(np.all(np.diff(values) == 1)):
-        return "counting numbers"
+        return say("structure.counting")
     if values.size < _MIN_GEOMETRIC or np.any(values <= 0):
         return None
     steps = np.diff(np.log(values))
     typical = float(np.median(steps))
     # The steps of rounded values scatter by the rounding; a geometric sequence has one step.
     if typical and bool(np.all(np.abs(steps - typical) <= min(_TOLERANCE, abs(typical) / 4))):
-        return "geometric sequence (RoPE frequencies)"
+        return say("structure.geometric")
     return None
 
 
-def _mask(values: NDArray[np.float64]) -> str | None:
+def _mask(values: NDArray[np.float64]) -> Message | None:
     if values.shape[0] != values.shape[1]:
         return None
     lower = np.tril(np.ones(values.shape, dtype=bool))
     inside, outside = values[lower], values[~lower]
     if bool(np.all(inside == inside[0])) and bool(np.all(outside == outside[0])):
-        return "causal mask"
+        return say("structure.causal-mask")
     return None
 
 
-def _sinusoid(values: NDArray[np.float64]) -> str | None:
+def _sinusoid(values: NDArray[np.float64]) -> Message | None:
     """Tell sines and cosines at geometric frequencies, side by side or taking turns."""
     rows, columns = values.shape
     if columns % 2 or columns < _MIN_VALUES or rows < _MIN_VALUES or not np.all(np.isfinite(values)):
@@ -114,12 +116,12 @@ def _sinusoid(values: NDArray[np.float64]) -> str | None:
         return None
     half = columns // 2
     layouts = {
-        "sines beside cosines": (values[:, :half], values[:, half:]),
-        "sines and cosines in turn": (values[:, 0::2], values[:, 1::2]),
+        "structure.sinusoid-beside": (values[:, :half], values[:, half:]),
+        "structure.sinusoid-turns": (values[:, 0::2], values[:, 1::2]),
     }
-    for layout, (sines, cosines) in layouts.items():
+    for code, (sines, cosines) in layouts.items():
         if _turns_evenly(sines, cosines) or _turns_evenly(cosines, sines):
-            return f"sinusoid table ({layout})"
+            return say(code)
     return None
 
 

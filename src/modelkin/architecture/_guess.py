@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from modelkin.message import Message, say
+
 from ._blocks import Blocks, find_blocks, natural_order
 from ._renamed import Renamed
 from ._solve import Solution, solve
@@ -74,18 +76,14 @@ class _Reading:
 
     template: Template
     usual: Mapping[str, str]
-    unsure: Mapping[str, str]
+    unsure: Mapping[str, Message]
     n_layers: int
 
 
-def _notes(reading: _Reading, n_unsure: int) -> Iterator[str]:
-    title, count = reading.template.title, reading.n_layers
-    yield (
-        f"guessed: the names of the tensors say nothing, but their shapes are those of {title}"
-        f" with {count} layers"
-    )
+def _notes(reading: _Reading, n_unsure: int) -> Iterator[Message]:
+    yield say("guessed-roles", family=reading.template.title, n=reading.n_layers)
     if n_unsure:
-        yield f"guessed: {n_unsure} tensors have no role, since nothing tells them from others"
+        yield say("guessed-left", n=n_unsure)
 
 
 def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None:
@@ -117,8 +115,8 @@ def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None
     return _Reading(template=template, usual=usual, unsure=unsure, n_layers=len(blocks.layers))
 
 
-_NOTHING: Final = "guessed: nothing tells what this is for"
-_REASON: Final = "guessed: tensors of this shape mean different things, and nothing tells which is which"
+_NOTHING: Final = say("structure.guessed-nothing")
+_REASON: Final = say("structure.guessed-alike")
 
 
 def _words(name: str) -> frozenset[str]:

@@ -1,9 +1,11 @@
-"""Which layers a checkpoint has, and which of them only serve next-token prediction (MTP)."""
+"""Which layers a checkpoint has, and which of them only serve multi-token prediction (MTP)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from modelkin.message import Message, say
 
 from ._entries import Finding, Use
 from ._spec import Kind
@@ -24,7 +26,7 @@ class Layers:
     encoder
         Of the encoder of an encoder-decoder.
     mtp
-        Of next-token-prediction layers, which are stored behind the decoder's.
+        Of multi-token-prediction layers, which are stored behind the decoder's.
     notes
         What disagrees with the config, and gaps.
     """
@@ -33,7 +35,7 @@ class Layers:
     main: tuple[int, ...]
     encoder: tuple[int, ...]
     mtp: tuple[int, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 def find_layers(found: list[tuple[Finding, list[Use]]], kind: Kind, sizes: Mapping[str, int]) -> Layers:
@@ -56,8 +58,8 @@ def find_layers(found: list[tuple[Finding, list[Use]]], kind: Kind, sizes: Mappi
     main = main - mtp
     encoder = stacks["encoder"] if kind == "encoder-decoder" else set()
     notes = [
-        *_odd("layers", main, claimed),
-        *(_odd("encoder layers", encoder, sizes.get("encoder_layers")) if encoder else ()),
+        *_odd("", main, claimed),
+        *(_odd("encoder-", encoder, sizes.get("encoder_layers")) if encoder else ()),
     ]
     return Layers(
         kind=kind,
@@ -68,10 +70,10 @@ def find_layers(found: list[tuple[Finding, list[Use]]], kind: Kind, sizes: Mappi
     )
 
 
-def _odd(what: str, present: set[int], claimed: int | None) -> list[str]:
+def _odd(stack: str, present: set[int], claimed: int | None) -> list[Message]:
     notes = []
     if claimed is not None and claimed != len(present):
-        notes.append(f"the config says {claimed} {what}, the checkpoint has {len(present)}")
+        notes.append(say(f"config-{stack}layers", n=claimed, m=len(present)))
     if present and max(present) + 1 != len(present):
-        notes.append(f"{what} are numbered up to {max(present)}, but there are {len(present)}")
+        notes.append(say(f"{stack}layer-numbers", n=max(present), m=len(present)))
     return notes

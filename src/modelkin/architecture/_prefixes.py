@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from modelkin.message import say
+
 from ._renamed import Renamed
 
 __all__ = ["unprefixed"]
@@ -29,6 +31,6 @@ def unprefixed(names: Iterable[str]) -> Iterator[Renamed]:
         shown = prefix if prefix.isprintable() and len(prefix) <= _SHOWN else f"{prefix[:_SHOWN]!r}..."
         yield Renamed(
             usual={name: name[len(prefix) :] for name in every if name.startswith(prefix)},
-            notes=(f"names are those of a known family behind the prefix {shown}",),
+            notes=(say("prefix", prefix=shown),),
             prefix=prefix,
         )

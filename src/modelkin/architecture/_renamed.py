@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from modelkin.message import Message
+
 from ._result import Architecture, UnknownTensor
 
 __all__ = ["Renamed", "restored"]
@@ -31,10 +33,10 @@ class Renamed:
     """
 
     usual: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
     prefix: str = ""
     guessed: bool = False
-    unsure: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, Message] = field(default_factory=dict)
 
     def shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes under the usual names; None when two tensors would have the same one."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from modelkin.message import Message
+
 from ._roles import Component, Part, Role
 from ._spaces import Positions, Space, space_under
 from ._spec import Kind, Norm, RopeLayout, Stack
@@ -65,7 +67,7 @@ class RoleEntry:
     fixed
         A computed table: equal bytes prove nothing.
     mtp
-        In a next-token-prediction layer, which is no decoder layer.
+        In a multi-token-prediction layer, which is no decoder layer.
     """
 
     tensor: str
@@ -87,7 +89,7 @@ class UnknownTensor:
     """A tensor nobody knows, and why."""
 
     name: str
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ class Architecture:
     Parameters
     ----------
     family, title
-        None and a sentence if no family fits: then every tensor is in `unknown` or `other`.
+        None and a message if no family fits: then every tensor is in `unknown` or `other`.
     model_type
         What the config says, whether or not it was believed.
     kind, norm, positions, encoder_positions, rope_layout
@@ -127,19 +129,19 @@ class Architecture:
     layers, encoder_layers
         Indices of the layers that are there, ascending, MTP layers left out.
     mtp_layers
-        Indices of next-token-prediction layers.
+        Indices of multi-token-prediction layers.
     tensors
         One entry per tensor and role; tensors whose names differ in numbers only stand together.
     unknown, other
         Tensors without a role.
     notes
-        What was odd, one sentence each.
+        What was odd.
     guessed
         Whether names said nothing, and roles were guessed from shapes and order.
     """
 
     family: str | None
-    title: str
+    title: str | Message
     model_type: str | None
     kind: Kind
     norm: Norm | None
@@ -154,7 +156,7 @@ class Architecture:
     tensors: tuple[RoleEntry, ...] = field(repr=False)
     unknown: tuple[UnknownTensor, ...] = field(repr=False)
     other: tuple[OtherTensor, ...] = field(repr=False)
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
     guessed: bool = False
     _index: dict[_Key, _ByExpert] = field(init=False, repr=False, compare=False)
 
@@ -167,7 +169,7 @@ class Architecture:
 
     def __str__(self) -> str:
         if self.family is None:
-            return self.title
+            return str(self.title)
         return f"{self.title}: {self.n_layers} layers, {len(self.tensors)} roles, {len(self.unknown)} unknown"
 
     @property

@@ -106,7 +106,7 @@ class Role(Enum):
 
     @property
     def is_mtp(self) -> bool:
-        """Whether only a next-token-prediction (MTP) layer has this role."""
+        """Whether only a multi-token-prediction (MTP) layer has this role."""
         return self in _MTP
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from modelkin.message import Message, say
+
 __all__ = ["SPACES", "Positions", "Scope", "Space", "space_under"]
 
 Scope = Literal["model", "layer", "layer-and-expert", "head", "none"]
@@ -31,7 +33,7 @@ class Space:
         Whether any order of the entries gives the same model, so that two independent trainings end in
         unrelated orders.
     why
-        The reason, in one sentence.
+        The reason.
     measured
         Whether the size is read from the tensor and not from the config: vocabularies are padded, position
         tables are offset, and neither makes the tensor another one.
@@ -40,7 +42,7 @@ class Space:
     name: str
     scope: Scope
     exchangeable: bool
-    why: str
+    why: Message
     measured: bool = False
 
 
@@ -48,10 +50,12 @@ def _table(*spaces: Space) -> dict[str, Space]:
     return {space.name: space for space in spaces}
 
 
-_UNITS = "hidden units start alike and are trained alike, so their order is an accident of the seed"
-_RESIDUAL = "the residual stream is read and written by linear maps only, so its dimensions may be reordered"
-_HEADS = "heads are summed, so their order is an accident of the seed"
-_GIVEN = "the index has an outside meaning"
+_UNITS = say("space.units")
+_RESIDUAL = say("space.residual")
+_HEADS = say("space.heads")
+_GIVEN = say("space.given")
+_LATENT = say("space.latent")
+_SINUSOID = say("sinusoid")
 
 SPACES: Final = _table(
     Space(name="residual", scope="model", exchangeable=True, why=_RESIDUAL),
@@ -61,54 +65,29 @@ SPACES: Final = _table(
     Space(name="encoder_mlp", scope="layer", exchangeable=True, why=_UNITS),
     Space(name="shared_mlp", scope="layer", exchangeable=True, why=_UNITS),
     Space(name="expert_mlp", scope="layer-and-expert", exchangeable=True, why=_UNITS),
-    Space(name="experts", scope="layer", exchangeable=True, why="experts are summed by the router's weights"),
+    Space(name="experts", scope="layer", exchangeable=True, why=say("space.experts")),
     Space(name="heads", scope="layer", exchangeable=True, why=_HEADS),
     Space(name="encoder_heads", scope="layer", exchangeable=True, why=_HEADS),
     Space(name="kv_heads", scope="layer", exchangeable=True, why=_HEADS),
     Space(name="heads_per_kv", scope="layer", exchangeable=True, why=_HEADS),
-    Space(
-        name="qk_dim",
-        scope="head",
-        exchangeable=True,
-        why="queries and keys of a head meet in a dot product, so both may be reordered together",
-    ),
-    Space(
-        name="rope_dim",
-        scope="head",
-        exchangeable=False,
-        why="each pair of dimensions turns at its own frequency",
-    ),
-    Space(
-        name="nope_dim",
-        scope="head",
-        exchangeable=True,
-        why="the part of a head without positions meets in a dot product only",
-    ),
-    Space(name="v_dim", scope="head", exchangeable=True, why="values and output projection meet linearly"),
-    Space(
-        name="query_latent", scope="layer", exchangeable=True, why="the latent is read by linear maps only"
-    ),
-    Space(name="kv_latent", scope="layer", exchangeable=True, why="the latent is read by linear maps only"),
-    Space(name="mtp_input", scope="none", exchangeable=False, why="two residual streams side by side"),
-    Space(name="vocab", scope="model", exchangeable=False, why="a row is a token", measured=True),
-    Space(name="positions", scope="model", exchangeable=False, why="a row is a position", measured=True),
+    Space(name="qk_dim", scope="head", exchangeable=True, why=say("space.queries-keys")),
+    Space(name="rope_dim", scope="head", exchangeable=False, why=say("rope-frequency")),
+    Space(name="nope_dim", scope="head", exchangeable=True, why=say("space.no-positions")),
+    Space(name="v_dim", scope="head", exchangeable=True, why=say("space.values")),
+    Space(name="query_latent", scope="layer", exchangeable=True, why=_LATENT),
+    Space(name="kv_latent", scope="layer", exchangeable=True, why=_LATENT),
+    Space(name="mtp_input", scope="none", exchangeable=False, why=say("space.two-streams")),
+    Space(name="vocab", scope="model", exchangeable=False, why=say("space.token"), measured=True),
+    Space(name="positions", scope="model", exchangeable=False, why=say("space.position"), measured=True),
     Space(name="token_types", scope="model", exchangeable=False, why=_GIVEN, measured=True),
     Space(name="labels", scope="model", exchangeable=False, why=_GIVEN, measured=True),
-    Space(name="buckets", scope="model", exchangeable=False, why="a row is a distance", measured=True),
-    Space(name="mel_bins", scope="model", exchangeable=False, why="an entry is a frequency", measured=True),
-    Space(name="kernel", scope="model", exchangeable=False, why="an entry is a time step", measured=True),
-    Space(name="one", scope="none", exchangeable=False, why="there is only one entry"),
-    Space(name="table", scope="none", exchangeable=False, why="a computed table", measured=True),
-    Space(
-        name="packed", scope="none", exchangeable=False, why="quantised storage hides the axis", measured=True
-    ),
-    Space(
-        name="fused",
-        scope="none",
-        exchangeable=False,
-        why="several roles share the axis and the sizes to take them apart are not known",
-        measured=True,
-    ),
+    Space(name="buckets", scope="model", exchangeable=False, why=say("space.distance"), measured=True),
+    Space(name="mel_bins", scope="model", exchangeable=False, why=say("space.frequency"), measured=True),
+    Space(name="kernel", scope="model", exchangeable=False, why=say("space.time-step"), measured=True),
+    Space(name="one", scope="none", exchangeable=False, why=say("space.single")),
+    Space(name="table", scope="none", exchangeable=False, why=say("space.computed"), measured=True),
+    Space(name="packed", scope="none", exchangeable=False, why=say("packed"), measured=True),
+    Space(name="fused", scope="none", exchangeable=False, why=say("fused"), measured=True),
 )
 
 _RESIDUALS: Final = frozenset({"residual", "embedding_dim"})
@@ -132,15 +111,15 @@ def space_under(
     """
     space = SPACES[name]
     if name in _RESIDUALS and positions == "sinusoidal":
-        return replace(space, exchangeable=False, why="a fixed sinusoid is added to these dimensions")
+        return replace(space, exchangeable=False, why=_SINUSOID)
     if name == "encoder_residual" and encoder_positions == "sinusoidal":
-        return replace(space, exchangeable=False, why="a fixed sinusoid is added to these dimensions")
+        return replace(space, exchangeable=False, why=_SINUSOID)
     if name in _ALL_HEADS and positions == "alibi":
-        return replace(space, exchangeable=False, why="ALiBi gives every head its own slope")
+        return replace(space, exchangeable=False, why=say("alibi"))
     if name in _ALL_HEADS and positions == "relative":
-        return replace(space, scope="model", why="all layers share one table of biases per head")
+        return replace(space, scope="model", why=say("space.head-biases"))
     if name == "experts" and expert_groups > 1:
-        return replace(space, exchangeable=False, why="the router first picks groups of neighbours")
+        return replace(space, exchangeable=False, why=say("expert-groups"))
     if name == "qk_dim" and positions == "rope":
         return replace(space, exchangeable=False, why=SPACES["rope_dim"].why)
     return space

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Effect, Evidence
 from modelkin.comparison.verdict import Verdict
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.model import Model
 
 SCHEMA = "modelkin.comparison/1"
@@ -30,11 +30,11 @@ class ModelSummary:
     parameters: int
     n_bytes: int
     dtypes: Mapping[str, int]
-    skipped: tuple[str, ...]
+    skipped: tuple[Message, ...]
     """What of this model was not looked at, each with its reason."""
     format: str = "safetensors"
     """File format of the weights."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     """How the weights were read: which of several files, what was undone, recovered or guessed."""
     guessed: bool = False
     """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
@@ -196,8 +196,8 @@ class Comparison:
 def model_summary(model: Model) -> ModelSummary:
     """Describe one side of a comparison."""
     location, index, architecture = model.location, model.index, model.architecture
-    skipped = [f"{len(architecture.unknown)} tensors have no known role"] if architecture.unknown else []
-    skipped += [f"{len(architecture.other)} tensors belong to other parts"] if architecture.other else []
+    skipped = [say("no-role", n=len(architecture.unknown))] if architecture.unknown else []
+    skipped += [say("other-parts", n=len(architecture.other))] if architecture.other else []
     skipped += [*architecture.notes]
     return ModelSummary(
         ref=location.ref,

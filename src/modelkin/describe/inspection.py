@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from modelkin.architecture import RoleEntry
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.source import BytePlan, FileInfo, LedgerTotals, Location
 from modelkin.tensors import TensorInfo, TensorSlice
@@ -48,7 +49,7 @@ class SkippedTensor:
     """A tensor without a role, and why."""
 
     name: str
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class Inspection:
     unknown: tuple[SkippedTensor, ...]
     other: Mapping[str, int]
     """Tensors of other parts, such as a vision tower: part -> number of tensors."""
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
     ledger: LedgerTotals
 
 
@@ -98,12 +99,12 @@ def inspect_model(model: Model) -> Inspection:
     source = model.fetcher.source
     notes = [*model.weights.notes, *architecture.notes]
     if index.unlisted:
-        notes.append(f"{len(index.unlisted)} tensors are in the shards but not in their index")
+        notes.append(say("format.unlisted", n=len(index.unlisted)))
     tokenizer = model.tokenizer
     return Inspection(
         model=model.location,
         family=architecture.family,
-        title=architecture.title,
+        title=str(architecture.title),
         kind=architecture.kind if architecture.is_known else None,
         model_type=architecture.model_type,
         guessed=architecture.guessed,

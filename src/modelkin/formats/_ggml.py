@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.message import Message, say
 from modelkin.source import FileInfo
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
@@ -80,8 +81,8 @@ def _is_ggml(name: str) -> bool:
     return name.endswith(".bin") and "ggml" in name.rpartition("/")[2]
 
 
-def _notes(others: Sequence[str]) -> tuple[str, ...]:
-    return (f"{len(others)} other files of whisper.cpp lie beside it",) if others else ()
+def _notes(others: Sequence[str]) -> tuple[Message, ...]:
+    return (say("format.other-whisper", n=len(others)),) if others else ()
 
 
 def _skip_filters(reader: Forward) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from modelkin.message import Message, say
 from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
+from modelkin.untrusted import plain
 
 if TYPE_CHECKING:
     from .adapters import AdapterRecord
+
+
+_N_LISTED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class Weights:
     """What ``config.json`` would say, where the weights' own file says it."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Small files that the weights' own file holds, under their usual names: ``tokenizer.json``."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     """What a reader should know: which of several files was taken, what was undone or guessed."""
     adapter: AdapterRecord | None = None
     """Of an adapter: what it was put on, and what it changed."""
@@ -47,6 +52,16 @@ class Request:
     def config(self) -> Mapping[str, object] | None:
         """Contents of ``config.json``, or None when there is none."""
         return self.read_config()
+
+
+def taken_of_several(file: str, others: Sequence[str]) -> tuple[Message, ...]:
+    """Say which other files of a format there are; nothing when there are none."""
+    if not others:
+        return ()
+    listed, more = tuple(map(plain, others[:_N_LISTED])), len(others) - _N_LISTED
+    if more > 0:
+        return (say("format.taken-more", file=plain(file), others=listed, n=more),)
+    return (say("format.taken", file=plain(file), others=listed),)
 
 
 class Format(Protocol):

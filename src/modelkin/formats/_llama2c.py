@@ -18,6 +18,7 @@ from typing import Final, Literal, final
 import numpy as np
 
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
+from modelkin.message import say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import Storage, TensorIndex, TensorInfo
 
@@ -145,11 +146,11 @@ class Llama2cFormat:
             )
         if header.version == 2:
             _check_scales(request.fetcher, header, file, tensors)
-        notes = [
-            "queries and keys are put in the order of transformers, as llama2.c stores them in that of Meta"
-        ]
         return Weights(
-            format="llama2.c", index=TensorIndex(tensors), config=_config(header), notes=tuple(notes)
+            format="llama2.c",
+            index=TensorIndex(tensors),
+            config=_config(header),
+            notes=(say("format.rows-llama2c"),),
         )
 
 

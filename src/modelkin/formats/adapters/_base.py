@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelkin.errors import BadReference, ModelkinError
+from modelkin.message import Message, say
 from modelkin.source import FileInfo, ModelRef
 from modelkin.untrusted import path_problem, quoted
 
@@ -39,24 +40,24 @@ def _is_model(name: str) -> bool:
     return old or name.endswith(_MODEL_ENDINGS)
 
 
-def named_base(config: AdapterConfig) -> ModelRef | str:
+def named_base(config: AdapterConfig) -> ModelRef | Message:
     """Return the base that a config names, or why its name is not followed."""
     name, revision = config.base, config.base_revision
     if not name:
-        return "its config names no base"
-    said = f"its config names the base {quoted(name, 80)}"
+        return say("adapter.no-base")
+    shown = quoted(name, 80)
     if Path(name).is_absolute() or name[0] in "./~\\" or "\\" in name or ":" in name or "@" in name:
-        return f"{said}, a path or an address, which is not followed"
+        return say("adapter.base-path", name=shown)
     if path_problem(name):
-        return f"{said}, which is no id of the Hub"
+        return say("adapter.base-no-id", name=shown)
     if _exists(name):
-        return f"{said}, which could be the folder of that name here as well as the Hub's model"
+        return say("adapter.base-folder", name=shown)
     if revision is not None and ("::" in revision or not revision.isprintable()):
-        return f"{said} with a revision that makes no sense"
+        return say("adapter.base-revision", name=shown)
     try:
         ref = ModelRef.parse(f"hf://{name}" + (f"@{revision}" if revision else ""))
     except (BadReference, ModelkinError):
-        return f"{said}, which is no id of the Hub"
+        return say("adapter.base-no-id", name=shown)
     return ref
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 
 from ._config import AdapterConfig
@@ -40,7 +41,7 @@ class Fit:
 
     updates: tuple[Update, ...]
     replaced: Mapping[str, TensorInfo]
-    problems: tuple[str, ...]
+    problems: tuple[Message, ...]
     """Why it cannot be applied; none if it can."""
 
 
@@ -51,19 +52,19 @@ def fit_to_base(config: AdapterConfig, tensors: AdapterTensors, base: TensorInde
     shapes = {name: info.shape for name, info in base.items()} | {
         name: info.shape for name, info in replaced.items()
     }
-    problems: list[str] = []
+    problems: list[Message] = []
     updates: list[Update] = []
     turned = config.transposed or any(_only_turned(module, rename, shapes) for module in tensors.modules)
     tables = [name for name in base if name.endswith(_TABLES)]
     table = tables[0] if len(tables) == 1 else None
     for module in tensors.modules:
         found = _updated(module, rename, shapes, config, turned=turned, table=table)
-        if isinstance(found, str):
+        if isinstance(found, Message):
             problems.append(found)
         else:
             updates.append(found)
     counted = Counter(update.target for update in updates)
-    problems += [f"{name} is changed twice" for name, number in counted.items() if number > 1]
+    problems += [say("adapter.twice", tensor=name) for name, number in counted.items() if number > 1]
     return Fit(updates=tuple(updates), replaced=replaced, problems=tuple(problems))
 
 
@@ -134,14 +135,14 @@ def _updated(
     *,
     turned: bool,
     table: str | None,
-) -> Update | str:
+) -> Update | Message:
     embedding = "embedding_a" in module.parts
     a = module.parts["embedding_a" if embedding else "a"]
     b = module.parts["embedding_b" if embedding else "b"]
     magnitude, bias = module.parts.get("magnitude"), module.parts.get("b_bias")
     product = _outer(a, b)
     if product is None:
-        return f"{module.name}: A {list(a.shape)} and B {list(b.shape)} cannot be multiplied"
+        return say("adapter.product", module=module.name, a=str(list(a.shape)), b=str(list(b.shape)))
     inner = _without_nesting(module.name)
     target = rename(f"{inner}.weight")
     if config.parameters and target not in shapes:
@@ -149,21 +150,21 @@ def _updated(
     # A head that the base's files leave out is the table of token rows.
     start = target if target in shapes or not target.endswith("lm_head.weight") else table
     if start is None or start not in shapes:
-        return f"the base has no tensor {target}"
+        return say("adapter.no-tensor", tensor=target)
     shape = shapes[start]
     rank = config.rank_of(inner)
     if a.shape[0] != rank:
-        return f"{module.name}: the config says rank {rank}, A has {a.shape[0]} rows"
+        return say("adapter.rank", module=module.name, n=rank, m=a.shape[0])
     inputs_first = embedding or (product[::-1] == shape and (product != shape or turned))
     if (product[::-1] if inputs_first else product) != shape:
-        return f"{target}: the update is {product[0]} x {product[1]}, the base has {list(shape)}"
+        return say("adapter.shape", tensor=target, n=product[0], m=product[1], shape=str(list(shape)))
     if config.weight_norms != (magnitude is not None):
-        wrong = "missing" if config.weight_norms else "there, but not in the config"
-        return f"{module.name}: trained lengths (DoRA) are {wrong}"
+        code = "adapter.lengths-missing" if config.weight_norms else "adapter.lengths-extra"
+        return say(code, module=module.name)
     if magnitude is not None and (embedding or magnitude.shape != (product[0],)):
-        return f"{module.name}: lengths of shape {list(magnitude.shape)} cannot be applied here"
+        return say("adapter.lengths-shape", module=module.name, shape=str(list(magnitude.shape)))
     if bias is not None and bias.shape != (product[0],):
-        return f"{module.name}: a bias of shape {list(bias.shape)} cannot be added here"
+        return say("adapter.bias-shape", module=module.name, shape=str(list(bias.shape)))
     return Update(
         module=inner,
         target=target,
@@ -184,7 +185,7 @@ def _of_parameter(
     rename: Callable[[str], str],
     shapes: Mapping[str, tuple[int, ...]],
     config: AdapterConfig,
-) -> Update | str:
+) -> Update | Message:
     """Find the parameter of experts that a module's matrices belong to.
 
     Several parameters of one module lie nested in the file, without their names: shapes must tell them apart.
@@ -199,10 +200,10 @@ def _of_parameter(
         if shape[1:] in (product, product[::-1]):
             fitting[target] = shape[1:] != product
             if shape[1] == shape[2]:
-                return f"{target}: its matrices are square, so shapes do not tell inputs from outputs"
+                return say("adapter.square", tensor=target)
     if len(fitting) != 1:
-        pair = f"A {list(a.shape)} and B {list(b.shape)}"
-        return f"{module.name}: {len(fitting)} parameters of the base fit {pair}, not one"
+        shapes_of = {"a": str(list(a.shape)), "b": str(list(b.shape))}
+        return say("adapter.parameters", module=module.name, n=len(fitting), **shapes_of)
     ((target, inputs_first),) = fitting.items()
     return Update(
         module=inner,

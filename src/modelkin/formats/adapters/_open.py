@@ -16,6 +16,7 @@ from modelkin.errors import (
 )
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
+from modelkin.message import Message, say
 from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
 
 from ._base import WEIGHT_FILES, is_adapter, named_base
@@ -40,7 +41,7 @@ class OpenedAdapter:
     base: Source | None = None
     base_entry: str | None = None
     """File that the reference to the base names."""
-    why_bare: str = field(default="", repr=False)
+    why_bare: Message | None = field(default=None, repr=False)
 
     def weights(self, *, head_bytes: int, read_config: Callable[[], Mapping[str, object] | None]) -> Weights:
         """Read the headers of both.
@@ -104,7 +105,7 @@ def open_adapter(
     UnsupportedFormat
         The base is an adapter itself.
     SourceError
-        The base that the user named cannot be had.
+        The base that the user named cannot be opened.
     """
 
     def together(behind: Source | None) -> Fetcher:
@@ -125,8 +126,8 @@ def open_adapter(
     except FormatError as error:
         return OpenedAdapter(fetcher=alone, config=error)
     chosen = named_base(config) if base is None else base
-    if isinstance(chosen, str):
-        return OpenedAdapter(fetcher=alone, config=config, why_bare=f"{chosen}. {_NO_BASE}")
+    if isinstance(chosen, Message):
+        return OpenedAdapter(fetcher=alone, config=config, why_bare=chosen)
     behind = open_base(chosen)
     try:
         stacked = looks_like_adapter(behind, chosen.entry)
@@ -134,8 +135,8 @@ def open_adapter(
         if base is not None:
             raise
         behind.close()
-        why = f"its config names the base {chosen.target}, which cannot be had: {error.problem}"
-        return OpenedAdapter(fetcher=alone, config=config, why_bare=f"{why}. {_NO_BASE}")
+        why = say("adapter.base-missing", name=chosen.target, problem=error.problem)
+        return OpenedAdapter(fetcher=alone, config=config, why_bare=why)
     except SourceError as error:
         # It may be there tomorrow: an answer that depends on the line would be none.
         error.hint = f"This is the base that the adapter names. {_NO_BASE}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from modelkin.errors import NotFound
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
+from modelkin.message import Message, Value, say
 from modelkin.source import Fetcher, Location
 from modelkin.untrusted import quoted
 
@@ -35,15 +36,16 @@ def put_on_base(
     own = _own_weights(fetcher, head_bytes)
     fit = fit_to_base(config, sort_out(own.index), base.index)
     index, applied = apply_fit(config, fit, base.index, file=_file(CONFIG_FILE))
-    commit = f" at commit {base_location.revision[:12]}" if base_location.revision else ""
-    ranks = ", ".join(map(str, applied.ranks))
-    notes = [
-        f"an adapter, put on {base_location.ref}{commit}: {applied.n_updated} of {len(index)} tensors"
-        + (f" have an update of rank {ranks}" if applied.ranks else " are updated")
-        + (f", {applied.n_replaced} are the adapter's own" if applied.n_replaced else "")
-    ]
+    name: Value = base_location.ref
+    if base_location.revision:
+        name = say("adapter.at-commit", model=name, commit=base_location.revision[:12])
+    code = "adapter.updated" if applied.ranks else "adapter.updated-none"
+    change = say(code, n=applied.n_updated, m=len(index), ranks=applied.ranks)
+    if applied.n_replaced:
+        change = say("adapter.and-own", change=change, n=applied.n_replaced)
+    notes = [say("adapter.put-on", base=name, change=change)]
     if config.base and config.base != base_location.ref.removeprefix("hf://").partition("@")[0]:
-        notes.append(f"the adapter itself names {quoted(config.base, 80)} as its base")
+        notes.append(say("adapter.names-base", name=quoted(config.base, 80)))
     return replace(
         base,
         format=f"{base.format}+{FORMAT_NAME}",
@@ -60,7 +62,7 @@ def put_on_base(
     )
 
 
-def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: str, head_bytes: int) -> Weights:
+def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: Message | None, head_bytes: int) -> Weights:
     """Read an adapter's headers; its matrices are then all that there is."""
     own = _own_weights(fetcher, head_bytes)
     tensors = sort_out(own.index)
@@ -68,7 +70,7 @@ def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: str, head_bytes:
     return replace(
         own,
         format=FORMAT_NAME,
-        notes=(f"an adapter without its base: {why}", *own.notes),
+        notes=(say("adapter.alone", why=why), *own.notes),
         adapter=AdapterRecord(
             config=config,
             why_bare=why,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from modelkin.message import Message
+
 from ._config import AdapterConfig
 
 
@@ -15,7 +17,7 @@ class AdapterRecord:
     base: str | None = None
     """Canonical address of the base it was put on; None for an adapter without its base."""
     base_revision: str | None = None
-    why_bare: str | None = None
+    why_bare: Message | None = None
     """Why there is no base."""
     ranks: tuple[int, ...] = ()
     """Ranks of its updates that occur, rising."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from modelkin.message import Message, say
+
 from ._file import Contents
 
 __all__ = ["Cut", "Translation", "translate"]
@@ -39,7 +41,7 @@ class Translation:
 
     cuts: tuple[Cut, ...]
     config: Mapping[str, object] | None
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 _KINDS: Final = {"gamma": "weight", "beta": "bias", "encodings": "weight", "weight": "weight", "bias": "bias"}
@@ -82,7 +84,7 @@ _EMBEDDING: Final = "decoder/embeddings/weight"
 def translate(contents: Contents) -> Translation:
     """Name the tensors of a file; where its specification is not known, as the file does."""
     if contents.spec == "WhisperSpec" and (config := _whisper_config(contents)) is not None:
-        notes = ("the keys of Whisper have no bias: the zeros that CTranslate2 stores for one are left out",)
+        notes = (say("format.whisper-key-bias"),)
         return Translation(cuts=tuple(_cuts(contents, _WHISPER, None)), config=config, notes=notes)
     if contents.spec == "TransformerDecoderSpec" and (config := _llama_config(contents)) is not None:
         heads, shared, width = (
@@ -95,7 +97,8 @@ def translate(contents: Contents) -> Translation:
         for name in _all_names(contents)
         if not _is_scale(name)
     )
-    note = f"the layout {contents.spec or 'without a name'} of CTranslate2 is not known: names are as stored"
+    named = say("format.ctranslate2-layout", name=contents.spec)
+    note = named if contents.spec else say("format.ctranslate2-no-layout")
     return Translation(cuts=cuts, config=None, notes=(note,))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import final
 
 from modelkin.errors import HeaderError, NotFound
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats._interface import Request, Weights, taken_of_several
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
-from modelkin.untrusted import plain, quoted
+from modelkin.untrusted import quoted
 
 from ._architectures import architecture_of, unknown_architecture
 from ._choose import candidates, choose, parts_of
@@ -23,7 +24,6 @@ STEPS = (1 * _MIB, 4 * _MIB, 10 * _MIB, 32 * _MIB, 96 * _MIB, MAX_HEADER_BYTES)
 """How far a header is read until it is complete: small vocabularies end in the first, nearly all others in
 the second and third."""
 MAX_PARTS = 1024
-_OTHERS_SHOWN = 8
 
 
 @final
@@ -111,21 +111,16 @@ def read_header(fetcher: Fetcher, name: str) -> GgufHeader:
     raise HeaderError(name, f"expected a header of at most {MAX_HEADER_BYTES} bytes, got more")
 
 
-def _about_files(request: Request) -> list[str]:
+def _about_files(request: Request) -> tuple[Message, ...]:
     """Say which other files of the model there are."""
     there = candidates(request.fetcher.source.files())
     first = (parts_of(request.entry) or [request.entry])[0]
-    others = [name for name in there if name != first]
-    if not others:
-        return []
-    listed = ", ".join(plain(name) for name in others[:_OTHERS_SHOWN])
-    more = f" and {len(others) - _OTHERS_SHOWN} more" if len(others) > _OTHERS_SHOWN else ""
-    return [f"{plain(first)} was read; the model also has {listed}{more}"]
+    return taken_of_several(first, [name for name in there if name != first])
 
 
-def _about_names(header: GgufHeader, *, known: bool) -> list[str]:
-    stated = header.metadata.architecture
+def _about_names(header: GgufHeader, *, known: bool) -> list[Message]:
     if known:
         return []
-    what = f"the architecture {quoted(stated)}" if stated else "no architecture"
-    return [f"the file states {what}, for which no names of transformers are known: names are as in the file"]
+    stated = header.metadata.architecture
+    named = say("format.gguf-architecture", name=quoted(stated))
+    return [named if stated else say("format.gguf-no-architecture")]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from modelkin.errors import HeaderError
+from modelkin.message import Message, Value, say
 from modelkin.tensors import TensorInfo
 from modelkin.untrusted import quoted
 
@@ -43,24 +44,25 @@ class TensorTable:
         self._infos: dict[str, TensorInfo] = {}
         self._waiting: dict[str, dict[str, tuple[GgufName, GgufTensor, str]]] = {}
         self._derived: list[str] = []
-        self._notes: list[str] = []
+        self._notes: list[Message] = []
 
     def add(self, header: GgufHeader) -> None:
         """Add all tensors of a file."""
         for tensor in header.tensors:
             self._add(tensor, header.file)
 
-    def finished(self) -> tuple[list[TensorInfo], tuple[str, ...]]:
+    def finished(self) -> tuple[list[TensorInfo], tuple[Message, ...]]:
         """Return the tensors, and what a reader should know of them."""
         for group in self._waiting.values():
             self._join(group)
         if self._derived:
-            self._note(f"left out, since they follow from the config: {', '.join(self._derived)}")
+            self._note("derived-tables", tensors=tuple(self._derived))
         return list(self._infos.values()), tuple(self._notes)
 
-    def _note(self, sentence: str) -> None:
-        if sentence not in self._notes:
-            self._notes.append(sentence)
+    def _note(self, code: str, **values: Value) -> None:
+        message = say(f"format.{code}", **values)
+        if message not in self._notes:
+            self._notes.append(message)
 
     # -- one tensor ------------------------------------------------------------------------------------
 
@@ -93,17 +95,16 @@ class TensorTable:
         n_rows = tensor.width if len(tensor.shape) == 1 else tensor.n_rows
         if self._architecture.rope_rows and name.part in ("attn_q", "attn_k"):
             order: Order | None = self._pairs(name, n_rows)
-            self._tell(order, "rows of queries and keys were put back in the order of transformers")
+            self._tell(order, "rows-put-back")
             return order
         if self._architecture.grouped_qkv and name.part == "attn_qkv":
             order = self._by_groups(name, n_rows)
-            self._tell(order, "queries, keys and values were put back in the order of transformers")
+            self._tell(order, "groups-put-back")
             return order
         return None
 
     def _tell(self, order: Order | None, done: str) -> None:
-        failed = "rows of queries and keys could not be put back: the head counts do not fit their number"
-        self._note(failed if order is None else done)
+        self._note("rows-not-put-back" if order is None else done)
 
     def _pairs(self, name: GgufName, n_rows: int) -> RopeRows | None:
         heads, kv_heads = self._heads(name)
@@ -131,7 +132,7 @@ class TensorTable:
 
     def _shift(self, name: GgufName) -> float:
         if self._architecture.plus_one and name.pattern.endswith("norm") and name.ending == ".weight":
-            self._note("1 was taken off the gains of norms: llama.cpp's converter adds it")
+            self._note("gains-less-one")
             return -1.0
         return 0.0
 
@@ -164,7 +165,7 @@ class TensorTable:
 
     def _turned(self, target: str, stored: Stored) -> None:
         shape = (stored.width, stored.n_rows)
-        self._note("matrices were turned input-first, as transformers has them")
+        self._note("turned")
         self._put(target, shape, [stored], Turned(stored=stored))
 
     def _join(self, group: dict[str, tuple[GgufName, GgufTensor, str]]) -> None:
@@ -198,7 +199,7 @@ class TensorTable:
         )
         stored = [_stored(group[part][1], group[part][2]) for part in _QKV]
         target = f"{self._architecture.joined_qkv}".replace("{layer}", name.layer or "") + name.ending
-        self._tell(order, "queries, keys and values were joined again, as transformers has them")
+        self._tell(order, "joined-qkv")
         self._picked(target, (sum(rows),) if is_vector else (sum(rows), query.width), stored, order, 0.0)
         return True
 
@@ -214,7 +215,7 @@ class TensorTable:
         (target,) = theirs(self._architecture, take_apart(f"blk.{name.layer}.attn_kv_b.weight"))
         parts = [_stored(keys, file), _stored(values, other)]
         storage = LatentUp(keys=parts[0], values=parts[1], n_heads=n_heads)
-        self._note("keys and values of the latent were joined again, as transformers has them")
+        self._note("joined-latent")
         self._put(target, (n_heads * (n_keys + n_values), latent), parts, storage)
         return True
 

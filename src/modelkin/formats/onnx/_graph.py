@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from modelkin.message import Message
+
 from ._stored import Stored
 
 
@@ -74,4 +76,4 @@ class Graph:
     """The main graph first."""
     small: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Values of short lists of integers: shapes that the graph states."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
 from modelkin.untrusted import name_problem, quoted
@@ -85,7 +86,7 @@ class _Parser:
             wire.fail("holds no graph")
         for item in functions:
             self._graph(item, depth=1, function=True)
-        repeated = f"{self._n_repeated} weights of branches were left out: others of their names came before"
+        repeated = say("format.repeated-weights", n=self._n_repeated)
         return Graph(
             tensors=self._tensors,
             constants=frozenset(self._constants),

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modelkin.errors import HeaderError, NotFound
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats._interface import Request, Weights, taken_of_several
+from modelkin.message import Message, say
 from modelkin.source import FileInfo, Source
 from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo
 from modelkin.untrusted import name_problem, quoted
@@ -27,7 +28,6 @@ from ._wire import Wire
 
 _CODE_NAMES = {"I8": "INT8", "U8": "UINT8", "I16": "INT16", "U16": "UINT16", "I32": "INT32"}
 _CODE_NAMES |= {"I4": "INT4", "U4": "UINT4", "I2": "INT2", "U2": "UINT2"}
-_N_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class _Part:
     """One file, read."""
 
     tensors: tuple[TensorInfo, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
     config: Mapping[str, object]
 
 
@@ -45,17 +45,13 @@ def read(request: Request) -> Weights:
     files = source.files()
     second = partner(request.entry, files)
     parts = [_read_file(request, request.entry)]
-    notes: list[str] = []
+    notes: list[Message] = []
     if second is not None:
         parts.append(_read_file(request, second))
         parts[0] = _placed(parts[0], parts[1])
-        notes.append(f"encoder and decoder were read from {request.entry} and {second}")
+        notes.append(say("format.two-graphs", encoder=request.entry, decoder=second))
     unread = others(request.entry, files, [second] if second else [])
-    if unread:
-        more = f" and {len(unread) - _N_SHOWN} more" if len(unread) > _N_SHOWN else ""
-        notes.append(
-            f"{request.entry} was taken; there are also {', '.join(map(quoted, unread[:_N_SHOWN]))}{more}"
-        )
+    notes += taken_of_several(request.entry, unread)
     tensors = [info for part in parts for info in part.tensors]
     return Weights(
         format="onnx",
@@ -123,23 +119,23 @@ def _file(source: Source, name: str) -> FileInfo:
     return info
 
 
-def _notes(naming: Naming, wrapper: str) -> Iterator[str]:
+def _notes(naming: Naming, wrapper: str) -> Iterator[Message]:
     recovered = sum(item.how in ("bias", "module") for item in naming.weights)
     unnamed = sum(item.how == "none" for item in naming.weights)
     guessed = sum(item.how == "guess" for item in naming.weights)
     coded = sum(item.weight.is_coded for item in naming.weights)
     if recovered:
-        yield f"{recovered} weights have lost their names; they were recovered from the graph"
+        yield say("format.names-recovered", n=recovered)
     if wrapper:
-        yield f"all names began with {quoted(wrapper)}, which was taken off"
+        yield say("format.wrapper-names", prefix=quoted(wrapper))
     if coded:
-        yield f"{coded} weights are quantised; numbers are what the graph makes of their codes"
+        yield say("format.graph-codes", n=coded)
     if guessed:
-        yield f"{guessed} weights have no names at all; theirs were guessed from the order of the graph"
+        yield say("format.names-guessed", n=guessed)
     if naming.n_tables:
-        yield f"{naming.n_tables} tables without a name that are no factors of a product were left out"
+        yield say("format.unnamed-tables", n=naming.n_tables)
     if unnamed:
-        yield f"{unnamed} weights have names that say nothing, and the graph gave no others"
+        yield say("format.names-empty", n=unnamed)
 
 
 def _infos(name: str, weight: Weight, config: Mapping[str, object] | None) -> Iterator[TensorInfo]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from modelkin.message import Message, say
 from modelkin.tensors import TensorInfo
 
 from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
@@ -23,15 +24,15 @@ _LAYOUTS: Final = {"": "gemm", "gemm": "gemm", "exllama": "gemm", "ipex": "gemm"
 _BITS: Final = 4
 
 
-def problem(checkpoint: Checkpoint) -> str | None:
+def problem(checkpoint: Checkpoint) -> Message | None:
     """Say why a checkpoint of this scheme cannot be decoded, or None."""
     settings = checkpoint.settings
     bits = settings.number("bits") or settings.number("w_bit")
     if bits != _BITS:
-        return f"it has {bits} bits; known are {_BITS}"
+        return say("format.bits", bits=bits, known=_BITS)
     if settings.word("backend") == "llm-awq" or _layout(checkpoint) is None:
         layout = settings.word("version") or settings.word("checkpoint_format")
-        return f"its layout is {layout or 'llm-awq'!r}; known are 'gemm' and 'gemv'"
+        return say("format.layout", layout=repr(layout or "llm-awq"), known=("'gemm'", "'gemv'"))
     return None
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
@@ -31,7 +32,7 @@ _SELF_TOLD: Final = frozenset(
     {"bitsandbytes", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "modelopt_fp4", "mxfp4", "hqq"}
 )
 _AUTO_ROUND: Final = {"auto_gptq": "gptq", "auto_awq": "awq"}
-_KNOWN: Final = ", ".join(sorted({*_DECLARED, *_SELF_TOLD}))
+_KNOWN: Final = tuple(sorted({*_DECLARED, *_SELF_TOLD}))
 _ACTIVATIONS: Final = re.compile(r"\.(?:input|output|[qkv])_(?:scale|scale_ub|zero_point|global_scale)\Z")
 _CODES: Final = frozenset({*_scaled.FP8, "I8", "U8", "I32", "U32"})
 _PACKED_ENDINGS: Final = (".qweight", ".weight_packed")
@@ -44,7 +45,7 @@ def has_codes(index: TensorIndex) -> bool:
 
 def decode_index(
     index: TensorIndex, config: Mapping[str, object] | None, read_small: ReadSmall
-) -> tuple[TensorIndex, tuple[str, ...]]:
+) -> tuple[TensorIndex, tuple[Message, ...]]:
     """Put quantised tensors together.
 
     Parameters
@@ -97,7 +98,7 @@ def decode_index(
     return decoded, (*_told(found.values(), len(rest) - len(kept)), *notes)
 
 
-def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[str]]:
+def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[Message]]:
     """Return what looks for weights, and notes about what cannot be decoded."""
     method = checkpoint.settings.method
     packed = next((name for name in checkpoint.index if name.endswith(".qweight")), None)
@@ -107,19 +108,10 @@ def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[str]]:
         if problem is None:
             # Other tensors of these names would be taken for something else.
             return [scheme.find], []
-        return [], [f"the weights are quantised by {method} and were not decoded: {problem}"]
-    notes: list[str] = []
+        return [], [say("format.not-decoded", method=method, problem=problem)]
     if method is not None and method not in _SELF_TOLD:
-        notes.append(
-            f"the config says that weights are quantised by {quoted(method)}, which is not decoded; "
-            f"decoded are {_KNOWN}"
-        )
-        return [], notes
-    if packed is not None:
-        notes.append(
-            f"weights such as {quoted(packed)} are packed as GPTQ or AWQ do, but no config says how: "
-            "they were not decoded"
-        )
+        return [], [say("format.method-unknown", method=quoted(method), known=_KNOWN)]
+    notes = [say("format.packed-unexplained", name=quoted(packed))] if packed is not None else []
     return list(_ALWAYS), notes
 
 
@@ -144,10 +136,8 @@ def _check_rest(settings: Settings, rest: Iterable[TensorInfo]) -> None:
             fail(info, f"is quantised ({info.dtype}), but its scales are missing")
 
 
-def _told(found: Iterable[Found], n_dropped: int) -> list[str]:
+def _told(found: Iterable[Found], n_dropped: int) -> list[Message]:
     counted = Counter(one.info.dtype for one in found)
-    kinds = ", ".join(f"{count} {label}" for label, count in counted.most_common())
-    notes = [f"quantised weights were put together from codes and scales: {kinds}"]
-    if n_dropped:
-        notes.append(f"{n_dropped} tensors with scales of activations were left out")
-    return notes
+    kinds = tuple(f"{count} {label}" for label, count in counted.most_common())
+    notes = [say("format.put-together", kinds=kinds)]
+    return [*notes, say("format.activations", n=n_dropped)] if n_dropped else notes

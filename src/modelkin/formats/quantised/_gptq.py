@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modelkin.message import Message, say
 from modelkin.tensors import TensorInfo
 
 from ._checks import FLOATS, expect_dtype, expect_matrix, expect_shape, fail, part
@@ -20,14 +21,14 @@ BITS = (2, 3, 4, 8)
 _FIRST, _SECOND = ("", "gptq"), ("gptq_v2",)
 
 
-def problem(checkpoint: Checkpoint) -> str | None:
+def problem(checkpoint: Checkpoint) -> Message | None:
     """Say why a checkpoint of this scheme cannot be decoded, or None."""
     version = _version(checkpoint)
     if version not in (*_FIRST, *_SECOND):
-        return f"its layout is {version!r}; known are 'gptq' and 'gptq_v2'"
+        return say("format.layout", layout=repr(version), known=("'gptq'", "'gptq_v2'"))
     bits = checkpoint.settings.number("bits")
     if bits not in BITS:
-        return f"it has {bits} bits; known are {', '.join(map(str, BITS))}"
+        return say("format.bits", bits=bits, known=BITS)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from modelkin.message import Message, say
 from modelkin.tensors import TensorInfo
 
 from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
@@ -17,10 +18,12 @@ from ._stored import Stored
 BITS = (2, 3, 4, 5, 6, 8)
 
 
-def problem(checkpoint: Checkpoint) -> str | None:
+def problem(checkpoint: Checkpoint) -> Message | None:
     """Say why a checkpoint of this scheme cannot be decoded, or None."""
     mode = checkpoint.settings.word("mode") or "affine"
-    return None if mode in ("affine", "mxfp4") else f"its mode is {mode!r}; known are 'affine' and 'mxfp4'"
+    if mode in ("affine", "mxfp4"):
+        return None
+    return say("format.mode", mode=repr(mode), known=("'affine'", "'mxfp4'"))
 
 
 def find(checkpoint: Checkpoint) -> Iterator[Found]:

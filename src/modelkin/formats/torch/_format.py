@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats._interface import Request, Weights, taken_of_several
 from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.formats.quantised import put_together
+from modelkin.message import Message, say
 from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import (
     DTYPES,
@@ -53,7 +54,7 @@ class TorchFile:
     tensors: tuple[TensorInfo, ...] = field(repr=False)
     """Under the names of the file."""
     state: State = field(repr=False)
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 @final
@@ -88,7 +89,7 @@ class TorchFormat:
         config = None
         if is_openai_whisper(names.values()):
             names = {key: whisper_name(name) for key, name in names.items()}
-            notes.append("names are those of the original Whisper, put in the words of transformers")
+            notes.append(say("format.whisper-names"))
             config = _whisper_config(state)
         index = TensorIndex(_renamed(opened.tensors, names, entry))
         weights = Weights(format="pytorch", index=index, config=config, notes=tuple(notes))
@@ -142,16 +143,16 @@ def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
     notes = list(state.notes)
     if unread := sorted({ref.dtype for ref in state.tensors.values()} - DTYPES.keys()):
         count = len(state.tensors) - len(readable)
-        notes.append(
-            f"left out: {count} of {len(state.tensors)} tensors, in the format {' or '.join(unread)}"
-        )
+        notes.append(say("format.unread-types", n=count, m=len(state.tensors), types=tuple(unread)))
     if contents.archive is not None and contents.archive.is_script:
-        notes.append("the file is a TorchScript program: its tensors were read, its code was not")
+        notes.append(say("format.torchscript"))
     if contents.unknown:
-        some = ", ".join(map(str, contents.unknown[:_N_SHOWN]))
-        notes.append(f"its pickle mentions {len(contents.unknown)} names that were left alone: {some}")
+        some = tuple(map(str, contents.unknown[:_N_SHOWN]))
+        notes.append(say("format.pickle-names", n=len(contents.unknown), names=some))
     if not tensors:
-        raise UnsupportedFormat(plain(name), "none of its tensors can be read", hint="; ".join(notes))
+        raise UnsupportedFormat(
+            plain(name), "none of its tensors can be read", hint="; ".join(map(str, notes))
+        )
     return TorchFile(tensors=tensors, state=state, notes=tuple(notes))
 
 
@@ -196,14 +197,11 @@ def _check_whole(fetcher: Fetcher, entry: str) -> None:
         )
 
 
-def _other_files(form: TorchFormat, fetcher: Fetcher, entry: str) -> list[str]:
+def _other_files(form: TorchFormat, fetcher: Fetcher, entry: str) -> tuple[Message, ...]:
     files = fetcher.source.files()
     others = [
         name
         for name in files
         if name != entry and _WEIGHTS.fullmatch(name) and not _NOT_WEIGHTS.fullmatch(name)
     ]
-    if not others or form.choose(files) != entry:
-        return []
-    some = ", ".join(quoted(name) for name in sorted(others)[:_N_SHOWN])
-    return [f"{quoted(entry)} was taken; also there: {some}{' and more' if len(others) > _N_SHOWN else ''}"]
+    return taken_of_several(entry, sorted(others)) if form.choose(files) == entry else ()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.message import Message, say
 from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, plain, quoted
 
 from ._values import Holder, Opaque, TensorRef, Value
@@ -54,7 +55,7 @@ class State:
     """Under the names of the file."""
     beside: Mapping[str, Value] = field(repr=False)
     """What stands beside the weights in the checkpoint; empty when the file is the weights."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def find_state(top: Value, *, file: str) -> State:
@@ -68,7 +69,7 @@ def find_state(top: Value, *, file: str) -> State:
     if isinstance(top, TensorRef):
         raise UnsupportedFormat(plain(file), "it is a single tensor without a name, not a model")
     beside: Mapping[str, Value] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     current = top
     for _ in range(3):
         items = _items(current)
@@ -78,10 +79,8 @@ def find_state(top: Value, *, file: str) -> State:
         holding = [key for key in _WRAPPERS if key in texts and _has_tensor(texts[key])]
         if not holding:
             break
-        others = ", ".join(holding[1:])
-        notes.append(
-            f"the weights are under {holding[0]!r}" + (f"; {others} beside it was left out" if others else "")
-        )
+        code = "format.weights-under-others" if holding[1:] else "format.weights-under"
+        notes.append(say(code, key=repr(holding[0]), others=tuple(holding[1:])))
         beside = {**beside, **{key: value for key, value in texts.items() if key != holding[0]}}
         current = texts[holding[0]]
     walk = _Walk(file)
@@ -94,29 +93,29 @@ def find_state(top: Value, *, file: str) -> State:
         )
     left = sorted(walk.left_out | {key for key in beside if key in _OTHER_STATE and _has_tensor(beside[key])})
     if left:
-        notes.append(f"not part of the model and left out: {', '.join(left)}")
+        notes.append(say("format.not-model", parts=tuple(left)))
     if walk.n_arrays:
-        notes.append(f"{walk.n_arrays} numpy arrays were left out")
+        notes.append(say("format.numpy-arrays", n=walk.n_arrays))
     return State(tensors=walk.tensors, beside=beside, notes=tuple(notes))
 
 
-def usual_names(state: State) -> tuple[dict[str, str], tuple[str, ...]]:
+def usual_names(state: State) -> tuple[dict[str, str], tuple[Message, ...]]:
     """Return what each tensor is called without the marks of wrappers, and what was done, in words."""
     names = {name: name for name in state.tensors}
-    notes: list[str] = []
+    notes: list[Message] = []
     # Wrappers can be nested, but each adds its mark to every name.
     for prefix in (*_PREFIXES, *_PREFIXES):
         if all(name.startswith(prefix) and len(name) > len(prefix) for name in names.values()):
             names = {key: name.removeprefix(prefix) for key, name in names.items()}
-            notes.append(f"the prefix {prefix!r} of a wrapper was taken off all names")
+            notes.append(say("format.wrapper-prefix", prefix=repr(prefix)))
     if _LIGHTNING in state.beside and _is_wrapped(names.values()):
         names = {key: name.removeprefix("model.") for key, name in names.items()}
-        notes.append("the prefix 'model.' of Lightning was taken off all names")
+        notes.append(say("format.lightning-prefix"))
     # What the first checkpoints of BERT call the weights of a norm.
     old = {key: _without_greek(name) for key, name in names.items()}
     if old != names:
         names = old
-        notes.append("gamma and beta of norms are called weight and bias, as in newer files")
+        notes.append(say("format.norm-letters"))
     return names, tuple(notes)
 
 
