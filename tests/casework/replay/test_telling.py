@@ -12,17 +12,17 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from modelkin.casework.replay import (
-    LANGUAGES,
     replay_figures,
     replay_html,
     replay_markdown,
     replay_solar_glm,
     replay_view,
+    write_replay,
 )
 from modelkin.casework.replay._figures import CHAPTERS
-from modelkin.casework.replay._texts import load_texts
-from modelkin.casework.replay._write import write_replay
+from modelkin.casework.replay._view import replay_language
 from modelkin.cli.app import app
+from modelkin.document import LANGUAGES
 from modelkin.errors import UsageError
 from modelkin.figures import HeatMap
 
@@ -37,14 +37,14 @@ def places(text):
 
 
 def test_languages_have_the_same_keys_and_the_same_places():
-    english, korean = (load_texts(code).by_key for code in ("en", "ko"))
+    english, korean = (replay_language(code).texts for code in ("en", "ko"))
     assert english.keys() == korean.keys()
     for key, text in english.items():
         assert set(places(text)) == set(places(korean[key])), key
 
 
 def test_korean_is_korean():
-    texts = load_texts("ko").by_key
+    texts = replay_language("ko").texts
     for key, text in texts.items():
         if key.startswith(("chapter.", "case.")):
             assert re.search("[가-힣]", text), key
@@ -52,11 +52,11 @@ def test_korean_is_korean():
 
 def test_an_unknown_language_is_refused():
     with pytest.raises(UsageError, match="expected a language of the replay, one of en, ko"):
-        load_texts("tlh")
+        replay_language("tlh")
 
 
 def test_every_chapter_number_and_table_has_its_words(story):
-    texts = load_texts("en").by_key
+    texts = replay_language("en").texts
     for chapter in story.chapters:
         used = {name for name, _ in places(texts[f"chapter.{chapter.key}.text"])}
         assert used <= chapter.values.keys()
@@ -165,3 +165,9 @@ def test_the_command_prints_the_story_and_json():
 
 def test_the_command_knows_only_disputes_that_ship():
     assert CliRunner().invoke(app, ["study", "replay", "other"]).exit_code == 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_verdict_comes_first(story, language):
+    headings = re.findall("^## (.*)$", replay_markdown(story, language), re.MULTILINE)
+    assert headings[0] == replay_language(language).texts["chapter.verdict.title"]

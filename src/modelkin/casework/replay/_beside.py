@@ -10,7 +10,7 @@ from modelkin.describe.measures import gaussian_cosine
 from modelkin.tokenizer import known_pairs
 
 from ._facts import WIDTH, Facts
-from ._record import Chapter, Grid
+from ._record import Chapter, FactTable
 
 _THREE = ("solar-glm", "solar-phi", "glm-phi")
 
@@ -49,13 +49,13 @@ def answers(facts: Facts) -> Chapter:
             "wide": toy["wide"],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="answers",
                 columns=("pair", "cosine_input", "cosine_post", "r_input", "r_post", "r_k", "r_v"),
                 rows=rows,
                 formats=("", ".4f", ".4f", "+.4f", "+.4f", "+.4f", "+.4f"),
             ),
-            Grid(
+            FactTable(
                 key="groups",
                 columns=("group", "mean_cosine", "pairs"),
                 rows=tuple((name, value[0], value[2]) for name, value in groups.items()),
@@ -105,7 +105,7 @@ def beside(facts: Facts) -> Chapter:
             "different": len(sizes),
         },
         grids=(
-            Grid(
+            FactTable(
                 key="tokens",
                 columns=("what", "here", "separate_least", "separate_most", "pairs"),
                 rows=(
@@ -120,7 +120,7 @@ def beside(facts: Facts) -> Chapter:
                 ),
                 formats=("", ".3f", ".3f", ".3f", "d"),
             ),
-            Grid(
+            FactTable(
                 key="configs",
                 columns=("field", "solar", "glm"),
                 rows=tuple((name, _told(mine.get(name)), _told(theirs.get(name))) for name in sizes),

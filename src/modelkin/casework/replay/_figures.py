@@ -12,8 +12,7 @@ from modelkin.figures import Chance, Figure, pearson_chance
 from modelkin.figures.comparison import z_histogram
 
 from ._facts import EXPERTS, WIDTH, Facts, Floats, load_facts
-from ._matching import random_matchings
-from ._matrices import DRAWS, SEED, full_z
+from ._matrices import DRAWS, SEED, full_z, random_matchings
 from ._norms import claimed_gap, explained_gap
 from ._steps import step_size
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from modelkin.stats import best_pairing
+
 from ._facts import EXPERTS, HEAD_ROWS, WIDTH, Facts, Floats
-from ._matching import random_matchings
-from ._record import Chapter, Grid
+from ._record import Chapter, FactTable
 
 DRAWS = 20
 SEED = 0
@@ -75,7 +76,7 @@ def projections(facts: Facts) -> Chapter:
             "full_k_10": facts.three_models["cosine", "10", "k", "solar-glm"],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="projections",
                 columns=("what", "tests", "rms_z", "beyond", "most_z"),
                 rows=rows,
@@ -125,3 +126,21 @@ def same_bytes(facts: Facts) -> tuple[int, int]:
     """Return how many compared tensors were equal byte for byte, and how many were compared."""
     told = [row["same_bytes"] for row in facts.windows if row["same_bytes"]]
     return sum(int(value) for value in told), len(told)
+
+
+def matched_mean(rows_a: Floats, rows_b: Floats) -> float:
+    """Return the mean cosine of the best matching of two sets of rows."""
+    a, b = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (rows_a, rows_b))
+    similarity = a @ b.T
+    return float(similarity[np.arange(len(a)), best_pairing(similarity)].mean())
+
+
+def random_matchings(n_rows: int, width: int, *, draws: int, seed: int) -> Floats:
+    """Return what the same search finds in rows of normal numbers, which have nothing in common."""
+    random = np.random.default_rng(seed)
+    return np.array(
+        [
+            matched_mean(random.normal(size=(n_rows, width)), random.normal(size=(n_rows, width)))
+            for _ in range(draws)
+        ]
+    )

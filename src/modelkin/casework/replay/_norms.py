@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._facts import ROLES, WIDTH, Facts, Floats, Norms
-from ._record import Chapter, Check, Grid
+from ._record import Chapter, Check, FactTable
 
 _FAR = (10, 20, 30, 40)
 """Layers that the claim looked at."""
@@ -63,7 +63,7 @@ def claim(facts: Facts) -> Chapter:
             "input": float(facts.norms["input"].cosine.mean()),
             "post": float(facts.norms["post"].cosine.mean()),
         },
-        grids=(Grid(key="claim", columns=("what", "cosine"), rows=rows, formats=("", ".3f")),),
+        grids=(FactTable(key="claim", columns=("what", "cosine"), rows=rows, formats=("", ".3f")),),
         checks=(
             facts.check("sigma.across", gap.high.mean()),
             facts.check("sigma.within_glm", gap.low.mean()),
@@ -131,7 +131,7 @@ def expectation(facts: Facts) -> Chapter:
             "one_mismatched": _mismatched(facts)[0],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="expectation",
                 columns=("norm", "cosine", "one_shuffle", "all_shuffles", "excess", "pearson"),
                 rows=rows,
@@ -184,7 +184,7 @@ def sigma(facts: Facts) -> Chapter:
             "random_cosine": baseline["cosine"],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="sigma",
                 columns=("what", "across", "within", "gap", "sigmas"),
                 rows=(
@@ -231,7 +231,7 @@ def layer_zero(facts: Facts) -> Chapter:
             "other": elsewhere["layers_0_15"][0],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="layer_zero",
                 columns=("layers", "cosine", "all_shuffles"),
                 rows=(*rows, ("Solar 0 - GLM 0", float(norms.cosine[0]), float(norms.expected[0]))),

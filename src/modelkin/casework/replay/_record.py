@@ -34,7 +34,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class FactTable:
     """A table. The names of its columns and of words in it are keys of the texts."""
 
     key: str
@@ -50,7 +50,7 @@ class Chapter:
 
     key: str
     values: Mapping[str, float | int | str]
-    grids: tuple[Grid, ...] = ()
+    grids: tuple[FactTable, ...] = ()
     checks: tuple[Check, ...] = ()
 
 

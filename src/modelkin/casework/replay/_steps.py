@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._facts import WIDTH, Facts, Floats
-from ._record import Chapter, Grid
+from ._record import Chapter, FactTable
 
 _BORDER = 0.5
 """Here the steps of the format double."""
@@ -92,7 +92,7 @@ def steps(facts: Facts) -> Chapter:
             "last": rows[-1][3],
         },
         grids=(
-            Grid(
+            FactTable(
                 key="steps",
                 columns=("layer", "changed", "below", "predicted"),
                 rows=tuple(
@@ -107,7 +107,7 @@ def steps(facts: Facts) -> Chapter:
                 ),
                 formats=("d", ".1f", ".0f", ".1f"),
             ),
-            Grid(
+            FactTable(
                 key="elements",
                 columns=("layer", "mean_gain", "mean_difference", "elements"),
                 rows=tuple(rows),

@@ -10,7 +10,7 @@ import numpy as np
 from modelkin.stats import log10_normal_tail
 
 from ._facts import WIDTH, Facts, Floats
-from ._record import Cell, Chapter, Grid
+from ._record import Cell, Chapter, FactTable
 
 _WITHIN = ("10-20", "10-30", "20-30")
 
@@ -88,7 +88,7 @@ def together(facts: Facts) -> Chapter:
             "best_rows": int((decoder.argmax(axis=1) == np.arange(len(r))).sum()),
         },
         grids=(
-            Grid(
+            FactTable(
                 key="together",
                 columns=("norm", "mean_pearson", "naive_z", "joint_z", "sure_z", "autocorrelation"),
                 rows=rows,
@@ -139,7 +139,7 @@ def controls(facts: Facts) -> Chapter:
             "width": WIDTH,
         },
         grids=(
-            Grid(
+            FactTable(
                 key="controls",
                 columns=("pair", "relation", "cosine_10", "mean_pearson", "most_pearson"),
                 rows=rows,

@@ -1,65 +1,273 @@
-"""The replay on the terminal."""
+"""The replay as blocks, the verdict first, and as terminal, Markdown, page and folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
+from modelkin._version import __version__
+from modelkin.document import (
+    LANGUAGES,
+    Language,
+    load_language,
+    read_texts,
+    render_html,
+    render_markdown,
+    render_terminal,
+)
+from modelkin.document.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Inline,
+    Literally,
+    Paragraph,
+    Picture,
+    Table,
+    table,
+)
+from modelkin.errors import UsageError
+from modelkin.figures import Format, draw
+from modelkin.message import Value, say
 
-from ._document import Block, Heading, Paragraph, TableBlock, appendix, story, title_of
-from ._record import Replay
-from ._texts import load_texts
+from ._figures import CHAPTERS, replay_figures
+from ._record import Cell, Chapter, FactTable, Replay
 
-_INDENT = 2
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_NO_PICTURES: Mapping[str, str] = {}
 
 
 def replay_view(replay: Replay, language: str = "en", *, verbose: bool = False) -> RenderableType:
-    """Draw the story; with `verbose` also contradictions, checks and sources."""
-    texts = load_texts(language)
-    blocks: Iterable[Block] = story(replay, texts, {})
-    wrong = tuple(check for check in replay.checks if not check.agrees)
-    parts: list[RenderableType] = [Text(title_of(replay, texts), style="bold"), Text()]
-    if verbose:
-        blocks = chain(blocks, appendix(replay, texts))
-    in_verdict = False
-    for block in blocks:
-        if isinstance(block, Heading):
-            in_verdict = block.key == "verdict"
-        parts += _drawn(block, boxed=in_verdict)
-    if wrong:
-        parts.append(Text(texts.say("text.disagree"), style="bold red"))
-        parts += [Text(f"  {check.key}: {check.computed:.7g}, {check.published:.7g}") for check in wrong]
-    return Group(*parts)
+    """Draw the story for a terminal; with `verbose` also contradictions, checks and sources."""
+    teller = _Teller(replay, language)
+    return render_terminal((*teller.story(), *(teller.appendix() if verbose else ())))
 
 
-def _drawn(block: Block, *, boxed: bool) -> Iterable[RenderableType]:
-    if isinstance(block, Heading):
-        return [Text(block.text, style="bold cyan")]
-    if isinstance(block, Paragraph):
-        if boxed:
-            return [Panel(Text(block.text), box=box.ROUNDED)]
-        return [Padding(Text(block.text), (0, 0, 1, _INDENT))]
-    if isinstance(block, TableBlock):
-        return [Padding(_table(block), (0, 0, 1, 2 * _INDENT))]
-    return []
-
-
-def _table(block: TableBlock) -> Table:
-    table = Table(
-        title=block.title or None,
-        title_justify="left",
-        title_style="italic",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+def replay_markdown(replay: Replay, language: str = "en", *, alts: Mapping[str, str] = _NO_PICTURES) -> str:
+    """Write the story with all tables as Markdown; figures with an alt text are linked from ``figures/``."""
+    teller = _Teller(replay, language)
+    blocks = (
+        *teller.story(alts, "svg"),
+        *teller.appendix(),
+        Paragraph(teller.line("text.made_by", version=__version__)),
     )
-    for name, numeric in zip(block.columns, block.numeric, strict=True):
-        table.add_column(name, justify="right" if numeric else "left")
-    for row in block.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+    return render_markdown(blocks, align=True)
+
+
+def replay_html(
+    replay: Replay,
+    language: str = "en",
+    *,
+    alts: Mapping[str, str] = _NO_PICTURES,
+    images: Mapping[str, bytes] | None = None,
+) -> str:
+    """Write the story as one page that loads nothing; the PNG images of its figures are put into it."""
+    teller = _Teller(replay, language)
+    return render_html(
+        (*teller.story(alts, "png"), *teller.appendix()),
+        title=teller.say("title.story", candidate=replay.candidate, base=replay.base),
+        language=load_language(language),
+        version=__version__,
+        images=images,
+        footer=(teller.line("text.made_by", version=__version__),),
+    )
+
+
+def write_replay(
+    replay: Replay, folder: str | os.PathLike[str], language: str = "en", *, dpi: int = 150
+) -> tuple[Path, ...]:
+    """Write ``replay.json``, ``REPLAY.md``, ``replay.html`` and ``figures/``; return the paths.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be written, or the language is not known.
+    """
+    place = Path(folder)
+    figures = replay_figures()
+    alts = {name: figure.alt for name, figure in figures.items()}
+    markdown = replay_markdown(replay, language, alts=alts)
+    paths = [
+        path for name, figure in figures.items() for path in draw(figure, place / "figures", name, dpi=dpi)
+    ]
+    images = {f"figures/{path.name}": path.read_bytes() for path in paths if path.suffix == ".png"}
+    page = replay_html(replay, language, alts=alts, images=images)
+    texts = {"replay.json": replay.to_json() + "\n", "REPLAY.md": markdown, "replay.html": page}
+    for name, text in texts.items():
+        try:
+            (place / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(str(place / name), f"cannot be written: {error.strerror or error}") from error
+        paths.append(place / name)
+    return tuple(paths)
+
+
+@cache
+def replay_language(code: str) -> Language:
+    """Read the texts of the replay in a language.
+
+    Raises
+    ------
+    UsageError
+        There are no texts in this language.
+    """
+    if code not in LANGUAGES:
+        raise UsageError(code, f"expected a language of the replay, one of {', '.join(LANGUAGES)}")
+    return Language(code=code, texts=read_texts("modelkin.casework.replay", "texts", f"{code}.toml"))
+
+
+class _Teller:
+    """Makes the blocks of a replay in one language."""
+
+    def __init__(self, replay: Replay, language: str) -> None:
+        self.replay = replay
+        self.language = replay_language(language)
+
+    def say(self, key: str, **values: Value) -> str:
+        """Return a text with its places filled."""
+        return self.language.tell(say(key, **values)).strip()
+
+    def line(self, key: str, **values: Value) -> tuple[Inline, ...]:
+        """Return a text in which what stands between ticks is code."""
+        return _with_code(self.say(key, **values))
+
+    def story(self, alts: Mapping[str, str] = _NO_PICTURES, kind: Format = "svg") -> Iterator[Block]:
+        """Yield the title, the verdict, how it came about chapter by chapter, and the cases.
+
+        Parameters
+        ----------
+        alts
+            Alt texts by figure; those that are missing are not shown.
+        kind
+            Of the files of figures.
+        """
+        replay = self.replay
+        *chapters, verdict = replay.chapters
+        yield Heading(self.say("title.story", candidate=replay.candidate, base=replay.base), 1)
+        yield from self.chapter(verdict, alts, kind)
+        wrong = [check for check in replay.checks if not check.agrees]
+        if wrong:
+            yield Paragraph(self.say("text.disagree"), "strong")
+            yield Bullets(tuple(f"{item.key}: {item.computed:.7g}, {item.published:.7g}" for item in wrong))
+        yield Paragraph(self.line("text.intro", **_counts(replay)))
+        for chapter in chapters:
+            yield from self.chapter(chapter, alts, kind)
+        yield Heading(self.say("title.cases"), key="cases")
+        yield Paragraph(self.line("text.about_cases"))
+        yield self.table(
+            ("case", "answer", "why"),
+            (
+                (
+                    case.key,
+                    self.say(f"conclusion.{case.conclusion.value}"),
+                    self.say(f"case.{case.key}", **case.values),
+                )
+                for case in replay.cases
+            ),
+        )
+
+    def chapter(self, chapter: Chapter, alts: Mapping[str, str], kind: Format) -> Iterator[Block]:
+        """Yield one step of the story."""
+        yield Heading(self.say(f"chapter.{chapter.key}.title"), key=chapter.key)
+        for text in self.say(f"chapter.{chapter.key}.text", **chapter.values).split("\n\n"):
+            yield Paragraph(_with_code(text), "boxed" if chapter.key == "verdict" else "plain")
+        for grid in chapter.grids:
+            yield self.grid(grid)
+        for name in CHAPTERS.get(chapter.key, ()):
+            if name in alts:
+                yield Picture(f"figures/{name}.{kind}", alts[name])
+
+    def appendix(self) -> Iterator[Block]:
+        """Yield what is looked up: contradictions, checks, sources."""
+        replay = self.replay
+        yield Heading(self.say("title.contradictions"), key="contradictions")
+        yield Paragraph(self.line("text.about_contradictions"))
+        yield self.table(
+            ("number", "source", "said", "found"),
+            (
+                (
+                    f"{item.number}{'*' if item.recomputed else ''}",
+                    item.source,
+                    self.say(f"contradiction.{item.number}.said", **item.values),
+                    self.say(f"contradiction.{item.number}.found", **item.values),
+                )
+                for item in replay.contradictions
+            ),
+        )
+        yield Heading(self.say("title.checks"), key="checks")
+        yield Paragraph(self.line("text.about_checks"))
+        yield self.table(
+            ("key", "computed", "published", "tolerance", "source", "kind", "agrees"),
+            (
+                (
+                    check.key,
+                    f"{check.computed:.7g}",
+                    f"{check.published:.7g}",
+                    f"{check.tolerance:g}",
+                    check.source,
+                    self.language.word("word", check.kind),
+                    self.say("text.yes" if check.agrees else "text.no"),
+                )
+                for check in replay.checks
+            ),
+            numeric=(1, 2, 3),
+        )
+        yield Heading(self.say("title.sources"), key="sources")
+        yield self.table(
+            ("source", "repository", "position"),
+            (
+                (
+                    key,
+                    f"{item['repository']} @ {item['commit']} ({item['date']})",
+                    self.language.word("word", item["position"]),
+                )
+                for key, item in replay.sources.items()
+            ),
+        )
+        yield Paragraph(self.line("text.license"))
+
+    def grid(self, grid: FactTable) -> Table:
+        """Write a table of the record."""
+        formats = grid.formats or ("",) * len(grid.columns)
+        rows = ([self.cell(*item) for item in zip(row, formats, strict=True)] for row in grid.rows)
+        numeric = [place for place, spec in enumerate(formats) if spec]
+        return self.table(grid.columns, rows, numeric, self.say(f"grid.{grid.key}"))
+
+    def cell(self, cell: Cell, spec: str) -> str:
+        """Write a cell of the record."""
+        if cell is None:
+            return self.say("text.not_measured")
+        return self.language.word("word", cell) if isinstance(cell, str) else format(cell, spec)
+
+    def table(
+        self,
+        columns: Iterable[str],
+        rows: Iterable[Iterable[str]],
+        numeric: Iterable[int] = (),
+        title: str = "",
+    ) -> Table:
+        """Make a table; columns are named by their keys."""
+        return table([self.say(f"column.{name}") for name in columns], rows, numeric=numeric, title=title)
+
+
+def _with_code(text: str) -> tuple[Inline, ...]:
+    parts = text.split("`")
+    return tuple(Literally(part) if place % 2 else part for place, part in enumerate(parts) if part)
+
+
+def _counts(replay: Replay) -> dict[str, Value]:
+    """Count what was checked. A prediction is no reproduction, and a mean of our own table no publication."""
+    published = replay.checks_of("printed", "rounded", "read")
+    predicted = replay.checks_of("predicted")
+    return {
+        "published": len(published),
+        "same": sum(check.agrees for check in published),
+        "predicted": len(predicted),
+        "apart": max(abs(check.computed - check.published) for check in predicted),
+        "averages": len(replay.checks_of("average")),
+    }
