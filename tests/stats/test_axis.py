@@ -17,14 +17,10 @@ from modelkin.message import say
 from modelkin.stats import (
     AxisOptions,
     AxisTest,
-    JointFeatures,
     NotTestable,
-    OrderTest,
     axis_test,
     joint_features,
-    log10_factorial,
     log10_normal_tail,
-    order_test,
 )
 from modelkin.stats._matching import order_of_matches
 from modelkin.stats._ranks import normal_scores, ranks, spearman
@@ -62,6 +58,7 @@ def all_statistics(candidate: Rows, base: Rows, options: AxisOptions) -> Rows:
 
 # Against brute force ---------------------------------------------------------------------------------
 
+LOG10_256_FACTORIAL = math.lgamma(257.0) / math.log(10.0)
 MODES = [QUICK, RAW, replace(QUICK, sign_free=True), replace(QUICK, alternative="greater")]
 
 
@@ -138,10 +135,10 @@ def test_a_copy_reaches_the_smallest_p_there_is():
     base = rng.standard_normal((256, 64)).astype(np.float32)
     result = run(base + 0.1 * rng.standard_normal(base.shape).astype(np.float32), base)
     assert result.n_matched == 256
-    np.testing.assert_allclose(result.log10_p_matching, -log10_factorial(256))
+    np.testing.assert_allclose(result.log10_p_matching, -LOG10_256_FACTORIAL)
     # Bonferroni over four parts is all that is lost.
-    np.testing.assert_allclose(result.log10_p, -log10_factorial(256) + math.log10(4.0))
-    assert result.log10_p_tail == pytest.approx(-log10_factorial(256) + math.log10(2.0))
+    np.testing.assert_allclose(result.log10_p, -LOG10_256_FACTORIAL + math.log10(4.0))
+    assert result.log10_p_tail == pytest.approx(-LOG10_256_FACTORIAL + math.log10(2.0))
     assert 0.98 < result.effect <= 1.0
 
 
@@ -278,10 +275,9 @@ def test_half_precision_gives_the_same_answer_as_double():
 
 def test_an_axis_with_a_meaning_is_refused():
     rows = np.eye(10)
-    for test in (axis_test, order_test):
-        result = test(candidate=rows, base=rows, exchangeable=False, seed=0)
-        assert isinstance(result, NotTestable)
-        assert "not exchangeable" in str(result)
+    result = axis_test(candidate=rows, base=rows, exchangeable=False, seed=0)
+    assert isinstance(result, NotTestable)
+    assert "not exchangeable" in str(result)
 
 
 def test_too_few_units_are_not_testable():
@@ -321,7 +317,7 @@ def test_no_field_of_a_result_is_ever_nan():
 
 def test_shapes_that_do_not_fit_are_refused():
     rng = np.random.default_rng(20)
-    with pytest.raises(ValueError, match=r"base: expected 10 units.*order_test"):
+    with pytest.raises(ValueError, match="base: expected 10 units"):
         axis_test(candidate=rng.random((10, 3)), base=rng.random((9, 3)), exchangeable=True, seed=0)
     with pytest.raises(ValueError, match="base: expected 3 features"):
         axis_test(candidate=rng.random((10, 3)), base=rng.random((10, 4)), exchangeable=True, seed=0)
@@ -351,37 +347,10 @@ def test_the_repr_is_short():
 # Order -----------------------------------------------------------------------------------------------
 
 
-def ordered(candidate: Rows, base: Rows) -> OrderTest:
-    result = order_test(candidate=candidate, base=base, exchangeable=True, seed=0, options=QUICK)
-    assert isinstance(result, OrderTest)
-    return result
-
-
-def test_pruned_units_that_keep_their_order_are_found():
-    rng = np.random.default_rng(22)
-    base = rng.standard_normal((200, 40))
-    kept = np.sort(rng.choice(200, 120, replace=False))
-    result = ordered(base[kept] + 0.5 * rng.standard_normal((120, 40)), base)
-    assert result.rho > 0.95
-    assert result.z > 10.0
-    assert result.log10_p == -math.log10(result.n_permutations + 1)
-    assert result.log10_p_extrapolated < -20.0
-    assert (result.n_candidate, result.n_base) == (120, 200)
-
-
-def test_unrelated_units_have_no_order():
-    rng = np.random.default_rng(23)
-    values = np.array(
-        [ordered(rng.standard_normal((30, 8)), rng.standard_normal((44, 8))).z for _ in range(150)]
-    )
-    assert abs(values.mean()) < 4.5 / math.sqrt(150)
-    assert 0.75 < values.std() < 1.25
-
-
 def test_the_order_statistic_has_its_exact_variance_even_with_hubs():
     places = np.array([2, 2, 0, 5, 5, 5, 1])
     rng = np.random.default_rng(0)
-    result = order_of_matches(places, 6, n_permutations=999, seed=0, rng=rng)
+    result = order_of_matches(places, 6, n_permutations=999, rng=rng)
     at = np.arange(7) - 3.0
     values = np.array([at @ np.array(order)[places] for order in permutations(range(6))])
     np.testing.assert_allclose(result.z, (at @ places) / values.std(), rtol=1e-12)
@@ -391,29 +360,17 @@ def test_the_order_statistic_has_its_exact_variance_even_with_hubs():
 
 def test_one_hub_for_all_says_nothing_about_order():
     result = order_of_matches(
-        np.zeros(20, dtype=np.intp), 20, n_permutations=999, seed=0, rng=np.random.default_rng(0)
+        np.zeros(20, dtype=np.intp), 20, n_permutations=999, rng=np.random.default_rng(0)
     )
     assert (result.rho, result.z, result.log10_p) == (0.0, 0.0, 0.0)
-
-
-def test_too_few_or_equal_units_have_no_order():
-    rng = np.random.default_rng(24)
-    few = order_test(candidate=rng.random((3, 4)), base=rng.random((9, 4)), exchangeable=True, seed=0)
-    assert isinstance(few, NotTestable)
-    assert str(few.reason) == "candidate: 3 usable units; at least 4 are needed"
-    equal = order_test(
-        candidate=np.ones((9, 4)), base=rng.random((7, 4)), exchangeable=True, seed=0, options=RAW
-    )
-    assert isinstance(equal, NotTestable)
-    assert str(equal.reason) == "the units of one model do not differ from each other"
 
 
 # Joint features --------------------------------------------------------------------------------------
 
 
-def joint(candidate: Any, base: Any, rank_normalise: bool = True) -> JointFeatures:
+def joint(candidate: Any, base: Any, rank_normalise: bool = True) -> Any:
     features = joint_features(candidate=candidate, base=base, rank_normalise=rank_normalise)
-    assert isinstance(features, JointFeatures)
+    assert not isinstance(features, NotTestable)
     return features
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelkin.stats import cosine_decomposition, cosine_decompositions
+from modelkin.stats import cosine_decomposition
 
 Rows = npt.NDArray[Any]
 # Solar-Open-100B and GLM-4.5-Air as published: cosine, shuffled cosine, Pearson, mean and sd of either.
@@ -99,19 +99,6 @@ def test_a_constant_vector_has_no_correlation():
     assert parts.correlated_part == 0.0
 
 
-def test_all_pairs_agree_with_single_ones():
-    rng = np.random.default_rng(2)
-    a, b = rng.standard_normal((3, 40)) + 1.0, rng.standard_normal((4, 40)) - 0.5
-    b[2] = 0.25
-    both = cosine_decompositions(candidate=a, base=b)
-    for i in range(3):
-        for j in range(4):
-            one = cosine_decomposition(candidate=a[i], base=b[j])
-            assert both.defined[i, j] == (one.pearson is not None)
-            np.testing.assert_allclose(both.cosine[i, j], one.cosine, atol=1e-14)
-            np.testing.assert_allclose(both.correlated_part[i, j], one.correlated_part, atol=1e-14)
-
-
 def test_half_precision_is_computed_in_double():
     a = np.linspace(0.9, 1.1, 4096).astype(np.float16)
     parts = cosine_decomposition(candidate=a, base=a)
@@ -120,13 +107,11 @@ def test_half_precision_is_computed_in_double():
 
 
 def test_vectors_without_a_cosine_are_refused():
-    with pytest.raises(ValueError, match="base: vector 0 is zero"):
+    with pytest.raises(ValueError, match="base: the vector is zero"):
         cosine_decomposition(candidate=[1.0, 2.0], base=[0.0, 0.0])
     with pytest.raises(ValueError, match="candidate: expected finite values"):
         cosine_decomposition(candidate=[1.0, np.nan], base=[0.0, 1.0])
-    with pytest.raises(ValueError, match="base: expected vectors of length 2, got 3"):
+    with pytest.raises(ValueError, match="base: expected a vector of length 2, got 3"):
         cosine_decomposition(candidate=[1.0, 2.0], base=[0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="candidate: expected a vector"):
         cosine_decomposition(candidate=[[1.0]], base=[1.0])
-    with pytest.raises(ValueError, match="base: expected a matrix"):
-        cosine_decompositions(candidate=[[1.0]], base=[1.0])

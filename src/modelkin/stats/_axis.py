@@ -18,7 +18,7 @@ from modelkin.message import say
 from ._guards import order_flags, shift_guard
 from ._matching import BestMatches, log10_matching_bound, order_of_matches
 from ._ranks import Array
-from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, OrderTest, ShiftGuard
+from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, ShiftGuard
 from ._shifts import (
     MAX_ENUMERATED_UNITS,
     PermutationPart,
@@ -31,11 +31,10 @@ from ._shifts import (
 from ._similarity import Similarity
 from ._tail_bound import TailBound
 from ._tails import log10_factorial, log10_normal_tail
-from ._units import MIN_UNITS, Units, as_rows, check_features, paired_units, row_norms, scaled
+from ._units import Units, paired_units, row_norms
 
 N_PARTS = 4
 """Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""
-_NOT_EXCHANGEABLE = say("not-exchangeable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ def axis_test(
     Rubin, The Bayesian bootstrap, Annals of Statistics 9, 1981.
     """
     if not exchangeable:
-        return NotTestable(reason=_NOT_EXCHANGEABLE)
+        return NotTestable(reason=say("not-exchangeable"))
     chosen = AxisOptions() if options is None else options
     units = paired_units(candidate, base, unit_rows=chosen.unit_rows, rank_normalise=chosen.rank_normalise)
     if isinstance(units, NotTestable):
@@ -142,55 +141,6 @@ def axis_test(
     if not sigma > 1e-7 * scale / len(units.base):
         return NotTestable(reason=say("equal-units"))
     return _tested(units, similarity, sigma=sigma, scale=scale, seed=seed, options=chosen)
-
-
-def order_test(
-    *,
-    candidate: npt.ArrayLike,
-    base: npt.ArrayLike,
-    exchangeable: bool,
-    seed: int,
-    options: AxisOptions | None = None,
-) -> OrderTest | NotTestable:
-    """Test whether the best matches of candidate units come in the order of the base's units.
-
-    For different numbers of units: pruning that keeps the order leaves rising places. Null hypothesis, as in
-    `axis_test`: every order of the base's units is equally likely. One-sided. Floor of p: one over
-    `OrderTest.n_permutations` plus one. With fewer than 4 usable units on either side the test is not made.
-
-    Parameters
-    ----------
-    candidate, base
-        Units by features, with equal features; units that are zero or not finite are left out.
-    exchangeable, seed, options
-        As in `axis_test`; the alternative of `options` only says whether a negative similarity can match.
-
-    References
-    ----------
-    Hoeffding, A combinatorial central limit theorem, Annals of Mathematical Statistics 22, 1951.
-    """
-    if not exchangeable:
-        return NotTestable(reason=_NOT_EXCHANGEABLE)
-    chosen = AxisOptions() if options is None else options
-    sides = []
-    for name, values in (("candidate", candidate), ("base", base)):
-        rows = as_rows(values, name)
-        norms = row_norms(rows)
-        rows = rows[(norms > 0.0) & np.isfinite(norms)]
-        if len(rows) < MIN_UNITS:
-            return NotTestable(reason=say("usable-units", side=say(f"side.{name}"), n=len(rows), m=MIN_UNITS))
-        sides.append(scaled(rows, unit_rows=chosen.unit_rows, rank_normalise=chosen.rank_normalise))
-    check_features(*sides)
-    similarity = _similarity(sides[0], sides[1], chosen)
-    if not similarity.squares > 0.0:
-        return NotTestable(reason=say("equal-units"))
-    rng = np.random.default_rng(seed)
-    matches = BestMatches(len(sides[0]), len(sides[1]), either_sign=_either_sign(chosen), rng=rng)
-    for at, block in similarity.blocks():
-        matches.add(at, block)
-    return order_of_matches(
-        matches.places, len(sides[1]), n_permutations=chosen.n_permutations, seed=seed, rng=rng
-    )
 
 
 def _tested(
@@ -216,7 +166,7 @@ def _tested(
         part = enumerated_part(similarity, **rank, alternative=options.alternative)
     else:
         part = permutation_part(sums.sums, **rank, alternative=options.alternative)
-    order = order_of_matches(matches.places, n, n_permutations=options.n_permutations, seed=seed, rng=rng)
+    order = order_of_matches(matches.places, n, n_permutations=options.n_permutations, rng=rng)
     shift = shift_guard(sums.sums[0], statistic=statistic, sigma=sigma, alternative=options.alternative)
     flags = order_flags(units.candidate, units.base, units.candidate_norms, units.base_norms, shift)
     z = statistic / sigma

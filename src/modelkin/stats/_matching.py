@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ from ._shifts import (
     tie_tolerance,
 )
 from ._similarity import Similarity
-from ._tails import log10_factorial, log10_normal_tail
+from ._tails import log10_factorial
 
 
 class BestMatches:
@@ -56,7 +58,7 @@ def log10_matching_bound(n_matched: int) -> float:
 
 
 def order_of_matches(
-    places: npt.NDArray[np.intp], n_base: int, *, n_permutations: int, seed: int, rng: np.random.Generator
+    places: npt.NDArray[np.intp], n_base: int, *, n_permutations: int, rng: np.random.Generator
 ) -> OrderTest:
     """Test whether the places of best matches rise with the place of the unit that found them.
 
@@ -74,10 +76,7 @@ def order_of_matches(
     sigma = math.sqrt(similarity.squares / (n_base - 1))
     spread = float(np.std(at) * np.std(places)) * len(at)
     if sigma <= 0.0 or spread <= 0.0:
-        return OrderTest(
-            n_candidate=len(places), n_base=n_base, rho=0.0, z=0.0, log10_p=0.0, log10_p_extrapolated=0.0,
-            n_permutations=0, seed=seed,
-        )  # fmt: skip
+        return OrderTest(rho=0.0, z=0.0, log10_p=0.0)
     tolerance = tie_tolerance(similarity, sigma)
     if n_base <= MAX_ENUMERATED_UNITS:
         part = enumerated_part(similarity, statistic=statistic, tolerance=tolerance, alternative="greater")
@@ -88,14 +87,30 @@ def order_of_matches(
         part = permutation_part(
             gathered.sums, statistic=statistic, tolerance=tolerance, alternative="greater"
         )
-    z = statistic / sigma
-    return OrderTest(
-        n_candidate=len(places),
-        n_base=n_base,
-        rho=statistic / spread,
-        z=z,
-        log10_p=part.log10_p,
-        log10_p_extrapolated=max(log10_normal_tail(z), -log10_factorial(n_base)),
-        n_permutations=part.n_permutations,
-        seed=seed,
-    )
+    return OrderTest(rho=statistic / spread, z=statistic / sigma, log10_p=part.log10_p)
+
+
+def longest_increasing(places: Sequence[int]) -> int:
+    """Return the length of the longest strictly increasing subsequence.
+
+    >>> longest_increasing([3, 1, 2, 2, 5, 4])
+    3
+    """
+    tails: list[int] = []
+    for place in places:
+        at = bisect_left(tails, place)
+        tails[at : at + 1] = [place]
+    return len(tails)
+
+
+def log10_increasing_bound(n: int, length: int) -> float:
+    """Return an upper bound of log10 P(the longest increasing subsequence of n places has this length).
+
+    For order that survives pruning, without draws. Where every order of the base's units is equally likely,
+    any given set of `length` places that are all different rises with probability ``1 / length!``; there are
+    ``n choose length`` of them (Markov's inequality for their number). Places that repeat can only lower it.
+    """
+    if not 0 <= length <= n:
+        raise ValueError(f"length: expected 0 to {n}, got {length}")
+    choices = log10_factorial(n) - log10_factorial(length) - log10_factorial(n - length)
+    return min(0.0, choices - log10_factorial(length))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from modelkin.message import say
 
 from ._axis import N_PARTS
-from ._result import AxisTest, NotTestable
+from ._result import NotTestable
 from ._tail_bound import normal_loss
 from ._tails import LN10, log10_factorial, normal_quantile
 
@@ -22,15 +22,6 @@ class DetectionLimit:
     """The z that this effect has on average."""
     log10_alpha: float
     power: float
-
-
-def expected_z(*, effect: float, standard_error: float) -> float:
-    """Return the mean of z if the true effect is `effect`.
-
-    For n units of d independent features of equal variance the standard error is about ``1 / sqrt(n d)``.
-    """
-    _positive(standard_error=standard_error)
-    return effect / standard_error
 
 
 def needed_z(*, n_units: int, log10_alpha: float) -> float | NotTestable:
@@ -65,7 +56,8 @@ def detection_limit(
     power
         Chance of finding the effect, between 0 and 1.
     """
-    _positive(standard_error=standard_error)
+    if not 0.0 < standard_error < math.inf:
+        raise ValueError(f"standard_error: expected a positive number, got {standard_error}")
     if not 0.0 < power < 1.0:
         raise ValueError(f"power: expected a chance between 0 and 1, got {power}")
     threshold = needed_z(n_units=n_units, log10_alpha=log10_alpha)
@@ -73,18 +65,3 @@ def detection_limit(
         return threshold
     z = threshold + normal_quantile(math.log10(1.0 - power))
     return DetectionLimit(effect=z * standard_error, z=z, log10_alpha=log10_alpha, power=power)
-
-
-def detection_limit_of(
-    test: AxisTest, *, log10_alpha: float = -6.0, power: float = 0.999
-) -> DetectionLimit | NotTestable:
-    """Return the `detection_limit` of a test that was made, from its measured standard error."""
-    return detection_limit(
-        n_units=test.n_units, standard_error=test.standard_error, log10_alpha=log10_alpha, power=power
-    )
-
-
-def _positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not 0.0 < number < math.inf:
-            raise ValueError(f"{name}: expected a positive number, got {number}")

@@ -47,20 +47,14 @@ class ShiftGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTest:
-    """Whether best matches come in the order of the units; see `order_test`."""
+    """Whether best matches come in the order of the units; see `order_of_matches`."""
 
-    n_candidate: int
-    n_base: int
     rho: float
     """Correlation of a candidate unit's place with the place of its best match in the base."""
     z: float
     """Exact mean and variance over all orders of the base's units."""
     log10_p: float
     """Monte-Carlo, one-sided; at least ``-log10(n_permutations + 1)``."""
-    log10_p_extrapolated: float
-    """Normal tail of `z`, at least log10(1/n_base!). An extrapolation, not a bound."""
-    n_permutations: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-import numpy as np
-import numpy.typing as npt
-
 LN10 = math.log(10.0)
 _STANDARD = NormalDist()
 # erfc is exact to rounding up to here and underflows at 38; the series below has 14 digits from here on.
@@ -55,32 +52,6 @@ def normal_quantile(log10_p: float) -> float:
 def log10_factorial(n: int) -> float:
     """Return log10 n!."""
     return math.lgamma(n + 1.0) / LN10
-
-
-def log10_binomial(n: int, k: int) -> float:
-    """Return log10 of the number of k-subsets of n things, for 0 <= k <= n."""
-    return log10_factorial(n) - log10_factorial(k) - log10_factorial(n - k)
-
-
-def log10_chi2_tail(x: float, *, half_dof: int) -> float:
-    """Return log10 P(X >= x) for chi-squared X with an even number, ``2 * half_dof``, of degrees of freedom.
-
-    The closed form ``exp(-x/2) * sum_{k < half_dof} (x/2)^k / k!``, summed in log space.
-    """
-    if x <= 0.0:
-        return 0.0
-    k = np.arange(half_dof)
-    log_factorials = np.array([math.lgamma(i + 1.0) for i in range(half_dof)])
-    total = log_sum_exp(k * math.log(x / 2.0) - log_factorials)
-    return min(0.0, (total - x / 2.0) / LN10)
-
-
-def log_sum_exp(values: npt.NDArray[np.float64]) -> float:
-    """Return ln sum exp(values) without overflow or underflow."""
-    top = float(values.max())
-    if math.isinf(top):
-        return top
-    return top + math.log(float(np.exp(values - top).sum()))
 
 
 def _check_log10_p(log10_p: float) -> None:

@@ -101,13 +101,11 @@ def paired_units(
     candidate: npt.ArrayLike, base: npt.ArrayLike, *, unit_rows: bool, rank_normalise: bool
 ) -> Units | NotTestable:
     """Make rows of equal number comparable; units that are zero or not finite in one model are left out."""
-    first, second = as_rows(candidate, "candidate"), as_rows(base, "base")
+    first, second = _as_rows(candidate, "candidate"), _as_rows(base, "base")
     if len(first) != len(second):
-        raise ValueError(
-            f"base: expected {len(first)} units, as candidate has, got {len(second)}; "
-            "`order_test` compares different numbers of units"
-        )
-    check_features(first, second)
+        raise ValueError(f"base: expected {len(first)} units, as candidate has, got {len(second)}")
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"base: expected {first.shape[1]} features, as candidate has, got {second.shape[1]}")
     norms = row_norms(first), row_norms(second)
     usable = (norms[0] > 0.0) & (norms[1] > 0.0) & np.isfinite(norms[0]) & np.isfinite(norms[1])
     n_units = int(np.count_nonzero(usable))
@@ -138,21 +136,13 @@ def scaled(rows: Array, *, unit_rows: bool, rank_normalise: bool) -> Array:
     return np.asarray(rows / np.where(norms > 0.0, norms, 1.0)[:, None], dtype=rows.dtype)
 
 
-def as_rows(values: npt.ArrayLike, name: str) -> Array:
+def _as_rows(values: npt.ArrayLike, name: str) -> Array:
     """Return a matrix of floats: single precision for what is stored narrower, double otherwise."""
     rows = np.asarray(values)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name}: expected a matrix of units by features, got shape {rows.shape}")
     narrow = rows.dtype.itemsize <= 4 and rows.dtype.kind not in "iub"
     return rows.astype(np.float32, copy=False) if narrow else rows.astype(np.float64, copy=False)
-
-
-def check_features(candidate: Array, base: Array) -> None:
-    """Refuse units with different numbers of features."""
-    if candidate.shape[1] != base.shape[1]:
-        raise ValueError(
-            f"base: expected {candidate.shape[1]} features, as candidate has, got {base.shape[1]}"
-        )
 
 
 def row_norms(rows: Array) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from modelkin.stats import (
     DetectionLimit,
     NotTestable,
     axis_test,
-    detection_limit_of,
+    detection_limit,
 )
 from modelkin.tensors import Array
 
@@ -63,7 +63,11 @@ def as_evidence(
         return method.skip(result.reason, layers=layers, role=role)
     price = math.log10(chosen_from)
     alpha = LOG10_ALPHA - price
-    limit = detection_limit_of(result, log10_alpha=alpha) if result.standard_error > 0 else None
+    limit = None
+    if result.standard_error > 0:
+        limit = detection_limit(
+            n_units=result.n_units, standard_error=result.standard_error, log10_alpha=alpha
+        )
     # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
     scale = _signed_root if result.sign_free else float
     card = method.card
