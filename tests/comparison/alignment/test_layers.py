@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modelkin.comparison.alignment import layer_map, layer_path, likely_pairs
+from modelkin.comparison.alignment import layer_map, likely_pairs
+from modelkin.comparison.alignment._layers import layer_path
 
 GROWN = (0, 1, 2, 3, 2, 3, 4, 5)
 

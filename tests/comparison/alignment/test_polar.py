@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modelkin.comparison.alignment import Frame, _residual, find_frame, polar_factor
+from modelkin.comparison.alignment import Frame, _residual, find_frame
+from modelkin.comparison.alignment._residual import polar_factor
 from modelkin.message import say
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modelkin.comparison.methods import EqualityCount, count_equal, ulp_distance
+from modelkin.comparison.methods import EqualityCount, count_equal
+from modelkin.comparison.methods._equality import ulp_distance
 from modelkin.tensors import decode, encode
 
 RNG = np.random.default_rng(0)

@@ -7,14 +7,11 @@ from modelkin.comparison.methods._equality import (
     count_equal,
     equal_after_rounding,
     share_within,
-    ulp_distance,
 )
 from modelkin.comparison.methods._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
     Factors,
-    Findings,
-    Method,
     MethodCard,
     Pair,
     Part,
@@ -42,10 +39,8 @@ __all__ = [
     "EqualityCount",
     "Evidence",
     "Factors",
-    "Findings",
     "FrameRows",
     "Likeness",
-    "Method",
     "MethodCard",
     "Pair",
     "Part",
@@ -66,6 +61,5 @@ __all__ = [
     "frame_rows",
     "load_method",
     "share_within",
-    "ulp_distance",
     "untouched_layers",
 ]

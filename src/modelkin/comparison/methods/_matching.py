@@ -1,12 +1,10 @@
 """Units that were reordered, thinned out or copied: each is looked for among all units of the other layer.
 
-Matching is a search, and searches find something in strangers too. Three tests pay for it in three ways:
+Matching is a search, and searches find something in strangers too. Two tests pay for it in two ways:
 
 * `MlpMatching` matches units on one half of the residual dimensions and tests the order of the other half,
   which the search has not seen. Exact where the residual stream itself was left as it is.
 * `MlpOrder` asks whether the matches come in rising order, as after pruning. Exact in any coordinates.
-* `UnitAgreement` asks whether what units read by one matrix and by another lead to the same matches.
-  Strangers agree a little, because models learn some of the same features: it is measured on controls.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import UnitMatch, agreement, match_units
+from modelkin.comparison.alignment import UnitMatch, match_units
 from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
@@ -27,20 +25,18 @@ from modelkin.tensors import Array
 from ._axis import unit_evidence
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
 from ._norm_profile import residual_problem
-from ._result import Agreement, Effect, Evidence, Skipped, Tested
+from ._result import Effect, Evidence, Skipped, Tested
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
 from ._tied import TIED, is_tied
 
 MOST_UNITS = 512
 """Units of the candidate that are looked for in each layer."""
-FEWEST_UNITS = 16
-"""Units of which an agreement is measured; of fewer, a few accidents make a large share."""
 FOUND_COSINE = 0.5
 """A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
 FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
-_TOO_LARGE = say("layer-large")
+TOO_LARGE = say("layer-large")
 _SHARE = 0.25
 """Part of the byte allowance for one role of one layer of the base."""
 _FEWEST_OF_BASE = 0.4
@@ -48,7 +44,7 @@ _FEWEST_OF_BASE = 0.4
 twice as many as `FOUND_SHARE` asks for."""
 
 
-class _Matching(Method):
+class Matching(Method):
     """Common part: which units of the candidate are looked for, and among which of the base."""
 
     def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
@@ -72,7 +68,7 @@ class _Matching(Method):
         return self.skip(reason, layers=() if layer is None else (layer,), frame=pair.frame_kind)
 
 
-class _HalfMatching(_Matching):
+class _HalfMatching(Matching):
     """Match rows on one half of the residual dimensions and test the order of the other half."""
 
     def plan(self, pair: Pair) -> Plan:
@@ -85,7 +81,7 @@ class _HalfMatching(_Matching):
         for layer, facing, mine, theirs in self._layers(pair):
             n_read = self._n_read(pair, theirs)
             if n_read is None:
-                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
+                skipped.append(self._skipped(pair, TOO_LARGE, layer))
             else:
                 surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
@@ -99,13 +95,11 @@ class _HalfMatching(_Matching):
         n_read: int,
     ) -> Survey:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            return Findings(
-                evidence=(self._judged(pair, layers, mine[0], _joined(candidate), _joined(base)),)
-            )
+            return Findings(evidence=(self._judged(pair, layers, mine[0], joined(candidate), joined(base)),))
 
         return Survey(
-            candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
-            base=_parts(pair.base, theirs, most=n_read),
+            candidate=parts(pair.candidate, mine, most=MOST_UNITS),
+            base=parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,
         )
 
@@ -189,7 +183,7 @@ class RouterMatching(_HalfMatching):
 
 
 @final
-class MlpOrder(_Matching):
+class MlpOrder(Matching):
     """Ask whether the best matches of units come in rising order, as after pruning."""
 
     card: ClassVar[MethodCard] = MethodCard(
@@ -219,7 +213,7 @@ class MlpOrder(_Matching):
                 continue
             n_read = self._n_read(pair, theirs)
             if n_read is None:
-                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
+                skipped.append(self._skipped(pair, TOO_LARGE, layer))
             else:
                 surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
         return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
@@ -236,12 +230,12 @@ class MlpOrder(_Matching):
             problem = _fixed_order(candidate[0], base[0])
             if problem is not None:
                 return Findings(evidence=(self._skipped(pair, problem, layers[0]),))
-            match = match_units(_mapped(pair, candidate[0]), base[0], seed=pair.seed)
+            match = match_units(mapped(pair, candidate[0]), base[0], seed=pair.seed)
             return Findings(evidence=(self._judged(pair, layers, mine[0], match, len(base[0])),))
 
         return Survey(
-            candidate=_parts(pair.candidate, mine, most=MOST_UNITS),
-            base=_parts(pair.base, theirs, most=n_read),
+            candidate=parts(pair.candidate, mine, most=MOST_UNITS),
+            base=parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,
         )
 
@@ -271,95 +265,6 @@ class MlpOrder(_Matching):
         )
 
 
-@final
-class UnitAgreement(_Matching):
-    """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="unit-agreement",
-        version="1",
-        claim="what MLP units read by two of their matrices leads to the same units of the other model",
-        component="mlp",
-        axis="mlp",
-        exact=False,
-        null=say("null-rank"),
-        needs="controls: unrelated models of the same shapes",
-        defeated_by="retrained MLPs; embeddings too different to align the residual streams",
-        reference="docs/methods/unit-agreement.md",
-        stage="deep",
-    )
-
-    def plan(self, pair: Pair) -> Plan:
-        """Plan two matrices of each pair of layers: some units of the candidate, all units of the base."""
-        problem = frame_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self._skipped(pair, problem),))
-        surveys: list[Survey] = []
-        skipped: list[Skipped] = []
-        for layer, facing, mine, theirs in self._layers(pair):
-            partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
-            if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
-                skipped.append(self._skipped(pair, say("no-second-matrix"), layer))
-            elif self._too_large(pair, theirs):
-                skipped.append(self._skipped(pair, _TOO_LARGE, layer))
-            else:
-                surveys.append(self._survey(pair, (layer, facing), (mine, theirs), partners))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
-
-    def _survey(
-        self,
-        pair: Pair,
-        layers: tuple[int, int],
-        first: tuple[Sequence[Source], Sequence[Source]],
-        second: tuple[Sequence[Source], Sequence[Source]],
-    ) -> Survey:
-        gated = second[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
-
-        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            mine, theirs = _halves(candidate), _halves(base)
-            mine = mine[0], _own_part(mine[1], mine[0])
-            if is_tied(mine[0]) and is_tied(theirs[0]):
-                return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
-            # Two seeds: a tie must not be broken alike in both.
-            one = match_units(_mapped(pair, mine[0]), theirs[0], seed=pair.seed)
-            two = match_units(
-                _mapped(pair, mine[1]), _own_part(theirs[1], theirs[0]), seed=pair.seed + 1, sign_free=gated
-            )
-            return Findings(evidence=(self._judged(pair, layers, first[0][0], one, two),))
-
-        return Survey(
-            candidate=(
-                *_parts(pair.candidate, first[0], most=MOST_UNITS),
-                *_parts(pair.candidate, second[0], most=MOST_UNITS),
-            ),
-            base=(*_parts(pair.base, first[1]), *_parts(pair.base, second[1])),
-            evaluate=evaluate,
-        )
-
-    def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, one: UnitMatch, two: UnitMatch
-    ) -> Evidence:
-        share, n = agreement(one, two), int(np.count_nonzero(one.usable & two.usable))
-        if share is None or n < FEWEST_UNITS:
-            return self._skipped(pair, say("few-nonzero", n=n), layers[0])
-        error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
-        return Agreement(
-            method=self.card.name,
-            version=self.card.version,
-            component="experts" if source.expert is not None else self.card.component,
-            axis=self.card.axis,
-            role=source.entry.role.value,
-            layers=(layers[0],),
-            base_layers=(layers[1],),
-            frame=pair.frame_kind,
-            null=self.card.null,
-            statistic=share,
-            effect=Effect(value=share, low=max(0.0, share - error), high=min(1.0, share + error)),
-            n=n,
-            details={"agreement": share, "median_cosine": float(np.median(one.cosines[one.usable]))},
-        )
-
-
 def in_order(places: npt.NDArray[np.intp]) -> bool:
     """Say whether most matches come in rising order."""
     return longest_increasing(places.tolist()) > len(places) / 2
@@ -374,33 +279,18 @@ def _fixed_order(candidate: Array, base: Array) -> Message | None:
     return None
 
 
-def _own_part(second: Array, first: Array) -> Array:
-    """Take off what a unit's second row has of its first.
-
-    Where the two rows of a unit are alike, in one model as in the other, both lead to the same matches
-    whatever the models are.
-    """
-    squares = np.einsum("ij,ij->i", first, first)
-    along = np.einsum("ij,ij->i", second, first) / np.where(squares > 0, squares, 1.0)
-    return np.asarray(second - along[:, None] * first, dtype=np.float32)
-
-
-def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the first rows of all units, and their second rows."""
-    half = len(parts) // 2
-    return _joined(parts[:half]), _joined(parts[half:])
-
-
-def _joined(parts: Sequence[Array]) -> Array:
+def joined(parts: Sequence[Array]) -> Array:
     """Return all units in one array, without a copy where they are in one already."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _mapped(pair: Pair, rows: Array) -> Array:
+def mapped(pair: Pair, rows: Array) -> Array:
+    """Return rows of the candidate in the coordinates of the base."""
     return rows if pair.frame is None else pair.frame.apply(rows)
 
 
-def _parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> tuple[Part, ...]:
+def parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> tuple[Part, ...]:
+    """Plan the units of several matrices, or the first of each."""
     return tuple(
         rows_part(side, source, count=source.n_units if most is None else min(most, source.n_units))
         for source in sources
@@ -422,20 +312,6 @@ def _some(readers: tuple[Source, ...], *, seed: int) -> tuple[Source, ...]:
     turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
     wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))
     return tuple(turned[:wanted])
-
-
-def _partners(side: Side, layer: int, readers: Sequence[Source]) -> tuple[Source, ...]:
-    """Return the second matrix over the same units: up beside a gate, down beside a plain up."""
-    second = {
-        Role.MLP_GATE: Role.MLP_UP,
-        Role.MLP_UP: Role.MLP_DOWN,
-        Role.EXPERT_GATE: Role.EXPERT_UP,
-    }
-    found = [
-        source_of(side, second[reader.entry.role], reader.space, layer, expert=reader.expert)
-        for reader in readers
-    ]
-    return tuple(source for source in found if source is not None)
 
 
 def _row_cosines(mine: Array, theirs: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ._blocks import (
     units_across,
 )
 from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Method, Pair, Plan, Side, Task
+from ._interface import Method, MethodCard, Pair, Plan, Side, Task
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
 
@@ -207,3 +208,140 @@ def _choice(
         first_feature=(spread_seed + 11 * place.layer) % (width - most_features + 1),
         n_features=most_features,
     )
+
+
+_GATED = (
+    Target(role=Role.MLP_GATE, space="mlp", share=0.4),
+    Target(role=Role.MLP_UP, space="mlp", share=0.1, sign_free=True),
+    Target(role=Role.MLP_DOWN, space="mlp", share=0.08, sign_free=True),
+)
+# Without a gate the activation sits on the up rows: their sign is fixed, and that of the down columns is.
+_PLAIN = (
+    Target(role=Role.MLP_UP, space="mlp", share=0.4),
+    Target(role=Role.MLP_DOWN, space="mlp", share=0.1),
+)
+
+
+@final
+class MlpUnits(UnitRows):
+    """Ask whether units of the same number read and write the same directions."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mlp-units",
+        version="1",
+        claim="MLP units of the same number read and write the same directions in both models",
+        component="mlp",
+        axis="mlp",
+        exact=True,
+        null=say("null-mlp"),
+        needs="equal hidden size and equal MLP width",
+        defeated_by="permuted units; a permutation or rotation of the residual stream; retrained MLPs",
+        reference="docs/methods/mlp-units.md",
+        stage="standard",
+    )
+
+    def targets(self, pair: Pair) -> tuple[Target, ...]:
+        """Return the tensors of a gated or of a plain MLP, whichever the base has."""
+        return _GATED if pair.base.architecture.layers_of(Role.MLP_GATE) else _PLAIN
+
+
+@final
+class ValueDimensions(UnitRows):
+    """Ask whether value dimensions of the same number, in the same head, read the same directions.
+
+    Heads are not mixed: dimensions may change places inside a head, not with those of another. Query and key
+    dimensions are not tested at all: RoPE fixes their order.
+    """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="value-dimensions",
+        version="1",
+        claim="value dimensions of the same number read and write the same directions in both models",
+        component="attention",
+        axis="v_dim",
+        exact=True,
+        null=say("null-values"),
+        needs="equal hidden size, equal heads and head width",
+        defeated_by="mixed value dimensions; permuted heads; a permutation or rotation of the residual "
+        "stream; retrained attention",
+        reference="docs/methods/value-dimensions.md",
+        stage="standard",
+    )
+
+    def targets(self, pair: Pair) -> tuple[Target, ...]:
+        """Return the value matrix, and the output projection, which reads what it writes."""
+        return (
+            Target(role=Role.ATTENTION_VALUE, space="v_dim", share=0.16),
+            Target(role=Role.ATTENTION_OUTPUT, space="v_dim", share=0.04),
+        )
+
+    def places(self, pair: Pair, target: Target) -> Iterable[Place]:
+        """Yield one head a layer, another one in each."""
+        architecture = pair.base.architecture
+        width = architecture.sizes.get("v_dim")
+        for number, place in enumerate(super().places(pair, target)):
+            entry = architecture.find(target.role, layer=place.layer)
+            if entry is None or not width:
+                yield place
+                continue
+            n_heads = max(1, n_units(entry, pair.base.index[entry.tensor], "v_dim") // width)
+            head = (pair.seed + number) % n_heads
+            yield Place(layer=place.layer, first_unit=head * width, group=width)
+
+
+@final
+class RouterRows(UnitRows):
+    """Ask whether the router sends the same directions to experts of the same number."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="router-rows",
+        version="1",
+        claim="the router reads the same directions for experts of the same number in both models",
+        component="router",
+        axis="experts",
+        exact=True,
+        null=say("null-experts"),
+        needs="equal hidden size and equal number of experts, at least 16",
+        defeated_by="permuted experts; a permutation or rotation of the residual stream",
+        reference="docs/methods/router-rows.md",
+        stage="standard",
+    )
+
+    def targets(self, pair: Pair) -> tuple[Target, ...]:
+        """Return the router."""
+        return (Target(role=Role.ROUTER, space="experts", share=0.08),)
+
+
+@final
+class ExpertUnits(UnitRows):
+    """Ask whether units of the same number, in experts of the same number, read the same directions."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="expert-units",
+        version="1",
+        claim="units of the same number in experts of the same number read the same directions",
+        component="experts",
+        axis="expert_mlp",
+        exact=True,
+        null=say("null-expert-units"),
+        needs="equal hidden size, equal number and width of experts",
+        defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
+        reference="docs/methods/expert-units.md",
+        stage="standard",
+    )
+
+    def targets(self, pair: Pair) -> tuple[Target, ...]:
+        """Return gate and down of the experts."""
+        return (
+            Target(role=Role.EXPERT_GATE, space="expert_mlp", share=0.4),
+            Target(role=Role.EXPERT_DOWN, space="expert_mlp", share=0.1, sign_free=True),
+        )
+
+    def places(self, pair: Pair, target: Target) -> Iterable[Place]:
+        """Yield one expert a layer, another one in each."""
+        architectures = pair.candidate.architecture, pair.base.architecture
+        for number, place in enumerate(super().places(pair, target)):
+            mine, theirs = (set(a.experts_of(place.layer, target.role)) for a in architectures)
+            both = sorted(mine & theirs)
+            if both:
+                yield Place(layer=place.layer, expert=both[(pair.seed + number) % len(both)])

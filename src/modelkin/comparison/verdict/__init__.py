@@ -2,14 +2,13 @@
 
 from modelkin.comparison.verdict._decide import Identity, decide
 from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Verdict
-from modelkin.comparison.verdict._rule import DecisionRule, load_rule
+from modelkin.comparison.verdict._rule import load_rule
 from modelkin.comparison.verdict._words import GUESSED
 
 __all__ = [
     "GUESSED",
     "ComponentVerdict",
     "Conclusion",
-    "DecisionRule",
     "Identity",
     "Verdict",
     "decide",
