@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from modelkin import errors
     from modelkin.architecture import Architecture
     from modelkin.comparison import Comparison, compare
-    from modelkin.describe.configs import ConfigComparison, compare_configs
-    from modelkin.describe.embeddings import EmbeddingComparison, compare_embeddings
-    from modelkin.describe.inspection import Inspection, inspect_model, plan_components
+    from modelkin.describe import (
+        ConfigComparison,
+        EmbeddingComparison,
+        Inspection,
+        compare_configs,
+        compare_embeddings,
+        compare_tokenizers,
+        inspect_model,
+        plan_components,
+    )
     from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
-    from modelkin.describe.tokenizers import compare_tokenizers
     from modelkin.model import Model, open_model
     from modelkin.options import CompareOptions, FetchOptions
     from modelkin.source import BytePlan, MemorySource, ModelRef
@@ -30,10 +36,10 @@ _HOME = {
     "BytePlan": "modelkin.source",
     "CompareOptions": "modelkin.options",
     "Comparison": "modelkin.comparison",
-    "ConfigComparison": "modelkin.describe.configs",
-    "EmbeddingComparison": "modelkin.describe.embeddings",
+    "ConfigComparison": "modelkin.describe",
+    "EmbeddingComparison": "modelkin.describe",
     "FetchOptions": "modelkin.options",
-    "Inspection": "modelkin.describe.inspection",
+    "Inspection": "modelkin.describe",
     "KnownRelation": "modelkin.describe.matrix",
     "MatrixOptions": "modelkin.describe.matrix",
     "MatrixResult": "modelkin.describe.matrix",
@@ -43,13 +49,13 @@ _HOME = {
     "TensorSlice": "modelkin.tensors",
     "TokenizerComparison": "modelkin.tokenizer",
     "compare": "modelkin.comparison",
-    "compare_configs": "modelkin.describe.configs",
-    "compare_embeddings": "modelkin.describe.embeddings",
-    "compare_tokenizers": "modelkin.describe.tokenizers",
-    "inspect_model": "modelkin.describe.inspection",
+    "compare_configs": "modelkin.describe",
+    "compare_embeddings": "modelkin.describe",
+    "compare_tokenizers": "modelkin.describe",
+    "inspect_model": "modelkin.describe",
     "matrix": "modelkin.describe.matrix",
     "open_model": "modelkin.model",
-    "plan_components": "modelkin.describe.inspection",
+    "plan_components": "modelkin.describe",
     "sample_blocks": "modelkin.tensors",
     "sample_rows": "modelkin.tensors",
 }

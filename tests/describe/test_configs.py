@@ -7,8 +7,9 @@ import pytest
 from tests.support import llama_files, safetensors_bytes
 
 import modelkin as mk
-from modelkin.describe.config_fields import known_fields, named_fields
-from modelkin.describe.configs import compare_fields
+from modelkin.describe import known_fields
+from modelkin.describe.config_comparison import compare_fields
+from modelkin.describe.field_meanings import named_fields
 from modelkin.source import MemorySource
 
 SOLAR = {
@@ -179,7 +180,7 @@ def test_experts_are_counted_by_name_where_the_architecture_is_unknown():
 
 def test_a_model_without_config_is_noted():
     found = mk.compare_configs(MemorySource({"x": b""}), model({"a": 1}), tensors=False)
-    assert found.notes[0].endswith("has no config.json")
+    assert str(found.notes[0]).endswith("has no config.json")
     assert [field.status for field in found.fields] == ["only base"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.describe.tokenizers import load_tokenizer, tokenizer_record
+from modelkin.describe import load_tokenizer, tokenizer_record
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.source import MemorySource
 

@@ -47,6 +47,8 @@ def test_korean_texts_are_korean():
         "message.joined",
         "message.quoted",
         "message.sentences",
+        "scope.model",
+        "scope.pair",
         "text.no_layers_of",
         "text.of_side",
     }

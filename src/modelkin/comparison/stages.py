@@ -31,7 +31,7 @@ from modelkin.comparison.record import (
 from modelkin.comparison.sampling import Sampled, plan_samples, read_samples
 from modelkin.comparison.tokens import UNREAD, Tokens, pair_tokens, tokenizer_summary
 from modelkin.comparison.verdict import GUESSED, Identity, Verdict, decide, load_rule
-from modelkin.describe.configs import config_difference
+from modelkin.describe import config_difference
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from modelkin.describe.tokenizers import Cell, tokenizer_record
+from modelkin.describe import Cell, tokenizer_record
 from modelkin.message import Message, say
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import Depth

@@ -1,1 +1,49 @@
 """What models are and how alike their parts look. Nothing here decides anything."""
+
+from .config_comparison import CONFIGS_SCHEMA, ConfigComparison, compare_configs, config_difference
+from .embeddings import (
+    EMBEDDINGS_SCHEMA,
+    TOKEN_FILTERS,
+    EmbeddingComparison,
+    RowsNotComparable,
+    compare_embeddings,
+    compare_rows,
+    shared_rows,
+    token_cosines,
+)
+from .field_meanings import known_fields
+from .inspection import (
+    INSPECTION_SCHEMA,
+    InspectedTensor,
+    Inspection,
+    TensorPurpose,
+    inspect_model,
+    plan_components,
+)
+from .tokenizers import Cell, compare_tokenizers, load_tokenizer, tokenizer_record
+
+__all__ = [
+    "CONFIGS_SCHEMA",
+    "EMBEDDINGS_SCHEMA",
+    "INSPECTION_SCHEMA",
+    "TOKEN_FILTERS",
+    "Cell",
+    "ConfigComparison",
+    "EmbeddingComparison",
+    "InspectedTensor",
+    "Inspection",
+    "RowsNotComparable",
+    "TensorPurpose",
+    "compare_configs",
+    "compare_embeddings",
+    "compare_rows",
+    "compare_tokenizers",
+    "config_difference",
+    "inspect_model",
+    "known_fields",
+    "load_tokenizer",
+    "plan_components",
+    "shared_rows",
+    "token_cosines",
+    "tokenizer_record",
+]

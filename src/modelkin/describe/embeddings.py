@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from modelkin.architecture import Role
-from modelkin.describe.row_cosines import Rows, RowView, cosines, geometry, lengths, row_view
-from modelkin.describe.tokenizers import load_tokenizer
 from modelkin.errors import NotFound, TokenizerError, UsageError
-from modelkin.model import Model, open_model
-from modelkin.source import Source
+from modelkin.message import Message, say
+from modelkin.model import Model, ModelLike, open_models
 from modelkin.tensors import TensorSlice
 from modelkin.tokenizer import CLASSES, Tokenizer, shown, token_class
+
+from .tokenizers import load_tokenizer
 
 if TYPE_CHECKING:
     from modelkin.options import FetchOptions
     from modelkin.progress import Progress
 
-SCHEMA = "modelkin.embeddings/1"
-FILTERS = ("all", "ASCII words", "English-like", *CLASSES)
+EMBEDDINGS_SCHEMA = "modelkin.embeddings/1"
+TOKEN_FILTERS = ("all", "ASCII words", "English-like", *CLASSES)
 """Which tokens to take: all, letters a-z only (three or more), mostly ASCII, or one class of writing."""
 ROLES = {"embedding": Role.EMBEDDING, "head": Role.OUTPUT_HEAD}
 _FEWEST = 8
 _LISTED = 10
-_LIMITS = (
-    "A cosine near 1 for every token is a shared or barely changed table.",
-    "A mean near 0 says that the rows share no coordinates. Coordinates are a free choice of each training: "
-    "separately trained models show it, and so does a copy whose residual dimensions were turned.",
-    "z over token pairings says whether a row is nearer to its own token than to others. It is no p-value of "
-    "a common origin: frequent tokens differ from rare ones in every model, and such a direction can agree a "
-    "little by chance. The test that decides is embedding-rows, over the order of dimensions.",
-    "Cosines between random tokens of one model say how narrow its cone is, and nothing about two models.",
-)
+_LIMITS = tuple(say(code) for code in ("rows-copy", "rows-no-coordinates", "rows-pairings", "rows-cone"))
+_PERMUTATIONS = 999
 
-ModelLike = str | Source | Model
+Rows = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +46,62 @@ class TokenCosine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowStats:
+    """Cosines of matched rows."""
+
+    n: int
+    mean: float
+    std: float
+    """Population standard deviation."""
+    low: float
+    median: float
+    high: float
+    above_0_9: int
+    above_0_5: int
+    beyond_3_sd: int
+    """Rows with a cosine beyond 3 / sqrt(width), either way: 0.3 % of independent isotropic rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Null:
+    """What the mean cosine would be if one thing were put in any other order: exact mean and spread."""
+
+    expected: float
+    sd: float
+    z: float | None
+    """(measured less expected) / sd; None when sd is 0."""
+    low: float | None = None
+    """2.5 % point of drawn orders; None where none were drawn."""
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowView:
+    """The rows under one way of looking: as stored, or with the mean row of each model taken off."""
+
+    all: RowStats
+    same_id: RowStats | None
+    """Tokens that have one id in both vocabularies; None when there are none."""
+    other_id: RowStats | None
+    permuted_tokens: Null
+    """Rows of one model paired with other tokens' rows of the other model."""
+    permuted_dimensions: Null
+    """Dimensions of one model in another order, the same one for all tokens."""
+    within_candidate: float
+    """Mean cosine of two different tokens of one model: no null, only its cone."""
+    within_base: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingComparison:
     """Rows of shared tokens in two models."""
 
     status: str
     """ok or skipped."""
-    reason: str | None
+    reason: Message | None
     role: str
     tokens: str
-    """Which tokens were taken, one of `FILTERS`."""
+    """Which tokens were taken, one of `TOKEN_FILTERS`."""
     seed: int
     width: int | None = None
     shared: int | None = None
@@ -78,7 +118,7 @@ class EmbeddingComparison:
     models that were trained separately agree too, since words mean the same to both."""
     nearest: tuple[TokenCosine, ...] = ()
     farthest: tuple[TokenCosine, ...] = ()
-    limits: tuple[str, ...] = _LIMITS
+    limits: tuple[Message, ...] = _LIMITS
 
 
 def compare_embeddings(
@@ -103,7 +143,7 @@ def compare_embeddings(
     role
         ``embedding`` or ``head``.
     tokens
-        Which tokens, one of `FILTERS`.
+        Which tokens, one of `TOKEN_FILTERS`.
     n_tokens
         Most tokens to take.
     seed
@@ -113,28 +153,26 @@ def compare_embeddings(
     """
     if role not in ROLES:
         raise UsageError("role", f"expected one of {', '.join(ROLES)}, got {role!r}")
-    if tokens not in FILTERS:
-        raise UsageError("tokens", f"expected one of {', '.join(FILTERS)}, got {tokens!r}")
+    if tokens not in TOKEN_FILTERS:
+        raise UsageError("tokens", f"expected one of {', '.join(TOKEN_FILTERS)}, got {tokens!r}")
     if n_tokens < _FEWEST:
         raise UsageError("n_tokens", f"expected at least {_FEWEST}, got {n_tokens}")
-    with ExitStack() as stack:
-        models = [
-            model
-            if isinstance(model, Model)
-            else stack.enter_context(open_model(model, options, progress=progress))
-            for model in (candidate, base)
-        ]
+    with open_models([candidate, base], options, progress=progress) as (mine, theirs):
         try:
             return compare_rows(
-                shared_rows(models[0], models[1], role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
+                shared_rows(mine, theirs, role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
             )
         except RowsNotComparable as skip:
-            reason = str(skip)
+            reason = skip.reason
     return EmbeddingComparison(status="skipped", reason=reason, role=role, tokens=tokens, seed=seed)
 
 
 class RowsNotComparable(Exception):
     """Why nothing can be compared."""
+
+    def __init__(self, code: str, **values: str | int) -> None:
+        self.reason = say(code, **values)
+        super().__init__(str(self.reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +206,7 @@ def shared_rows(
     infos = [model.index[name] for model, name in zip((candidate, base), names, strict=True)]
     widths = [info.shape[1] for info in infos]
     if widths[0] != widths[1]:
-        raise RowsNotComparable(f"rows have {widths[0]} and {widths[1]} numbers")
+        raise RowsNotComparable("rows-widths", n=widths[0], m=widths[1])
     mine, theirs = (_tokenizer(model) for model in (candidate, base))
     shared = [
         text
@@ -182,12 +220,12 @@ def shared_rows(
     chosen = sorted(_sampled(matching, n_tokens, seed), key=lambda text: theirs.tokens[text])
     ids = [(mine.tokens[text], theirs.tokens[text]) for text in chosen]
     if len(chosen) < _FEWEST:
-        raise RowsNotComparable(f"only {len(chosen)} tokens of this kind are in both vocabularies")
+        raise RowsNotComparable("rows-few", n=len(chosen))
     left = _read(candidate, names[0], [one for one, _ in ids])
     right = _read(base, names[1], [other for _, other in ids])
     usable = np.flatnonzero(lengths(left) * lengths(right) > 0.0)
     if len(usable) < _FEWEST:
-        raise RowsNotComparable("nearly all rows are zeros")
+        raise RowsNotComparable("rows-zero")
     return SharedRows(
         role=role,
         tokens=tokens,
@@ -242,9 +280,9 @@ def token_cosines(rows: SharedRows) -> tuple[TokenCosine, ...]:
 def _table(model: Model, role: str) -> str:
     entry = model.architecture.find(ROLES[role])
     if entry is None:
-        raise RowsNotComparable(f"{model.location.ref} has no such table that is known (tied, or not stored)")
+        raise RowsNotComparable("rows-no-table", model=model.location.ref)
     if entry.transposed or len(model.index[entry.tensor].shape) != 2:
-        raise RowsNotComparable(f"{model.location.ref} stores the table in another form")
+        raise RowsNotComparable("rows-table-form", model=model.location.ref)
     return entry.tensor
 
 
@@ -252,7 +290,7 @@ def _tokenizer(model: Model) -> Tokenizer:
     try:
         return load_tokenizer(model)
     except (NotFound, TokenizerError) as error:
-        raise RowsNotComparable(f"tokens cannot be matched by text: {error}") from error
+        raise RowsNotComparable("rows-no-tokens", problem=str(error)) from error
 
 
 def _wanted(tokens: str) -> Callable[[bytes], bool]:
@@ -275,5 +313,100 @@ def _read(model: Model, name: str, rows: list[int]) -> Rows:
     (values,) = model.read([TensorSlice.scattered(name, rows)])
     found = np.asarray(values, dtype=np.float64)
     if not np.isfinite(found).all():
-        raise RowsNotComparable(f"{model.location.ref} has rows that are not finite")
+        raise RowsNotComparable("rows-not-finite", model=model.location.ref)
     return found
+
+
+# -- cosines, and what they would be under other pairings ----------------------------------------------
+
+
+def row_stats(cosines: Rows, *, width: int) -> RowStats:
+    """Sum up cosines of matched rows."""
+    return RowStats(
+        n=len(cosines),
+        mean=float(cosines.mean()),
+        std=float(cosines.std()),
+        low=float(cosines.min()),
+        median=float(np.median(cosines)),
+        high=float(cosines.max()),
+        above_0_9=int((cosines > 0.9).sum()),
+        above_0_5=int((cosines > 0.5).sum()),
+        beyond_3_sd=int((np.abs(cosines) > 3.0 / np.sqrt(width)).sum()),
+    )
+
+
+def row_view(left: Rows, right: Rows, *, same: npt.NDArray[np.bool_], seed: int) -> RowView:
+    """Compare matched rows; `same` marks tokens that have one id in both models."""
+    found, width = cosines(left, right), left.shape[1]
+    first, second = _units(left), _units(right)
+    return RowView(
+        all=row_stats(found, width=width),
+        same_id=row_stats(found[same], width=width) if same.any() else None,
+        other_id=row_stats(found[~same], width=width) if not same.all() else None,
+        permuted_tokens=_permuted_tokens(first, second, seed),
+        permuted_dimensions=_permuted_dimensions(first, second),
+        within_candidate=_within(first),
+        within_base=_within(second),
+    )
+
+
+def _permuted_tokens(first: Rows, second: Rows, seed: int) -> Null:
+    """All pairings of rows equally likely: the mean and variance of a sum over a permutation are known."""
+    table = first @ second.T
+    n = len(table)
+    drawn = np.random.default_rng(seed)
+    places = np.arange(n)
+    means = np.array([table[places, drawn.permutation(n)].mean() for _ in range(_PERMUTATIONS)])
+    centred = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    sd = float(np.sqrt((centred**2).sum() / (n - 1))) / n
+    low, high = np.quantile(means, (0.025, 0.975))
+    return _null(float(np.trace(table)) / n, float(table.mean()), sd, low=float(low), high=float(high))
+
+
+def _permuted_dimensions(first: Rows, second: Rows) -> Null:
+    """All orders of dimensions equally likely; by Gram matrices, so that no width-by-width table is made."""
+    n, width = first.shape
+    measured = float((first * second).sum()) / n
+    expected = float(first.sum(axis=1) @ second.sum(axis=1)) / (n * width)
+    one, other = (rows - rows.mean(axis=1, keepdims=True) for rows in (first, second))
+    squares = float(((one @ one.T) * (other @ other.T)).sum()) / n**2
+    sd = float(np.sqrt(max(squares, 0.0) / (width - 1))) if width > 1 else 0.0
+    return _null(measured, expected, sd)
+
+
+def _null(
+    measured: float, expected: float, sd: float, *, low: float | None = None, high: float | None = None
+) -> Null:
+    # Where all orders give the same value but for rounding there is nothing to stand out from.
+    z = (measured - expected) / sd if sd > 1e-12 else None
+    return Null(expected=expected, sd=sd, z=z, low=low, high=high)
+
+
+def _within(units: Rows) -> float:
+    """Return the mean cosine of two different rows."""
+    n, total = len(units), units.sum(axis=0)
+    return float((total @ total - (units * units).sum()) / (n * (n - 1)))
+
+
+def geometry(left: Rows, right: Rows) -> float | None:
+    """Correlate the two tables of cosines between tokens; None when one of them is constant."""
+    above = np.triu_indices(len(left), k=1)
+    tables = [(_units(rows) @ _units(rows).T)[above] for rows in (left, right)]
+    first, second = (values - values.mean() for values in tables)
+    scale = float(np.sqrt((first @ first) * (second @ second)))
+    return float(first @ second) / scale if scale > 0.0 else None
+
+
+def cosines(left: Rows, right: Rows) -> Rows:
+    """Return the cosine of each row with the same row of the other table; 0 where one is all zeros."""
+    return np.asarray((_units(left) * _units(right)).sum(axis=1), dtype=np.float64)
+
+
+def _units(rows: Rows) -> Rows:
+    norms = lengths(rows)[:, None]
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0.0)
+
+
+def lengths(rows: Rows) -> Rows:
+    """Return the Euclidean length of each row."""
+    return np.asarray(np.sqrt((rows * rows).sum(axis=1)), dtype=np.float64)

@@ -12,7 +12,7 @@ from modelkin.source import BytePlan, FileInfo, LedgerTotals, Location
 from modelkin.tensors import TensorInfo, TensorSlice
 from modelkin.tokenizer import TokenizerSummary
 
-SCHEMA = "modelkin.inspection/1"
+INSPECTION_SCHEMA = "modelkin.inspection/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Inspection:
     norm: str | None
     positions: str | None
     layers: int | None
-    """Decoder (or encoder) layers; next-token-prediction layers are not counted."""
+    """Decoder (or encoder) layers; multi-token-prediction layers are not counted."""
     mtp_layers: tuple[int, ...]
     sizes: Mapping[str, int]
     parameters: int

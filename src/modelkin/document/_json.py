@@ -13,12 +13,14 @@ from pathlib import PurePath
 from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Agreement, Likeness, Skipped, Tested
-from modelkin.describe.configs import SCHEMA as CONFIGS_SCHEMA
-from modelkin.describe.configs import ConfigComparison
-from modelkin.describe.embeddings import SCHEMA as EMBEDDINGS_SCHEMA
-from modelkin.describe.embeddings import EmbeddingComparison
-from modelkin.describe.inspection import SCHEMA as INSPECTION_SCHEMA
-from modelkin.describe.inspection import Inspection
+from modelkin.describe import (
+    CONFIGS_SCHEMA,
+    EMBEDDINGS_SCHEMA,
+    INSPECTION_SCHEMA,
+    ConfigComparison,
+    EmbeddingComparison,
+    Inspection,
+)
 from modelkin.message import Message
 from modelkin.source import BytePlan, StoreInfo
 from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison

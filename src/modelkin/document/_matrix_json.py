@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 from modelkin.describe.matrix import (
-    SCHEMA,
+    MATRIX_SCHEMA,
     KnownRelation,
     MatrixModel,
     MatrixOptions,
@@ -20,6 +20,7 @@ from modelkin.describe.measures import COLUMNS, Baseline, chosen_measures, table
 from modelkin.errors import FormatError, UsageError
 
 from ._json import plain, to_json
+from ._message_json import companions, read_messages
 from ._read_json import _record
 
 _WHERE = "matrix"
@@ -37,23 +38,30 @@ def matrix_document(result: MatrixResult) -> dict[str, object]:
     cards = [
         {
             "name": measure.name,
-            "meaning": measure.meaning,
-            "cannot_say": measure.cannot_say,
+            "meaning": str(measure.meaning),
+            "cannot_say": str(measure.cannot_say),
             "symmetric": measure.symmetric,
             "low": measure.low,
             "high": measure.high,
         }
         for measure in chosen_measures(result.options.measures)
     ]
+    messages = result.table.messages()
     return {
-        "schema": SCHEMA,
+        "schema": MATRIX_SCHEMA,
         "models": plain(result.models),
         "options": plain(kept),
         "measures": cards,
-        "table": {"columns": list(COLUMNS), "rows": [list(cells) for cells in result.table.cells()]},
+        "table": {
+            "columns": list(COLUMNS),
+            "rows": [list(cells) for cells in result.table.cells()],
+            "messages": plain(messages),
+            **companions("messages", messages),
+        },
         "tensors": plain(result.tensors),
         "baselines": plain(result.baselines),
-        "notes": list(result.notes),
+        "notes": plain(result.notes),
+        **companions("notes", result.notes),
         "read": plain(result.read),
         "modelkin": result.modelkin,
     }
@@ -66,7 +74,7 @@ def matrix_json(result: MatrixResult) -> str:
     assert isinstance(table, dict)
     lines = [json.dumps(row, ensure_ascii=True, allow_nan=False) for row in table["rows"]]
     mark = "@rows@"
-    text = to_json(document | {"table": {"columns": table["columns"], "rows": mark}})
+    text = to_json(document | {"table": table | {"rows": mark}})
     # The mark stands where the rows belong; only the first is ours, as the table comes before other texts.
     return text.replace(f'"rows": "{mark}"', '"rows": [\n' + ",\n".join(lines) + "\n]", 1)
 
@@ -83,22 +91,27 @@ def matrix_from_json(text: str) -> MatrixResult:
         document = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise FormatError(_WHERE, f"expected a JSON document, got something else ({error})") from error
-    if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
-        raise FormatError(_WHERE, f"expected the schema {SCHEMA}", hint="Only `modelkin matrix` writes it.")
+    if not isinstance(document, dict) or document.pop("schema", None) != MATRIX_SCHEMA:
+        raise FormatError(
+            _WHERE, f"expected the schema {MATRIX_SCHEMA}", hint="Only `modelkin matrix` writes it."
+        )
+    notes = document.pop("notes_codes", None)
     if document.keys() != set(_KEYS):
         raise FormatError(_WHERE, f"expected the keys {', '.join(_KEYS)}")
     lists = {key: _listed(document, key) for key in (*_RECORDS, "notes")}
     table = document["table"]
     if not isinstance(table, dict) or table.get("columns") != list(COLUMNS):
         raise FormatError(_WHERE, f"table: expected the columns {', '.join(COLUMNS)}")
+    said = [str(text) for text in table.get("messages", ())]
+    meant = read_messages(said, table.get("messages_codes"))
     try:
         return MatrixResult(
             models=tuple(_record(MatrixModel, item, "models") for item in lists["models"]),
             options=_options(document["options"]),
-            table=table_from_cells(_listed(table, "rows")),
+            table=table_from_cells(_listed(table, "rows"), dict(zip(said, meant, strict=True))),
             tensors=tuple(_record(TensorRecord, item, "tensors") for item in lists["tensors"]),
             baselines=tuple(_record(Baseline, item, "baselines") for item in lists["baselines"]),
-            notes=tuple(str(note) for note in lists["notes"]),
+            notes=read_messages(map(str, lists["notes"]), notes),
             read=_record(ReadRecord, document["read"], "read"),
             modelkin=str(document["modelkin"]),
         )

@@ -91,8 +91,7 @@ def test_studies_and_disputes_of_the_table_ship():
 
 
 def test_measures_roles_and_baselines_of_the_table_exist():
-    from modelkin.describe.matrix import BASELINES
-    from modelkin.describe.matrix._selection import parse_role
+    from modelkin.describe.matrix import BASELINES, parse_role
     from modelkin.describe.measures import find_measure
 
     for command in COMMANDS:

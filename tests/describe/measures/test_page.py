@@ -4,9 +4,9 @@ import doctest
 
 from tests.places import DOCS
 
+import modelkin.describe.matrix._options as matrix_options
 import modelkin.describe.matrix._run as run
-import modelkin.describe.matrix._selection as selection
-import modelkin.describe.measures._layer_pairs as layer_pairs
+import modelkin.describe.measures._pairs as pairs
 import modelkin.describe.measures._stack as stack
 import modelkin.describe.measures._table as table
 from modelkin.describe.matrix import BASELINES
@@ -28,7 +28,7 @@ def test_the_page_names_every_measure_baseline_and_pairing():
 
 
 def test_examples_in_docstrings_run():
-    for module in (run, selection, layer_pairs, stack, table):
+    for module in (run, matrix_options, pairs, stack, table):
         result = doctest.testmod(module)
         assert result.attempted > 0
         assert result.failed == 0

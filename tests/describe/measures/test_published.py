@@ -12,7 +12,7 @@ from modelkin.describe.measures import (
     LayerMatrix,
     Pairs,
     Stack,
-    describe,
+    describe_rows,
     distribution,
     gaussian_cosine,
     measured,
@@ -103,7 +103,7 @@ def test_layer_0_is_an_outlier_by_its_mean_alone(gains):
 
 
 def test_published_lengths_and_distances(gains):
-    found = describe(gains[0])
+    found = describe_rows(gains[0])
     assert found[0].norm == pytest.approx(2.797, abs=0.0005)
     assert found[1].norm == pytest.approx(10.170, abs=0.0005)
     assert of("l2", gains).values[20] == pytest.approx(17.1803, abs=5e-5)

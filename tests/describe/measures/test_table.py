@@ -11,10 +11,10 @@ from modelkin.describe.measures import (
     COLUMNS,
     MEASURES,
     LayerMatrix,
+    MeasureRow,
+    MeasureTable,
     Pairs,
-    Row,
     Stack,
-    Table,
     layer_pairs,
     layer_zero,
     measured,
@@ -25,8 +25,9 @@ from modelkin.describe.measures import (
     table_to_csv,
 )
 from modelkin.errors import FormatError
+from modelkin.message import say
 
-ROW = Row(
+ROW = MeasureRow(
     measure="pearson",
     role="attention_norm",
     view="whole",
@@ -39,9 +40,9 @@ ROW = Row(
     expected=0.0,
     expected_sd=None,
     n=3,
-    note="",
 )
-MISSING = replace(ROW, value=None, reason="shapes differ", layer_a=None, layer_b=None, n=0)
+SAID = say("quoted", text='because, of "this"')
+MISSING = replace(ROW, value=None, reason=SAID, layer_a=None, layer_b=None, n=0)
 TEXT = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\x00"), min_size=1, max_size=8
 )
@@ -49,12 +50,12 @@ NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 
 
 def test_rows_come_back_as_they_were():
-    table = Table.of_rows([ROW, MISSING])
+    table = MeasureTable.of_rows([ROW, MISSING])
     assert list(table) == [ROW, MISSING]
-    assert (len(table), repr(table)) == (2, "Table(2 rows, 1 measured)")
-    assert table == Table.joined([Table.of_rows([ROW]), Table.of_rows([MISSING])])
-    assert table != Table.of_rows([ROW])
-    assert Table.joined([]) == Table.of_rows([])
+    assert (len(table), repr(table)) == (2, "MeasureTable(2 rows, 1 measured)")
+    assert table == MeasureTable.joined([MeasureTable.of_rows([ROW]), MeasureTable.of_rows([MISSING])])
+    assert table != MeasureTable.of_rows([ROW])
+    assert MeasureTable.joined([]) == MeasureTable.of_rows([])
 
 
 @given(st.lists(st.tuples(TEXT, TEXT, st.none() | st.integers(0, 99), NUMBER, NUMBER), max_size=5))
@@ -63,8 +64,8 @@ def test_csv_gives_back_every_number_and_name(cells):
         replace(ROW, role=role, model_a=name, layer_a=layer, value=value, expected=expected)
         for role, name, layer, value, expected in cells
     ]
-    rows = [row if row.value is not None else replace(row, reason='because, of "this"') for row in rows]
-    table = Table.of_rows(rows)
+    rows = [row if row.value is not None else replace(row, reason=SAID) for row in rows]
+    table = MeasureTable.of_rows(rows)
     assert table_from_csv(table_to_csv(table)) == table
     assert table_from_cells([list(cells) for cells in table.cells()]) == table
 
@@ -99,7 +100,7 @@ def full_table(measure="pearson"):
     rng = np.random.default_rng(0)
     a, b = Stack(rng.normal(size=(3, 20))), Stack(rng.normal(size=(2, 20)))
     pairs = Pairs.grid(3, 2)
-    table = Table.of_measured(
+    table = MeasureTable.of_measured(
         measured(MEASURES[measure], a, b, pairs, expect=True),
         layers=([0, 0, 5, 5, 7, 7], [1, 2, 1, 2, 1, 2]),
         models=("a", "b"),
@@ -133,8 +134,8 @@ def test_an_asymmetric_measure_is_not_mirrored():
 
 
 def test_what_was_not_measured_is_masked_in_a_matrix():
-    missing = replace(ROW, layer_a=1, layer_b=0, value=None, reason="flat")
-    matrix = Table.of_rows([ROW, missing]).matrix(
+    missing = replace(ROW, layer_a=1, layer_b=0, value=None, reason=SAID)
+    matrix = MeasureTable.of_rows([ROW, missing]).matrix(
         measure="pearson", role="attention_norm", model_a="a", model_b="b"
     )
     assert matrix.values.count() == 1
@@ -146,7 +147,7 @@ def test_rows_are_chosen_by_any_column():
     assert len(table.where(layer_a=5)) == 2
     assert len(table.where(layer_a=(0, 5), layer_b=1)) == 2
     assert len(table.where(reason=None)) == 6
-    assert len(Table.of_rows([ROW, MISSING]).where(layer_a=None)) == 1
+    assert len(MeasureTable.of_rows([ROW, MISSING]).where(layer_a=None)) == 1
     assert table.distinct("layer_a") == (0, 5, 7)
 
 
@@ -160,11 +161,11 @@ def test_profiles_of_a_matrix_of_layers():
     assert others is not None
     assert others.n == 6
     assert others.mean == pytest.approx(2.2 / 6)
-    zero = layer_zero(matrix)
-    assert zero.first is not None
-    assert zero.others is not None
-    assert (zero.first.n, zero.others.n, zero.others.mean) == (2, 1, 0.6)
-    assert zero.first.mean == pytest.approx(0.3)
+    first, others = layer_zero(matrix)
+    assert first is not None
+    assert others is not None
+    assert (first.n, others.n, others.mean) == (2, 1, 0.6)
+    assert first.mean == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 
 from modelkin.describe.matrix import MatrixOptions, find_item, parse_layer_list, parse_role
 from modelkin.errors import BadSelection, UsageError
+from modelkin.message import Message
 from modelkin.model import Model
 
 from ._centring import VectorPair
@@ -39,8 +40,8 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
     found = []
     for model, layer in zip(both, numbers, strict=True):
         item = find_item(model, choice, layer, options)
-        if isinstance(item, str):
-            raise BadSelection(f"{model.location.ref}, layer {layer}", item)
+        if isinstance(item, Message):
+            raise BadSelection(f"{model.location.ref}, layer {layer}", str(item))
         vector = item.vector(model.read(list(item.slices)))
         found.append((np.asarray(vector, dtype=np.float64).ravel(), item.signature))
     if found[0][1] != found[1][1]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.describe.measures import Table, table_from_csv, table_to_csv
+from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_csv
 from modelkin.document import to_json
 from modelkin.errors import FormatError, UsageError
 
@@ -44,7 +44,7 @@ class Folder:
     written: dict[str, Written] = field(default_factory=dict)
     by: str = "study"
     """Who is writing now."""
-    _tables: dict[str, Table] = field(default_factory=dict, repr=False)
+    _tables: dict[str, MeasureTable] = field(default_factory=dict, repr=False)
     """Tables that were read: several figures are drawn from one, and it takes long to read."""
 
     def prepare(self) -> None:
@@ -109,7 +109,7 @@ class Folder:
         """Write CSV whose columns are the keys of the rows, which are all the same."""
         self.csv(path, list(rows[0]) if rows else (), (list(row.values()) for row in rows))
 
-    def table(self, path: str, table: Table) -> None:
+    def table(self, path: str, table: MeasureTable) -> None:
         """Write a table of measures."""
         self.text(path, table_to_csv(table))
 
@@ -134,7 +134,7 @@ class Folder:
         with (self.root / path).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
 
-    def read_table(self, path: str) -> Table:
+    def read_table(self, path: str) -> MeasureTable:
         """Read a table of measures that was written."""
         if path not in self._tables:
             self._tables[path] = table_from_csv((self.root / path).read_text(encoding="utf-8"))

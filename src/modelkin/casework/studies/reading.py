@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from modelkin.describe.embeddings import FILTERS
+from modelkin.describe import TOKEN_FILTERS
 from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
@@ -177,7 +177,7 @@ class TokenFilter(Named):
 
     @classmethod
     def known(cls, scope: Scope) -> Sequence[str]:
-        return FILTERS
+        return TOKEN_FILTERS
 
 
 class Aliases(tuple[str, ...]):

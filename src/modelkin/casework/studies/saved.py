@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.describe.measures import MEASURES, LayerMatrix, Table
+from modelkin.describe.measures import MEASURES, LayerMatrix, MeasureTable
 
 from .bench import Bench, Skipped
 
@@ -92,7 +92,7 @@ def far_apart(grid: LayerMatrix, distance: int) -> Floats:
 
 
 def expected_cells(
-    table: Table, measure: str, role: str, names: Sequence[str], layer: int | Mapping[str, int]
+    table: MeasureTable, measure: str, role: str, names: Sequence[str], layer: int | Mapping[str, int]
 ) -> Floats:
     """Return what each pair of models is expected to show at a layer; NaN where that is not known."""
     cells = np.full((len(names), len(names)), np.nan)

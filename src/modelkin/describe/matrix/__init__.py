@@ -1,14 +1,13 @@
 """Measures over tensors of several models: choose roles and layers, read once, measure, set a null beside."""
 
 from ._items import find_item
-from ._options import BASELINES, KnownRelation, MatrixOptions
-from ._result import SCHEMA, MatrixModel, MatrixResult, ReadRecord, TensorRecord
+from ._options import BASELINES, KnownRelation, MatrixOptions, RoleChoice, parse_layer_list, parse_role
+from ._result import MATRIX_SCHEMA, MatrixModel, MatrixResult, ReadRecord, TensorRecord
 from ._run import matrix
-from ._selection import RoleChoice, parse_layer_list, parse_layers, parse_role
 
 __all__ = [
     "BASELINES",
-    "SCHEMA",
+    "MATRIX_SCHEMA",
     "KnownRelation",
     "MatrixModel",
     "MatrixOptions",
@@ -19,6 +18,5 @@ __all__ = [
     "find_item",
     "matrix",
     "parse_layer_list",
-    "parse_layers",
     "parse_role",
 ]

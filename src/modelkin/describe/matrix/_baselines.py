@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
 from modelkin.describe.measures import (
     MEASURES,
+    NOTHING,
     Baseline,
+    Distribution,
     Draws,
+    LayerMatrix,
+    LayerPairing,
     Measure,
     Pairs,
+    Stack,
+    distribution,
     draws_for,
     layer_zero,
     measured,
@@ -23,15 +32,114 @@ from modelkin.describe.measures import (
     random_pairs,
     shuffle_draws,
 )
+from modelkin.message import Message, say
 
-from ._ground import Ground, Joint, TokenStacks, mean_of
-from ._options import BASELINES
+from ._items import Layer
+from ._options import BASELINES, MatrixOptions, RoleChoice
+from ._reading import Shelf
 
+Masked = np.ma.MaskedArray[Any, Any]
+TokenStacks = tuple[Stack, Stack, Message]
 _TOKEN_DRAWS = 20
 _RELATED = 0.3
 """Mean correlation over layers far above what independent models were ever seen to have (below 0.1)."""
 _TOKEN_PAIRS = 2000
-_DEPENDENT = "pairs share models and layers, so the standard deviation is no error of the mean"
+_NOTHING_MEASURED = say("baseline-nothing-measured")
+_DEPENDENT = say("baseline-dependent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the baselines of one role are made from: its vectors, and which of them face each other."""
+
+    choice: RoleChoice
+    shelves: Mapping[str, Shelf]
+    measures: tuple[Measure, ...]
+    options: MatrixOptions
+    pairs: Callable[[RoleChoice, str, str, Sequence[LayerPairing] | None], list[tuple[Layer, Layer]]]
+    tokens: Mapping[tuple[str, str], TokenStacks | Message]
+
+    def row(
+        self,
+        baseline: str,
+        measure: Measure,
+        scope: Message,
+        values: Masked | Distribution | Message | None,
+        *,
+        observed: float | None = None,
+        reason: Message = _NOTHING_MEASURED,
+        note: Message = NOTHING,
+    ) -> Baseline:
+        """Sum up numbers to one baseline; or say why there are none."""
+        if isinstance(values, Message):
+            reason, values = values, None
+        null = values if values is None or isinstance(values, Distribution) else distribution(values)
+        return Baseline(
+            baseline=baseline,
+            measure=measure.name,
+            role=self.choice.label,
+            scope=scope,
+            observed=observed,
+            null=null,
+            reason=reason if null is None else None,
+            note=note,
+        )
+
+    def refused(self, baseline: str, scope: Message, reason: Message) -> Iterator[Baseline]:
+        """Say of every measure why there is no baseline."""
+        return (self.row(baseline, measure, scope, reason) for measure in self.measures)
+
+    def joint(self, a: str, b: str, pairings: Sequence[LayerPairing] | None = None) -> Joint | Message:
+        """Return the vectors of two models and their pairs, of the shape that most pairs have."""
+        shelves = self.shelves[a], self.shelves[b]
+        if pairings is None:
+            # Where the table pairs layers in several ways, baselines go with the first.
+            pairings = [next((item for item in self.options.pairs if (item == "within") == (a == b)), "same")]
+        found: dict[object, list[tuple[Layer, Layer]]] = {}
+        for mine, theirs in self.pairs(self.choice, a, b, pairings):
+            places = shelves[0].places.get(mine), shelves[1].places.get(theirs)
+            if places[0] is not None and places[1] is not None and places[0][0] == places[1][0]:
+                found.setdefault(places[0][0], []).append((mine, theirs))
+        if not found:
+            return say("baseline-no-equal-shapes")
+        shape, layers = max(found.items(), key=lambda item: len(item[1]))
+        stacks = [shelf.stacks[shape] for shelf in shelves]  # type: ignore[index]
+        rows = [[shelf.places[pair[side]][1] for pair in layers] for side, shelf in enumerate(shelves)]
+        return Joint(a=stacks[0], b=stacks[1], pairs=Pairs.of(*rows), layers=tuple(layers))
+
+    def model_pairs(self) -> Iterator[tuple[str, str, Joint | Message]]:
+        """Yield all pairs of models with what they have in common, as the table pairs their layers."""
+        only_within = set(self.options.pairs) == {"within"}
+        for a, b in combinations_with_replacement(self.shelves, 2):
+            if (a == b) == only_within:
+                yield a, b, self.joint(a, b)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """Vectors of two models and which face each other."""
+
+    a: Stack
+    b: Stack
+    pairs: Pairs
+    layers: tuple[tuple[Layer, Layer], ...]
+
+    def values(self, measure: Measure) -> Masked:
+        """Measure all pairs."""
+        return measured(measure, self.a, self.b, self.pairs).values
+
+    def matrix(self, measure: Measure) -> LayerMatrix:
+        """Measure all pairs, as a matrix of layers; other cells are masked."""
+        found = self.values(measure).filled(np.nan)
+        rows = sorted({mine for mine, _ in self.layers if mine is not None})
+        columns = sorted({theirs for _, theirs in self.layers if theirs is not None})
+        at = {layer: k for k, layer in enumerate(rows)}, {layer: k for k, layer in enumerate(columns)}
+        cells = np.full((len(rows), len(columns)), np.nan)
+        for (mine, theirs), value in zip(self.layers, found, strict=True):
+            if mine is not None and theirs is not None:
+                cells[at[0][mine], at[1][theirs]] = value
+        values = np.ma.masked_invalid(cells)
+        return LayerMatrix(values=values, expected=values, layers_a=tuple(rows), layers_b=tuple(columns))
 
 
 def baseline_rows(ground: Ground) -> Iterator[Baseline]:
@@ -41,29 +149,37 @@ def baseline_rows(ground: Ground) -> Iterator[Baseline]:
             yield from _MAKERS[name](ground)
 
 
+def _mean(values: Masked) -> float | None:
+    """Return the mean of what was measured; None if nothing was."""
+    return float(values.mean()) if values.count() else None
+
+
+def _pair(a: str, b: str) -> Message:
+    return say("scope.pair", a=a, b=b)
+
+
 def _expectation(ground: Ground) -> Iterator[Baseline]:
     for a, b, joint in ground.model_pairs():
+        if isinstance(joint, Message):
+            yield from ground.refused("expectation", _pair(a, b), joint)
+            continue
         for measure in ground.measures:
-            if isinstance(joint, str):
-                yield ground.row("expectation", measure, f"{a} x {b}", None, reason=joint)
-                continue
             found = measured(measure, joint.a, joint.b, joint.pairs, expect=True)
             yield ground.row(
                 "expectation",
                 measure,
-                f"{a} x {b}",
+                _pair(a, b),
                 found.expected,
-                observed=mean_of(found.values),
-                reason="no exact expectation is known",
-                note=f"exact, over {len(joint.pairs)} pairs of layers",
+                observed=_mean(found.values),
+                reason=say("baseline-no-expectation"),
+                note=say("baseline-exact", n=len(joint.pairs)),
             )
 
 
-def _drawn(name: str, draw: Callable[..., Draws], words: str, ground: Ground) -> Iterator[Baseline]:
+def _drawn(name: str, draw: Callable[..., Draws], ground: Ground) -> Iterator[Baseline]:
     for a, b, joint in ground.model_pairs():
-        if isinstance(joint, str):
-            for measure in ground.measures:
-                yield ground.row(name, measure, f"{a} x {b}", None, reason=joint)
+        if isinstance(joint, Message):
+            yield from ground.refused(name, _pair(a, b), joint)
             continue
         draws = draws_for(joint.a, ground.options.draws)
         found = draw(
@@ -79,122 +195,76 @@ def _drawn(name: str, draw: Callable[..., Draws], words: str, ground: Ground) ->
             yield ground.row(
                 name,
                 measure,
-                f"{a} x {b}",
+                _pair(a, b),
                 found[measure.name].mean(axis=1),
-                observed=mean_of(joint.values(measure)),
-                reason="it cannot be measured on drawn numbers",
-                note=f"{draws} draws of {words}, each the mean over {len(joint.pairs)} pairs of layers",
+                observed=_mean(joint.values(measure)),
+                reason=say("baseline-not-drawn"),
+                note=say(f"baseline-{name}", n=draws, m=len(joint.pairs)),
             )
-
-
-def _shuffle(ground: Ground) -> Iterator[Baseline]:
-    return _drawn("shuffle", shuffle_draws, "one order of places for all layers", ground)
-
-
-def _random(ground: Ground) -> Iterator[Baseline]:
-    return _drawn("random", random_draws, "normal numbers with the data's means and deviations", ground)
 
 
 def _mismatched(ground: Ground) -> Iterator[Baseline]:
     for a, b in combinations(ground.shelves, 2):
         joint = ground.joint(a, b, ["all"])
+        if isinstance(joint, Message) or joint.layers == ((None, None),):
+            why = joint if isinstance(joint, Message) else say("baseline-outside-layers")
+            yield from ground.refused("mismatched", _pair(a, b), why)
+            continue
         for measure in ground.measures:
-            if isinstance(joint, str) or joint.layers == ((None, None),):
-                why = joint if isinstance(joint, str) else "the role is outside the layers"
-                yield ground.row("mismatched", measure, f"{a} x {b}", None, reason=why)
-                continue
             matrix = joint.matrix(measure)
             profile = offset_profile(matrix)
-            on = profile[0].mean if 0 in profile else None
-            others = off_diagonal(matrix)
-            yield Baseline(
-                baseline="mismatched",
-                measure=measure.name,
-                role=ground.choice.label,
-                scope=f"{a} x {b}, all different layers",
-                observed=on,
-                null=others,
-                reason=None if others else "nothing could be measured",
-                note=_DEPENDENT,
+            row = partial(
+                ground.row, "mismatched", measure, observed=profile[0].mean if 0 in profile else None
             )
+            yield row(say("scope.other-layers", a=a, b=b), off_diagonal(matrix), note=_DEPENDENT)
             for offset, item in profile.items():
                 if offset:
-                    yield Baseline(
-                        baseline="mismatched",
-                        measure=measure.name,
-                        role=ground.choice.label,
-                        scope=f"{a} x {b}, offset {offset:+d}",
-                        observed=on,
-                        null=item,
-                        reason=None,
-                        note="layer of b minus layer of a",
-                    )
+                    scope = say("scope.offset", a=a, b=b, offset=offset)
+                    yield row(scope, item, note=say("baseline-offset"))
 
 
 def _layer_zero(ground: Ground) -> Iterator[Baseline]:
-    outlier = "layer 0 is an outlier in most models: no baseline for other layers"
     for name in ground.shelves:
         joint = ground.joint(name, name, ["within"])
+        if isinstance(joint, Message):
+            yield from ground.refused("layer-0", say("scope.model", model=name), joint)
+            continue
         for measure in ground.measures:
-            if isinstance(joint, str):
-                yield ground.row("layer-0", measure, name, None, reason=joint)
-                continue
-            found = layer_zero(joint.matrix(measure))
-            parts = (
-                ("layer 0 with each other", found.first, outlier),
-                ("every two others", found.others, _DEPENDENT),
-            )
-            for words, item, note in parts:
-                yield Baseline(
-                    baseline="layer-0",
-                    measure=measure.name,
-                    role=ground.choice.label,
-                    scope=f"{name}, {words}",
-                    observed=None,
-                    null=item,
-                    reason=None if item else "there are no such layers, or they cannot be measured",
-                    note=note,
-                )
+            first, others = layer_zero(joint.matrix(measure))
+            row = partial(ground.row, "layer-0", measure, reason=say("baseline-no-such-layers"))
+            yield row(say("scope.layer-zero", model=name), first, note=say("baseline-layer-zero"))
+            yield row(say("scope.later-layers", model=name), others, note=_DEPENDENT)
 
 
 def _within(ground: Ground) -> Iterator[Baseline]:
     for name in ground.shelves:
         joint = ground.joint(name, name, ["within"])
         for measure in ground.measures:
-            values = None if isinstance(joint, str) else joint.values(measure)
-            why = joint if isinstance(joint, str) else "nothing could be measured"
-            yield ground.row("within", measure, name, values, reason=why, note=_DEPENDENT)
+            values = joint if isinstance(joint, Message) else joint.values(measure)
+            yield ground.row("within", measure, say("scope.model", model=name), values, note=_DEPENDENT)
 
 
 def _known(relation: str, ground: Ground) -> Iterator[Baseline]:
     pairs = [(item.model_a, item.model_b) for item in ground.options.known if item.relation == relation]
-    for measure in ground.measures if not pairs else ():
-        yield ground.row(relation, measure, "none", None, reason=f"no pair of models was declared {relation}")
+    if not pairs:
+        why = say("baseline-none-declared", relation=say(f"baseline-word.{relation}"))
+        yield from ground.refused(relation, say("word.none"), why)
     for a, b in pairs:
         joint = ground.joint(a, b)
-        if relation == "independent" and not isinstance(joint, str):
+        if relation == "independent" and not isinstance(joint, Message):
             joint = _no_control(joint) or joint
         for measure in ground.measures:
-            values = None if isinstance(joint, str) else joint.values(measure)
-            why = joint if isinstance(joint, str) else "nothing could be measured"
-            note = f"declared {relation} by the caller; values of single layers"
-            yield ground.row(relation, measure, f"{a} x {b}", values, reason=why, note=note)
+            values = joint if isinstance(joint, Message) else joint.values(measure)
+            note = say("baseline-declared", relation=say(f"baseline-word.{relation}"))
+            yield ground.row(relation, measure, _pair(a, b), values, note=note)
 
 
-def _no_control(joint: Joint) -> str | None:
+def _no_control(joint: Joint) -> Message | None:
     """Say why a pair that was declared independent cannot serve as a negative control, if so."""
-    r = mean_of(joint.values(MEASURES["pearson"]))
+    r = _mean(joint.values(MEASURES["pearson"]))
     if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
         return None
-    return f"declared independent, but the values agree (mean r {r:.2f}): a relative is no negative control"
-
-
-def _independent(ground: Ground) -> Iterator[Baseline]:
-    return _known("independent", ground)
-
-
-def _derived(ground: Ground) -> Iterator[Baseline]:
-    return _known("derived", ground)
+    return say("baseline-relative", r=r)
 
 
 def _groups(ground: Ground) -> Iterator[Baseline]:
@@ -202,55 +272,52 @@ def _groups(ground: Ground) -> Iterator[Baseline]:
     joints = {frozenset((a, b)): joint for a, b, joint in ground.model_pairs() if a != b}
     for measure in ground.measures:
         means = {
-            pair: None if isinstance(joint, str) else mean_of(joint.values(measure))
+            pair: None if isinstance(joint, Message) else _mean(joint.values(measure))
             for pair, joint in joints.items()
         }
         if not groups:
-            yield ground.row("groups", measure, "none", None, reason="no groups were given")
+            yield ground.row("groups", measure, say("word.none"), say("baseline-no-groups"))
         for first, second in combinations_with_replacement(groups, 2):
             members = {frozenset((a, b)) for a in groups[first] for b in groups[second] if a != b}
             found = [means.get(pair) for pair in members]
-            values = np.ma.masked_invalid(
-                np.array([np.nan if v is None else v for v in found], dtype=np.float64)
-            )
-            left_out = (
-                f", {found.count(None)} of {len(found)} pairs could not be measured" if None in found else ""
-            )
+            note = say("baseline-groups", why=_DEPENDENT)
+            if None in found:
+                note = say("baseline-groups-some", why=_DEPENDENT, n=found.count(None), m=len(found))
             yield ground.row(
                 "groups",
                 measure,
-                f"{first} x {second}",
-                values,
-                reason="no pair of these groups could be measured",
-                note=f"one number for each pair of models, the mean over layers; {_DEPENDENT}{left_out}",
+                _pair(first, second),
+                np.ma.masked_invalid(np.array([np.nan if v is None else v for v in found], dtype=np.float64)),
+                reason=say("baseline-no-pair"),
+                note=note,
             )
 
 
 def _random_tokens(ground: Ground) -> Iterator[Baseline]:
     for (a, b), found in ground.tokens.items():
+        if isinstance(found, Message):
+            yield from ground.refused("random-tokens", _pair(a, b), found)
+            continue
         for measure in ground.measures:
-            if isinstance(found, str):
-                yield ground.row("random-tokens", measure, f"{a} x {b}", None, reason=found)
-                continue
             observed = _same_tokens(measure, found)
             for name, stack in ((a, found[0]), (b, found[1])):
                 pairs = random_pairs(len(stack), count=_TOKEN_PAIRS, seed=ground.options.seed)
                 yield ground.row(
                     "random-tokens",
                     measure,
-                    f"{name}, two tokens",
+                    say("scope.two-tokens", model=name),
                     measured(measure, stack, stack, pairs).values,
                     observed=observed,
-                    note=f"{found[2]}; inside one model, so no null of the pairing across models",
+                    note=say("baseline-random-tokens", tokens=found[2]),
                 )
 
 
 def _permuted_tokens(ground: Ground) -> Iterator[Baseline]:
     for (a, b), found in ground.tokens.items():
+        if isinstance(found, Message):
+            yield from ground.refused("permuted-tokens", _pair(a, b), found)
+            continue
         for measure in ground.measures:
-            if isinstance(found, str):
-                yield ground.row("permuted-tokens", measure, f"{a} x {b}", None, reason=found)
-                continue
             drawn = [
                 measured(measure, found[0], found[1], pairs).values.filled(np.nan)
                 for pairs in permuted_pairs(len(found[0]), draws=_TOKEN_DRAWS, seed=ground.options.seed)
@@ -258,27 +325,27 @@ def _permuted_tokens(ground: Ground) -> Iterator[Baseline]:
             yield ground.row(
                 "permuted-tokens",
                 measure,
-                f"{a} x {b}",
+                _pair(a, b),
                 np.ma.masked_invalid(np.concatenate(drawn)),
                 observed=_same_tokens(measure, found),
-                reason="the rows have different widths, or cannot be measured",
-                note=f"{found[2]}; {_TOKEN_DRAWS} pairings in which no token meets itself",
+                reason=say("baseline-widths"),
+                note=say("baseline-permuted-tokens", tokens=found[2], n=_TOKEN_DRAWS),
             )
 
 
 def _same_tokens(measure: Measure, found: TokenStacks) -> float | None:
-    return mean_of(measured(measure, found[0], found[1], Pairs.diagonal(len(found[0]))).values)
+    return _mean(measured(measure, found[0], found[1], Pairs.diagonal(len(found[0]))).values)
 
 
 _MAKERS: Mapping[str, Callable[[Ground], Iterator[Baseline]]] = {
     "expectation": _expectation,
-    "shuffle": _shuffle,
-    "random": _random,
+    "shuffle": partial(_drawn, "shuffle", shuffle_draws),
+    "random": partial(_drawn, "random", random_draws),
     "mismatched": _mismatched,
     "layer-0": _layer_zero,
     "within": _within,
-    "independent": _independent,
-    "derived": _derived,
+    "independent": partial(_known, "independent"),
+    "derived": partial(_known, "derived"),
     "groups": _groups,
     "random-tokens": _random_tokens,
     "permuted-tokens": _permuted_tokens,

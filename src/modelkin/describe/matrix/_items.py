@@ -1,22 +1,33 @@
-"""From roles and layers to tensors: what of each model is to be read, and why something is not there."""
+"""From roles, layers and tokens to tensors: what of each model is to be read, or why it is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from modelkin.architecture import Architecture, Role, RoleEntry
+from modelkin.describe.measures import NOTHING, generator
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.tensors import Array, TensorSlice
+from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 
-from ._cuts import Cut, cuts
-from ._options import MatrixOptions
-from ._selection import RoleChoice, parse_layer_list
-from ._views import View, view_of
+from ._options import MatrixOptions, RoleChoice, parse_layer_list
+from ._views import Truncation, View, truncations, view_of
 
 Layer = int | None
+TOKEN_ROLES = (Role.EMBEDDING, Role.OUTPUT_HEAD)
+VOCABULARY_BYTES = 4_000_000
+"""Of a long tokenizer the beginning is enough: some thousand shared tokens."""
+_TOKENIZER = "tokenizer.json"
+
+
+def all_of(messages: Iterable[Message]) -> Message:
+    """Make one message of several that stand side by side, each once."""
+    said = [message for message in dict.fromkeys(messages) if message != NOTHING]
+    return NOTHING if not said else said[0] if len(said) == 1 else say("joined", parts=tuple(said))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +50,12 @@ class Item:
         return self.views[0].info.dtype if len(self.views) == 1 else None
 
     @property
-    def note(self) -> str:
+    def note(self) -> Message:
         """What part of the tensor was taken."""
-        size = self.views[0].size
+        if self.whole:
+            return self.views[0].note
         taken = sum(stop - start for start, stop in _stretches(self.slices[0]))
-        sample = "" if self.whole else f"{taken:,} of {size:,} values, in blocks chosen by the seed"
-        return "; ".join(text for text in (self.views[0].note, sample) if text)
+        return all_of([self.views[0].note, say("matrix-sample", n=taken, m=self.views[0].size)])
 
     def vector(self, arrays: Sequence[Array]) -> Array:
         """Make the vector of what was read."""
@@ -56,27 +67,28 @@ class Item:
         return np.asarray(parts[0], dtype=np.float64) - np.asarray(parts[1], dtype=np.float64)
 
 
-def make_item(views: Sequence[View], choice: RoleChoice, options: MatrixOptions) -> Item | str:
+def make_item(views: Sequence[View], choice: RoleChoice, options: MatrixOptions) -> Item | Message:
     """Choose what to read of a tensor, or of two of which the difference is wanted."""
     first = views[0]
     if not first.size:
-        return "the tensor is empty"
+        return say("matrix-empty")
     if any(view.shape != first.shape or view.transposed != first.transposed for view in views):
-        return "the two tensors have different shapes"
+        return say("matrix-two-shapes")
     # The same places in all layers and models: what differs between models and layers is no part of the key.
     slices = tuple(view.chosen(limit=options.sample, seed=options.seed, key=choice.label) for view in views)
     return Item(views=tuple(views), slices=slices, whole=first.size <= options.sample)
 
 
-def find_item(model: Model, choice: RoleChoice, layer: Layer, options: MatrixOptions) -> Item | str:
+def find_item(model: Model, choice: RoleChoice, layer: Layer, options: MatrixOptions) -> Item | Message:
     """Find a tensor, or say why it is not there."""
     views: list[View] = []
     for role in (choice.role, *([choice.minus] if choice.minus else [])):
         entry = find_entry(model.architecture, choice, role, layer)
         if entry is None:
-            return f"there is no {role.value}" + (f".{choice.part}" if choice.part != "weight" else "")
+            part = f".{choice.part}" if choice.part != "weight" else ""
+            return say("matrix-no-role", role=role.value + part)
         view = view_of(entry, model.index[entry.tensor], expert=choice.expert)
-        if isinstance(view, str):
+        if isinstance(view, Message):
             return view
         views.append(view)
     return make_item(views, choice, options)
@@ -109,10 +121,10 @@ def in_layers(models: Sequence[Model], choice: RoleChoice) -> bool:
 
 def ways_to_cut(
     models: tuple[Model, Model], items: tuple[Item, Item], choice: RoleChoice, layers: tuple[Layer, Layer]
-) -> Iterator[tuple[int, Cut]] | str:
+) -> Iterator[tuple[int, Truncation]] | Message:
     """Return which of two models has the larger tensor, with each way to cut it; or why there is none."""
     if choice.minus is not None:
-        return "differences are not cut"
+        return say("matrix-not-cut-difference")
     views = tuple(item.views[0] for item in items)
     larger = int(views[1].size > views[0].size)
     sizes = [model.architecture.sizes for model in models]
@@ -120,15 +132,74 @@ def ways_to_cut(
     axes = entry.axes if entry is not None else ()
     if len(axes) > len(views[larger].full):
         axes = axes[1:]
-    found = cuts(
+    found = truncations(
         views[1 - larger],
         views[larger],
         spaces=axes,
         small_sizes=sizes[1 - larger],
         large_sizes=sizes[larger],
     )
-    return found if isinstance(found, str) else ((larger, cut) for cut in found)
+    return found if isinstance(found, Message) else ((larger, cut) for cut in found)
 
 
 def _stretches(wanted: TensorSlice) -> Sequence[tuple[int, int]]:
     return wanted.selection.blocks  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRows:
+    """The same tokens in two models, as slices to read; row k of both is the same token."""
+
+    first: TensorSlice
+    second: TensorSlice
+    n_shared: int
+    how: Message
+
+
+def token_rows(
+    models: tuple[Model, Model], names: tuple[str, str], choice: RoleChoice, *, count: int, seed: int
+) -> TokenRows | Message:
+    """Choose shared tokens at random and say where their rows are; or why there are none."""
+    if choice.role not in TOKEN_ROLES or choice.minus is not None or choice.part != "weight":
+        return say("matrix-no-token-rows")
+    entries = [model.architecture.find(choice.role) for model in models]
+    if entries[0] is None or entries[1] is None:
+        return say("matrix-model-lacks-tensor")
+    pairs = _pair_tokens(*models)
+    if isinstance(pairs, Message):
+        return pairs
+    tensors = [entry.tensor for entry in entries if entry is not None]
+    limits = [model.index[tensor].n_rows for model, tensor in zip(models, tensors, strict=True)]
+    usable = [
+        (mine, theirs)
+        for mine, theirs in zip(pairs.candidate, pairs.base, strict=True)
+        if mine < limits[0] and theirs < limits[1]
+    ]
+    if len(usable) < 3:
+        return say("matrix-few-tokens", n=len(usable))
+    order = generator(seed, "tokens", *names).permutation(len(usable))[:count]
+    chosen = [usable[at] for at in np.sort(order)]
+    return TokenRows(
+        first=TensorSlice.scattered(tensors[0], [mine for mine, _ in chosen]),
+        second=TensorSlice.scattered(tensors[1], [theirs for _, theirs in chosen]),
+        n_shared=len(usable),
+        how=pairs.how,
+    )
+
+
+def _pair_tokens(first: Model, second: Model) -> TokenPairs | Message:
+    """Pair the tokens of two models by their text, or say why that is not possible."""
+    vocabularies = []
+    for model in (first, second):
+        found = read_vocabulary(model.start_of(_TOKENIZER, limit=VOCABULARY_BYTES))
+        if found is None:
+            break
+        vocabularies.append(found)
+    if len(vocabularies) == 2:
+        return shared_tokens(*vocabularies)
+    sizes = {model.architecture.sizes.get("vocab") for model in (first, second)}
+    files = [model.file_size(_TOKENIZER) for model in (first, second)]
+    size = sizes.pop()
+    if files == [None, None] and not sizes and size:
+        return equal_rows(size, how=say("no-tokenizer-equal"))
+    return say("matrix-no-vocabulary")

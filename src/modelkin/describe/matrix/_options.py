@@ -1,16 +1,39 @@
-"""What a caller of `matrix` may set, and the defaults."""
+"""What a caller of `matrix` may set: measures, roles, layers as ``0-10,20,30-35``, baselines."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from modelkin.architecture import Part, Role
 from modelkin.describe.measures import DEFAULT, PAIRINGS, LayerPairing, chosen_measures
-from modelkin.errors import UsageError
+from modelkin.errors import BadSelection, UsageError
 from modelkin.options import FetchOptions
 
-from ._selection import parse_layer_list, parse_role
+MAX_LAYER = 9_999
+"""No model has as many layers; a typing error must not become a list of a billion numbers."""
 
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+_PARTS: dict[str, Part] = {"weight": "weight", "bias": "bias", "packed": "packed", "scale": "scale"}
+_ROLE = re.compile(r"(?P<mtp>mtp\.)?(?P<role>[a-z0-9_]+)(?:\.(?P<part>[a-z]+))?(?:#(?P<expert>\d{1,6}))?")
+_ALIASES = {
+    "input_norm": "attention_norm",
+    "input_layernorm": "attention_norm",
+    "post_norm": "mlp_norm",
+    "post_attention_layernorm": "mlp_norm",
+    "q_proj": "attention_query",
+    "k_proj": "attention_key",
+    "v_proj": "attention_value",
+    "o_proj": "attention_output",
+    "gate_proj": "mlp_gate",
+    "up_proj": "mlp_up",
+    "down_proj": "mlp_down",
+    "lm_head": "output_head",
+}
+_MINUS = "_minus_"
+_HINT = "`modelkin inspect MODEL` lists the roles of a model."
 BASELINES: Mapping[str, str] = {
     "expectation": "the exact mean over all reorderings of one tensor's values, averaged over layers",
     "shuffle": "the mean over layers when the places of one model are reordered, the same way in all layers",
@@ -26,6 +49,27 @@ BASELINES: Mapping[str, str] = {
 }
 """Name -> what it is."""
 RELATIONS = ("independent", "derived")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleChoice:
+    """A role to compare, or the difference of two roles of the same layer."""
+
+    role: Role
+    minus: Role | None = None
+    part: Part = "weight"
+    expert: int | None = None
+    """Which expert, for roles of experts."""
+    mtp: bool = False
+    """Whether multi-token-prediction layers are meant instead of decoder layers."""
+
+    @property
+    def label(self) -> str:
+        """How tables name it; `parse_role` reads it back."""
+        text = ("mtp." if self.mtp else "") + self.role.value
+        text += f"{_MINUS}{self.minus.value}" if self.minus else ""
+        text += f".{self.part}" if self.part != "weight" else ""
+        return text + (f"#{self.expert}" if self.expert is not None else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +102,7 @@ class MatrixOptions:
     truncation: bool = False
     """Whether tensors of different sizes are compared with the larger one cut to the smaller."""
     mtp: bool = False
-    """Whether next-token-prediction layers are measured too, apart from decoder layers."""
+    """Whether multi-token-prediction layers are measured too, apart from decoder layers."""
     sample: int = 65_536
     """Most values of a tensor that are read: larger ones are sampled in seeded blocks, each value once."""
     draws: int = 100
@@ -84,6 +128,89 @@ class MatrixOptions:
         for name in ("measures", "roles", "pairs"):
             if not getattr(self, name):
                 raise UsageError(name, "expected at least one")
+
+
+def parse_role(text: str) -> RoleChoice:
+    """Read the name of a role.
+
+    ``ROLE``, ``ROLE.bias``, ``ROLE#3`` for expert 3, ``mtp.ROLE`` for multi-token-prediction layers,
+    ``ROLE-minus-ROLE`` for the difference of two in each layer. Dashes count as underscores, and usual names
+    of checkpoints (``q_proj``, ``input-norm``, ``post-norm``) are understood; ``input-minus-post`` is the
+    difference of both norms.
+
+    Examples
+    --------
+    >>> parse_role("input-norm").label, parse_role("input-minus-post").label, parse_role("expert-up#3").label
+    ('attention_norm', 'attention_norm_minus_mlp_norm', 'expert_up#3')
+
+    Raises
+    ------
+    BadSelection
+        No such role.
+    """
+    plain = text.strip().lower().replace("-", "_")
+    if plain == "input_minus_post":
+        plain = f"attention_norm{_MINUS}mlp_norm"
+    mtp = plain.startswith("mtp.")
+    if _MINUS in plain:
+        first, second = plain.removeprefix("mtp.").split(_MINUS, 1)
+        return RoleChoice(role=_role(first, text), minus=_role(second, text), mtp=mtp)
+    match = _ROLE.fullmatch(plain)
+    if match is None or (match["part"] or "weight") not in _PARTS:
+        raise BadSelection(
+            "role", f"expected ROLE, ROLE.bias, ROLE#EXPERT or mtp.ROLE, got {text[:60]!r}", hint=_HINT
+        )
+    role = _role(match["role"], text)
+    expert = match["expert"]
+    if expert is None and role.value.startswith("expert_"):
+        expert = "0"
+    return RoleChoice(
+        role=role,
+        part=_PARTS[match["part"] or "weight"],
+        expert=None if expert is None else int(expert),
+        mtp=mtp or role.is_mtp,
+    )
+
+
+def parse_layer_list(text: str) -> tuple[int, ...]:
+    """Read a list of layers such as ``0-10,20,30-35``; its order counts where layers are paired by place.
+
+    Examples
+    --------
+    >>> parse_layer_list("8,0-3, 2")
+    (8, 0, 1, 2, 3)
+
+    Raises
+    ------
+    BadSelection
+        It is no such list.
+    """
+    found: dict[int, None] = {}
+    for item in text.split(","):
+        match = _RANGE.fullmatch(item.strip())
+        if match is None:
+            raise BadSelection("layers", f"expected a list such as 0-10,20,30-35, got {text[:60]!r}")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first or last > MAX_LAYER:
+            raise BadSelection(
+                "layers", f"expected ranges from low to high, at most {MAX_LAYER}, got {item.strip()[:60]!r}"
+            )
+        found |= dict.fromkeys(range(first, last + 1))
+    return tuple(found)
+
+
+def _role(name: str, text: str) -> Role:
+    known = {role.value: role for role in Role}
+    wanted = _ALIASES.get(name, name)
+    if wanted in known:
+        return known[wanted]
+    close = difflib.get_close_matches(wanted, [*known, *_ALIASES], n=1)
+    raise BadSelection(
+        "role",
+        f"there is none called {text[:60]!r}",
+        hint=f"Did you mean {close[0].replace('_', '-')!r}? {_HINT}" if close else _HINT,
+    )
 
 
 def _one_of(what: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:

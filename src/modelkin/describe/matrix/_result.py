@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelkin.describe.measures import Baseline, Table
+from modelkin.describe.measures import Baseline, MeasureTable
+from modelkin.message import Message
 
 from ._options import MatrixOptions
 
-SCHEMA = "modelkin.matrix/1"
+MATRIX_SCHEMA = "modelkin.matrix/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,13 @@ class MatrixModel:
     family: str | None
     layers: tuple[int, ...]
     mtp_layers: tuple[int, ...]
-    """Next-token-prediction layers: no decoder layers, and never mixed with them."""
+    """Multi-token-prediction layers: no decoder layers, and never mixed with them."""
     hidden_size: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRecord:
-    """One tensor in numbers; those that could not be had are None, and `reason` says why."""
+    """One tensor in numbers; those that are not known are None, and `reason` says why."""
 
     model: str
     role: str
@@ -47,8 +48,8 @@ class TensorRecord:
     norm: float | None
     p99: float | None
     rho: float | None
-    reason: str | None
-    note: str
+    reason: Message | None
+    note: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,11 @@ class MatrixResult:
 
     models: tuple[MatrixModel, ...]
     options: MatrixOptions
-    table: Table
+    table: MeasureTable
     tensors: tuple[TensorRecord, ...]
     baselines: tuple[Baseline, ...]
-    notes: tuple[str, ...]
-    """What was odd or left out, one sentence each."""
+    notes: tuple[Message, ...]
+    """What was odd or left out."""
     read: ReadRecord
     modelkin: str
     """Version."""

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 from modelkin._version import __version__
 from modelkin.describe.measures import (
     Baseline,
     Measure,
+    MeasureRow,
+    MeasureTable,
     Pairs,
-    Row,
     Stack,
-    Table,
     chosen_measures,
-    describe,
+    describe_rows,
     measured,
 )
 from modelkin.errors import UsageError
-from modelkin.model import Model, open_model, read_headers
+from modelkin.message import Message, say
+from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.progress import Progress
-from modelkin.source import Source
+from modelkin.source import ModelRef
 
-from ._baselines import baseline_rows
-from ._choose import Chosen, model_pairs
-from ._gather import Reading, Shelf, Signature
-from ._ground import Ground
-from ._items import Item, Layer
-from ._options import MatrixOptions
+from ._baselines import Ground, baseline_rows
+from ._items import Item, Layer, TokenRows, all_of
+from ._options import MatrixOptions, RoleChoice
+from ._reading import Chosen, Shelf, Signature, SliceReader, model_pairs
 from ._result import MatrixModel, MatrixResult, ReadRecord, TensorRecord
-from ._selection import RoleChoice
-from ._tokens import TokenRows
 
-ModelLike = str | Source | Model
 Models = Mapping[str, ModelLike] | Sequence[ModelLike]
 
 
@@ -66,18 +62,9 @@ def matrix(
     """
     options = options or MatrixOptions()
     given = _named(models)
-    opened: dict[str, Model] = {}
-    try:
-        for name, model in given.items():
-            if isinstance(model, Model):
-                opened[name] = model
-            else:
-                opened[name] = open_model(model, options.fetch, progress=progress)
-        return _Run(Chosen(opened, options), chosen_measures(options.measures)).result()
-    finally:
-        for name, own in opened.items():
-            if own is not given[name]:
-                own.close()
+    with open_models(list(given.values()), options.fetch, progress=progress) as opened:
+        chosen = Chosen(dict(zip(given, opened, strict=True)), options)
+        return _MatrixRun(chosen, chosen_measures(options.measures)).result()
 
 
 def _named(models: Models) -> dict[str, ModelLike]:
@@ -86,7 +73,7 @@ def _named(models: Models) -> dict[str, ModelLike]:
     else:
         named = {}
         for model in models:
-            name = model if isinstance(model, str) else _name_of(model)
+            name = _reference(model)
             if name in named:
                 raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
             named[name] = model
@@ -95,12 +82,14 @@ def _named(models: Models) -> dict[str, ModelLike]:
     return named
 
 
-def _name_of(model: Source | Model) -> str:
-    return model.location.ref
+def _reference(model: ModelLike) -> str:
+    if isinstance(model, str):
+        return model
+    return model.text if isinstance(model, ModelRef) else model.location.ref
 
 
 @dataclass(slots=True)
-class _Run:
+class _MatrixRun:
     """All models on their way to a table."""
 
     chosen: Chosen
@@ -109,10 +98,10 @@ class _Run:
     def result(self) -> MatrixResult:
         models, options = self.chosen.models, self.chosen.options
         read_headers(list(models.values()))
-        reading = Reading(models)
+        reading = SliceReader(models)
         self.chosen.choose(reading)
         reading.read()
-        tables: list[Table] = []
+        tables: list[MeasureTable] = []
         tensors: list[TensorRecord] = []
         baselines: list[Baseline] = []
         for choice in self.chosen.roles:
@@ -128,7 +117,7 @@ class _Run:
                 options=options,
                 pairs=self.chosen.pairs,
                 tokens={
-                    (a, b): rows if isinstance(rows, str) else _token_stacks((a, b), rows, reading)
+                    (a, b): rows if isinstance(rows, Message) else _token_stacks((a, b), rows, reading)
                     for (a, b, own), rows in self.chosen.tokens.items()
                     if own == choice
                 },
@@ -138,7 +127,7 @@ class _Run:
         return MatrixResult(
             models=tuple(_record(name, model) for name, model in models.items()),
             options=options,
-            table=Table.joined(tables),
+            table=MeasureTable.joined(tables),
             tensors=tuple(tensors),
             baselines=tuple(baselines),
             notes=tuple(dict.fromkeys(self.chosen.notes)),
@@ -151,14 +140,14 @@ class _Run:
             modelkin=__version__,
         )
 
-    def _tables(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[Table]:
+    def _tables(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[MeasureTable]:
         for a, b in (*((name, name) for name in shelves), *model_pairs(self.chosen.models)):
             pairs = self.chosen.pairs(choice, a, b)
             yield from self._measure(choice, (a, b), (shelves[a], shelves[b]), pairs, view="whole")
 
     def _cut_tables(
-        self, choice: RoleChoice, shelves: Mapping[str, Shelf], reading: Reading
-    ) -> Iterator[Table]:
+        self, choice: RoleChoice, shelves: Mapping[str, Shelf], reading: SliceReader
+    ) -> Iterator[MeasureTable]:
         for (a, b, own), plans in self.chosen.cuts.items():
             for plan in plans if own == choice else ():
                 shelf = reading.shelve((a, b)[plan.larger], plan.items)
@@ -181,7 +170,7 @@ class _Run:
         pairs: Sequence[tuple[Layer, Layer]],
         *,
         view: str,
-    ) -> Iterator[Table]:
+    ) -> Iterator[MeasureTable]:
         """Measure pairs of layers: all of one shape at once, and a reason for each that cannot be."""
         groups: dict[tuple[Signature, Signature], list[tuple[Layer, Layer]]] = {}
         for pair in pairs:
@@ -195,12 +184,9 @@ class _Run:
                 [shelves[0].places[layer][1] for layer, _ in group],
                 [shelves[1].places[layer][1] for _, layer in group],
             )
-            notes = dict.fromkeys(
-                shelf.notes[own] for shelf, own in zip(shelves, (mine, theirs), strict=True)
-            )
             stacks = shelves[0].stacks[mine], shelves[1].stacks[theirs]
             for measure in self.measures:
-                yield Table.of_measured(
+                yield MeasureTable.of_measured(
                     measured(measure, *stacks, rows, expect=True),
                     layers=([layer for layer, _ in group], [layer for _, layer in group]),
                     models=names,
@@ -208,7 +194,7 @@ class _Run:
                     role=choice.label,
                     n=stacks[0].n,
                     view=view,
-                    note="; ".join(text for text in notes if text),
+                    note=all_of((shelves[0].notes[mine], shelves[1].notes[theirs])),
                 )
 
     def _unmeasured(
@@ -218,10 +204,10 @@ class _Run:
         shelves: tuple[Shelf, Shelf],
         pair: tuple[Layer, Layer],
         view: str,
-    ) -> Table:
+    ) -> MeasureTable:
         reason = self._why(names, shelves, pair)
-        return Table.of_rows(
-            Row(
+        return MeasureTable.of_rows(
+            MeasureRow(
                 measure=measure.name,
                 role=choice.label,
                 view=view,
@@ -234,39 +220,41 @@ class _Run:
                 expected=None,
                 expected_sd=None,
                 n=0,
-                note="",
             )
             for measure in self.measures
         )
 
-    def _why(self, names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]) -> str:
+    def _why(
+        self, names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]
+    ) -> Message:
         """Say why a pair of layers was not measured."""
-        parts = []
+        parts: list[Message] = []
         for name, shelf, layer in zip(names, shelves, pair, strict=True):
             if layer in shelf.places:
                 continue
             if layer in shelf.missing:
-                parts.append(f"{name}: {shelf.missing[layer]}")
+                parts.append(say("text.of_side", side=name, text=shelf.missing[layer]))
             elif layer is None:
-                parts.append(f"{name} has no such tensor")
+                parts.append(say("matrix-no-tensor", model=name))
             else:
-                chosen = layer in self.chosen.models[name].architecture.layers
-                parts.append(
-                    f"layer {layer} of {name} was not chosen" if chosen else f"{name} has no layer {layer}"
-                )
+                present = layer in self.chosen.models[name].architecture.layers
+                code = "matrix-layer-not-chosen" if present else "matrix-no-layer"
+                parts.append(say(code, layer=layer, model=name))
         if parts:
-            return "; ".join(dict.fromkeys(parts))
+            return all_of(parts)
         shapes = [shelf.places[layer][0][0] for shelf, layer in zip(shelves, pair, strict=True)]
         if shapes[0] == shapes[1]:
-            return "stored in different layouts: only whole tensors can be compared, raise the sample"
-        return "shapes differ: " + " and ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+            return say("matrix-layouts")
+        a, b = ("x".join(map(str, shape)) or say("matrix-scalar") for shape in shapes)
+        return say("matrix-shapes", a=a, b=b)
 
     def _describe(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[TensorRecord]:
         for name, shelf in shelves.items():
-            described = {own: describe(stack) for own, stack in shelf.stacks.items()}
+            described = {own: describe_rows(stack) for own, stack in shelf.stacks.items()}
             for layer, (own, row) in shelf.places.items():
                 item = self.chosen.items[name, choice][layer]
                 assert isinstance(item, Item)
+                about = described[own][row]
                 yield TensorRecord(
                     model=name,
                     role=choice.label,
@@ -275,13 +263,16 @@ class _Run:
                     dtype=item.views[0].info.dtype,
                     shape=item.views[0].shape,
                     note=item.note,
-                    **asdict(described[own][row]),
+                    **{name.name: getattr(about, name.name) for name in fields(about)},
                 )
 
 
-def _token_stacks(names: tuple[str, str], rows: TokenRows, reading: Reading) -> tuple[Stack, Stack, str]:
+def _token_stacks(
+    names: tuple[str, str], rows: TokenRows, reading: SliceReader
+) -> tuple[Stack, Stack, Message]:
     mine, theirs = reading.arrays(names[0], [rows.first])[0], reading.arrays(names[1], [rows.second])[0]
-    return Stack(mine), Stack(theirs), f"{len(mine):,} of {rows.n_shared:,} shared tokens ({rows.how})"
+    note = say("matrix-shared-tokens", n=len(mine), m=rows.n_shared, how=rows.how)
+    return Stack(mine), Stack(theirs), note
 
 
 def _record(name: str, model: Model) -> MatrixModel:

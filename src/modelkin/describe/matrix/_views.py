@@ -1,19 +1,23 @@
-"""One tensor, or a part of one, as a flat list of values: which bytes to read and in what order they are.
+"""One tensor, or a part of one, as a flat list of values: which bytes to read, and in what order.
 
 The same values of two models end up in the same places, whatever the layout: parts of fused tensors, experts
-in one tensor, tensors stored input-first.
+in one tensor, tensors stored input-first. The truncation test asks whether a smaller tensor is a part of a
+larger one, as pruning would leave it: its first rows (or columns), or the first heads of each group of heads
+that share a key, which is what pruning a model with grouped queries keeps.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from modelkin.architecture import RoleEntry, Segment
+from modelkin.describe.measures import NOTHING
+from modelkin.message import Message, say
 from modelkin.tensors import Array, Blocks, TensorInfo, TensorSlice, sample_blocks
 
 BLOCK = 16_384
@@ -37,7 +41,7 @@ class View:
     transposed
         Stored input-first.
     note
-        What part of the tensor it is, in words.
+        What part of the tensor it is.
     """
 
     info: TensorInfo
@@ -45,7 +49,7 @@ class View:
     base: int = 0
     segment: Segment | None = None
     transposed: bool = False
-    note: str = ""
+    note: Message = NOTHING
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -65,7 +69,7 @@ class View:
         """Number of values."""
         return math.prod(self.stored_shape)
 
-    def cut(self, segment: Segment, note: str) -> View:
+    def cut(self, segment: Segment, note: Message) -> View:
         """Return the part with these indices of one axis."""
         return replace(self, segment=segment, note=note)
 
@@ -106,11 +110,11 @@ class View:
             start += count
 
 
-def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View | str:
+def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View | Message:
     """Make the view of an entry, or say why there is none."""
     if not info.is_float:
-        return f"stored as {info.dtype}, which holds no measurable numbers"
-    note = "a table that is computed, not trained: equal values prove nothing" if entry.fixed else ""
+        return say("matrix-format", format=info.dtype)
+    note = say("matrix-computed") if entry.fixed else NOTHING
     stacked = bool(entry.axes) and "experts" in entry.axes[0]
     if not stacked or expert is None or len(info.shape) < 3:
         return View(
@@ -122,7 +126,7 @@ def view_of(entry: RoleEntry, info: TensorInfo, *, expert: int | None) -> View |
         )
     rest = info.shape[1:]
     if expert >= info.shape[0]:
-        return f"there is no expert {expert}: there are {info.shape[0]}"
+        return say("matrix-no-expert", expert=expert, n=info.shape[0])
     segment = entry.segment
     return View(
         info=info,
@@ -146,3 +150,71 @@ def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((start, stop))
     return joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """A way to cut a larger tensor to the shape of a smaller one."""
+
+    name: str
+    """``prefix`` or ``groups``."""
+    segment: Segment
+    note: Message
+
+
+def truncations(
+    small: View,
+    large: View,
+    *,
+    spaces: tuple[tuple[str, ...], ...],
+    small_sizes: Mapping[str, int],
+    large_sizes: Mapping[str, int],
+) -> Iterator[Truncation] | Message:
+    """Return the ways to cut `large` to the shape of `small`, or why there is none.
+
+    Parameters
+    ----------
+    small, large
+        The tensors.
+    spaces
+        What the axes of the larger tensor are, in the order of the file.
+    small_sizes, large_sizes
+        Sizes of both models: numbers of heads and of key heads.
+    """
+    if large.segment is not None or small.transposed != large.transposed:
+        return say("matrix-not-cut-fused")
+    mine, theirs = small.stored_shape, large.stored_shape
+    different = [axis for axis, sizes in enumerate(zip(mine, theirs, strict=False)) if sizes[0] != sizes[1]]
+    if len(mine) != len(theirs) or len(different) != 1:
+        return say("matrix-not-cut-axes")
+    axis = different[0]
+    return _truncations(axis, mine[axis], theirs[axis], _groups(spaces[axis], small_sizes, large_sizes))
+
+
+def _truncations(
+    axis: int, mine: int, theirs: int, groups: tuple[int, int, int] | None
+) -> Iterator[Truncation]:
+    note = say("matrix-first-rows" if axis == 0 else "matrix-first-columns", n=mine, m=theirs)
+    whole = Segment(axis=axis, offset=0, length=mine, stride=mine, n_groups=1)
+    yield Truncation(name="prefix", segment=whole, note=note)
+    if groups is None:
+        return
+    n_groups, kept, there = groups
+    length, stride = mine // n_groups, theirs // n_groups
+    if n_groups > 1 and length * there == stride * kept:
+        segment = Segment(axis=axis, offset=0, length=length, stride=stride, n_groups=n_groups)
+        note = say("matrix-first-heads", n=kept, m=there, groups=n_groups)
+        yield Truncation(name="groups", segment=segment, note=note)
+
+
+def _groups(
+    spaces: tuple[str, ...], small: Mapping[str, int], large: Mapping[str, int]
+) -> tuple[int, int, int] | None:
+    """Return number of groups, and heads of a group in both models; None where that makes no sense."""
+    n_groups = large.get("kv_heads", 0)
+    heads = small.get("heads", 0), large.get("heads", 0)
+    if spaces[:1] != ("heads",) or not n_groups or small.get("kv_heads") != n_groups:
+        return None
+    if heads[0] % n_groups or heads[1] % n_groups or not heads[0] or heads[0] == heads[1]:
+        return None
+    return n_groups, heads[0] // n_groups, heads[1] // n_groups

@@ -4,8 +4,7 @@ Nothing here decides anything: measures describe. For a decision with an error r
 `modelkin.compare`.
 """
 
-from ._describe import Description, describe
-from ._distribution import Baseline, Distribution, distribution
+from ._baselines import Baseline, Distribution, distribution, layer_zero, off_diagonal, offset_profile
 from ._draws import (
     Draws,
     draws_for,
@@ -16,38 +15,39 @@ from ._draws import (
     random_pairs,
     shuffle_draws,
 )
-from ._layer_pairs import PAIRINGS, LayerPairing, layer_pairs
-from ._measure import Measure, Measured, measured
-from ._pairs import Pairs
-from ._profiles import LayerZero, layer_zero, off_diagonal, offset_profile
-from ._registry import BESIDE_COSINE, DEFAULT, MEASURES, chosen_measures, find_measure
-from ._stack import LEAST_RHO, Fault, Stack, row_ranks
-from ._table import COLUMNS, LayerMatrix, Row, Table
-from ._table_text import table_from_cells, table_from_csv, table_to_csv
+from ._measure import Measure, measured
+from ._pairs import PAIRINGS, LayerPairing, Pairs, layer_pairs
+from ._registry import DEFAULT, MEASURES, chosen_measures, find_measure
+from ._stack import Stack, describe_rows
+from ._table import (
+    COLUMNS,
+    NOTHING,
+    LayerMatrix,
+    MeasureRow,
+    MeasureTable,
+    table_from_cells,
+    table_from_csv,
+    table_to_csv,
+)
 
 __all__ = [
-    "BESIDE_COSINE",
     "COLUMNS",
     "DEFAULT",
-    "LEAST_RHO",
     "MEASURES",
+    "NOTHING",
     "PAIRINGS",
     "Baseline",
-    "Description",
     "Distribution",
     "Draws",
-    "Fault",
     "LayerMatrix",
     "LayerPairing",
-    "LayerZero",
     "Measure",
-    "Measured",
+    "MeasureRow",
+    "MeasureTable",
     "Pairs",
-    "Row",
     "Stack",
-    "Table",
     "chosen_measures",
-    "describe",
+    "describe_rows",
     "distribution",
     "draws_for",
     "find_measure",
@@ -61,7 +61,6 @@ __all__ = [
     "permuted_pairs",
     "random_draws",
     "random_pairs",
-    "row_ranks",
     "shuffle_draws",
     "table_from_cells",
     "table_from_csv",

@@ -1,20 +1,20 @@
-"""What a measure is: a name, a meaning, limits, a function over stacked vectors. And how it is applied."""
+"""What a measure is: a name, bounds, a function over stacked vectors; and how it is applied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._pairs import Pairs
-from ._stack import Fault, Floats, Stack
+from modelkin.message import Message, say
 
-Function = Callable[[Stack, Stack, Pairs], Floats]
-Expectation = Callable[[Stack, Stack, Pairs], tuple[Floats, Floats | None]]
-_USELESS = Fault.EMPTY | Fault.NOT_FINITE
+from ._functions import Expectation, Function
+from ._pairs import Pairs
+from ._stack import Fault, Stack
+
+USELESS = Fault.EMPTY | Fault.NOT_FINITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,6 @@ class Measure:
     ----------
     name, title
         In options and tables; in headings.
-    meaning, cannot_say
-        One sentence each: what the number is, and what does not follow from it.
     symmetric
         Whether exchanging the vectors leaves it as it is.
     low, high
@@ -36,7 +34,7 @@ class Measure:
     same_format
         Whether it is about stored numbers, so that both rows must be stored alike.
     undefined
-        The reason where the function returns no number.
+        What is said where the function returns no number.
     function
         From two stacks and pairs of rows to one number a pair.
     expectation
@@ -48,14 +46,12 @@ class Measure:
 
     name: str
     title: str
-    meaning: str
-    cannot_say: str
     symmetric: bool = True
     low: float | None = None
     high: float | None = None
-    refuses: Fault = _USELESS
+    refuses: Fault = USELESS
     same_format: bool = False
-    undefined: str = "the result is no number"
+    undefined: str = "measure-no-number"
     function: Function = field(repr=False)
     expectation: Expectation | None = field(default=None, repr=False)
     aliases: tuple[str, ...] = ()
@@ -68,6 +64,16 @@ class Measure:
         """Measure all pairs; rows of `a` are rows of the matrix. What was not measured is masked."""
         return self(a, b).values.reshape(len(a), len(b))
 
+    @property
+    def meaning(self) -> Message:
+        """What the number is."""
+        return say(f"measures.{self.name}.meaning")
+
+    @property
+    def cannot_say(self) -> Message:
+        """What does not follow from it."""
+        return say(f"measures.{self.name}.cannot_say")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
@@ -75,7 +81,7 @@ class Measured:
 
     values: np.ma.MaskedArray[Any, Any] = field(repr=False)
     reasons: npt.NDArray[np.object_] = field(repr=False)
-    """A sentence where the value is masked, None elsewhere."""
+    """A message where the value is masked, None elsewhere."""
     expected: np.ma.MaskedArray[Any, Any] = field(repr=False)
     """Mean over all reorderings of one vector's values; masked where it is not known."""
     expected_sd: np.ma.MaskedArray[Any, Any] = field(repr=False)
@@ -100,7 +106,7 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
         Whether to compute the expectation under reordering too; for some measures it costs more than they do.
     """
     if a.n != b.n:
-        return _none(len(pairs), f"{a.n} values against {b.n}")
+        return _none(len(pairs), say("measure-lengths", n=a.n, m=b.n))
     reasons = _reasons(a.faults & measure.refuses, b.faults & measure.refuses, pairs)
     if measure.same_format:
         _add_formats(reasons, a, b, pairs)
@@ -116,8 +122,8 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
                 expected[usable] = mean
                 if sd is not None:
                     spread[usable] = sd
-    reasons[usable & np.isnan(values)] = measure.undefined
-    reasons[usable & np.isinf(values)] = "the result is too large for a number"
+    reasons[usable & np.isnan(values)] = say(measure.undefined)
+    reasons[usable & np.isinf(values)] = say("measure-too-large")
     return Measured(
         values=np.ma.masked_invalid(values),
         reasons=reasons,
@@ -126,24 +132,28 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
     )
 
 
-def _none(n: int, reason: str) -> Measured:
+def _none(n: int, reason: Message) -> Measured:
     nothing = np.ma.masked_invalid(np.full(n, np.nan))
-    reasons = np.full(n, reason, dtype=np.object_)
+    reasons = _same(n, reason)
     return Measured(values=nothing, reasons=reasons, expected=nothing, expected_sd=nothing)
 
 
 def _reasons(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], pairs: Pairs) -> npt.NDArray[np.object_]:
     """Say why each pair cannot be measured; None where it can."""
-    reasons = np.full(len(pairs), None, dtype=np.object_)
+    reasons = _same(len(pairs), None)
     first, second = pairs.pick(a, b)
     for at in np.flatnonzero(first | second):
-        mine, theirs = Fault(int(first[at])), Fault(int(second[at]))
-        if mine and theirs:
-            same = mine.words == theirs.words
-            reasons[at] = f"both: {mine.words}" if same else f"a: {mine.words}; b: {theirs.words}"
+        both = {"a": Fault(int(first[at])).message, "b": Fault(int(second[at])).message}
+        said = [say("text.of_side", side=side, text=fault) for side, fault in both.items() if fault]
+        if both["a"] == both["b"]:
+            reasons[at] = say("fault.both", what=both["a"])
         else:
-            reasons[at] = f"a: {mine.words}" if mine else f"b: {theirs.words}"
+            reasons[at] = said[0] if len(said) == 1 else say("joined", parts=tuple(said))
     return reasons
+
+
+def _same(n: int, reason: Message | None) -> npt.NDArray[np.object_]:
+    return np.array([reason] * n, dtype=np.object_)
 
 
 def _free(reasons: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
@@ -154,4 +164,5 @@ def _add_formats(reasons: npt.NDArray[np.object_], a: Stack, b: Stack, pairs: Pa
     mine = np.array([name or "" for name in a.formats], dtype=np.object_)[pairs.first]
     theirs = np.array([name or "" for name in b.formats], dtype=np.object_)[pairs.second]
     for at in np.flatnonzero((mine != theirs) & _free(reasons)):
-        reasons[at] = f"stored as {mine[at] or 'unknown'} and {theirs[at] or 'unknown'}"
+        names = [name or say("word.unknown") for name in (mine[at], theirs[at])]
+        reasons[at] = say("measure-formats", a=names[0], b=names[1])

@@ -1,10 +1,10 @@
-"""Which row of one stack faces which row of another, and sums over their places for all pairs at once."""
+"""Which rows face each other in two stacks, and which layers in two models; sums over places of all pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,11 @@ _CHUNK = 1 << 18
 """Values of one side at a time: small enough to stay in a processor's cache."""
 _DENSE = 0.2
 """From this share of all pairs on, one matrix product for all of them is cheaper than picking."""
+
+LayerPairing = Literal["same", "all", "within", "relative", "mixed"]
+"""`same`: equal numbers. `all`: every layer with every layer of another model. `within`: every two layers of
+one model. `relative`: nearest relative depth. `mixed`: first chosen with first chosen, second with second."""
+PAIRINGS: tuple[LayerPairing, ...] = get_args(LayerPairing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +49,6 @@ class Pairs:
     def diagonal(cls, n: int) -> Pairs:
         """Pair rows of equal number."""
         return cls.of(np.arange(n), np.arange(n))
-
-    @classmethod
-    def within(cls, n: int) -> Pairs:
-        """Pair every row with every later row of the same stack."""
-        first, second = np.triu_indices(n, k=1)
-        return cls.of(first, second)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -96,3 +95,50 @@ def _rows(matrix: npt.NDArray[Any], numbers: npt.NDArray[np.intp]) -> npt.NDArra
     if int(numbers[-1]) == first + n - 1 and (np.diff(numbers) == 1).all():
         return matrix[first : first + n]
     return np.asarray(matrix[numbers])
+
+
+def layer_pairs(
+    pairing: LayerPairing, first: Sequence[int], second: Sequence[int], *, depths: tuple[int, int] = (0, 0)
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs of layers.
+
+    Parameters
+    ----------
+    pairing
+        Which.
+    first, second
+        The chosen layers of each model; for `within` the same twice.
+    depths
+        Number of layers of each model, for `relative`: the chosen ones need not be all.
+
+    Examples
+    --------
+    >>> layer_pairs("relative", [0, 1, 2], [0, 1, 2, 3, 4], depths=(3, 5))
+    ((0, 0), (1, 2), (2, 4))
+    >>> layer_pairs("within", [0, 5, 9], [0, 5, 9])
+    ((0, 5), (0, 9), (5, 9))
+    """
+    match pairing:
+        case "same":
+            return tuple((layer, layer) for layer in sorted({*first, *second}))
+        case "all":
+            return tuple((mine, theirs) for mine in first for theirs in second)
+        case "within":
+            return tuple((mine, other) for at, mine in enumerate(first) for other in first[at + 1 :])
+        case "mixed":
+            return tuple(zip(first, second, strict=False))
+        case "relative":
+            return _relative(first, second, depths)
+
+
+def _relative(
+    first: Sequence[int], second: Sequence[int], depths: tuple[int, int]
+) -> tuple[tuple[int, int], ...]:
+    if not first or not second:
+        return ()
+    deepest = [max(depth - 1, 1) for depth in depths]
+    # Exact whole numbers: a half must not fall to either side by rounding. Ties go to the shallower layer.
+    return tuple(
+        (mine, min(second, key=lambda theirs: (abs(mine * deepest[1] - theirs * deepest[0]), theirs)))
+        for mine in first
+    )

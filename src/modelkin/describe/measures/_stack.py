@@ -6,12 +6,15 @@ A row that a measure cannot use is a `Fault`, not a number. All sums are in doub
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntFlag
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from modelkin.message import Message, say
 
 Floats = npt.NDArray[np.float64]
 Stored = npt.NDArray[Any]
@@ -39,20 +42,10 @@ class Fault(IntFlag):
     NO_STEPS = 64
 
     @property
-    def words(self) -> str:
-        """What is wrong, the gravest first."""
-        return next((text for fault, text in _WORDS.items() if fault & self), "nothing is wrong")
-
-
-_WORDS = {
-    Fault.EMPTY: "there are no values",
-    Fault.NOT_FINITE: "some values are not finite",
-    Fault.ZERO: "all values are zero",
-    Fault.CONSTANT: "all values are equal",
-    Fault.ALL_ONE: "all values are one",
-    Fault.MEAN_NEAR_ZERO: "the mean is near zero",
-    Fault.NO_STEPS: "the stored format has no known steps",
-}
+    def message(self) -> Message | None:
+        """What is wrong, the gravest first; None if nothing is."""
+        found = next((fault for fault in Fault if fault & self), None)
+        return None if found is None else say(f"fault.{str(found.name).lower()}")
 
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
@@ -98,8 +91,8 @@ class Stack:
     Examples
     --------
     >>> stack = Stack([[1.0, 3.0], [2.0, 2.0]])
-    >>> stack.mean.tolist(), [Fault(int(fault)).words for fault in stack.faults & Fault.CONSTANT]
-    ([2.0, 2.0], ['nothing is wrong', 'all values are equal'])
+    >>> stack.mean.tolist(), [str(Fault(int(fault)).message) for fault in stack.faults & Fault.CONSTANT]
+    ([2.0, 2.0], ['None', 'all values are equal'])
     """
 
     def __init__(self, rows: npt.ArrayLike, formats: str | Sequence[str | None] | None = None) -> None:
@@ -251,7 +244,7 @@ class Stack:
     @_by_place
     def rank_directions(self) -> Floats:
         """Return the same of the ranks; equal values share their mean rank."""
-        ranked = row_ranks(self.wide)
+        ranked = _row_ranks(self.wide)
         return _directions(ranked - _row_means(ranked)[:, None])
 
     @cached_property
@@ -288,7 +281,48 @@ class Stack:
         return steps
 
 
-def row_ranks(rows: Floats) -> Floats:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """One vector in numbers. All are None where it cannot be described; `reason` says why."""
+
+    n: int
+    mean: float | None = None
+    std: float | None = None
+    """Over the values there are."""
+    minimum: float | None = None
+    maximum: float | None = None
+    norm: float | None = None
+    p99: float | None = None
+    """99th percentile of the absolute values."""
+    rho: float | None = None
+    """Mean over root mean square: 1 for a constant, 0 for a balanced vector. None for a vector of zeros."""
+    reason: Message | None = None
+
+
+def describe_rows(stack: Stack) -> tuple[Description, ...]:
+    """Describe each row of a stack on its own."""
+    return tuple(_described(stack, row) for row in range(len(stack)))
+
+
+def _described(stack: Stack, row: int) -> Description:
+    faults = Fault(int(stack.faults[row]))
+    if useless := faults & (Fault.EMPTY | Fault.NOT_FINITE):
+        return Description(n=stack.n, reason=useless.message)
+    zero = Fault.ZERO in faults
+    return Description(
+        n=stack.n,
+        mean=float(stack.mean[row]),
+        std=float(stack.std[row]) if stack.varies[row] else 0.0,
+        minimum=float(stack.wide[row].min()),
+        maximum=float(stack.wide[row].max()),
+        norm=float(stack.norm[row]),
+        p99=float(stack.p99[row]),
+        rho=None if zero else float(stack.rho[row]),
+        reason=Fault.ZERO.message if zero else None,
+    )
+
+
+def _row_ranks(rows: Floats) -> Floats:
     """Return the rank of each value in its row, from 1 on; equal values share the mean of their ranks."""
     n_rows, n = rows.shape
     if n == 0:

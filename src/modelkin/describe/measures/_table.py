@@ -1,13 +1,23 @@
-"""Results in long form: one row for each measure and pair of tensors. Stored by column, so many fit."""
+"""Results in long form: one row for each measure and pair of tensors, and as CSV and back.
+
+Stored by column, so many fit. In CSV every number is in full, what is missing is an empty cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+
+from modelkin.errors import FormatError
+from modelkin.message import Message, say
 
 from ._measure import Measured
 from ._registry import MEASURES
@@ -15,10 +25,13 @@ from ._registry import MEASURES
 Column = npt.NDArray[Any]
 NO_LAYER = -1
 """How a tensor outside the layers is stored; rows and files say None."""
+NOTHING = say("joined", parts=())
+"""A note where there is nothing to note."""
+_WHERE = "table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MeasureRow:
     """One measure of one pair of tensors."""
 
     measure: str
@@ -32,23 +45,24 @@ class Row:
     layer_b: int | None
     value: float | None
     """None where it was not measured; `reason` says why."""
-    reason: str | None
+    reason: Message | None
     expected: float | None
     """The measure's mean over all reorderings of one tensor's values; None where it is not known."""
     expected_sd: float | None
     """Its standard deviation over them, where that is known exactly."""
     n: int
     """Different values of each tensor that were compared."""
-    note: str
+    note: Message = NOTHING
     """What part of the tensors that is."""
 
 
-_TEXT = ("measure", "role", "view", "model_a", "model_b", "reason", "note")
+_TEXT = ("measure", "role", "view", "model_a", "model_b")
+_SAID = ("reason", "note")
 _LAYERS = ("layer_a", "layer_b")
 _FLOATS = ("value", "expected", "expected_sd")
-COLUMNS = tuple(item.name for item in fields(Row))
+COLUMNS = tuple(item.name for item in fields(MeasureRow))
 _KINDS: Mapping[str, type] = {
-    **dict.fromkeys(_TEXT, np.object_),
+    **dict.fromkeys((*_TEXT, *_SAID), np.object_),
     **dict.fromkeys((*_LAYERS, "n"), np.int64),
     **dict.fromkeys(_FLOATS, np.float64),
 }
@@ -66,12 +80,12 @@ class LayerMatrix:
 
 
 @final
-class Table:
+class MeasureTable:
     """Rows, as columns. Immutable by convention: every method returns a new table.
 
     Examples
     --------
-    >>> table = Table.of_rows([])
+    >>> table = MeasureTable.of_rows([])
     >>> len(table), list(table)
     (0, [])
     """
@@ -86,13 +100,13 @@ class Table:
     # -- making ----------------------------------------------------------------------------------------
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Row]) -> Table:
+    def of_rows(cls, rows: Iterable[MeasureRow]) -> MeasureTable:
         """Make a table of rows."""
         many = list(rows)
         return cls.of_columns({name: [getattr(row, name) for row in many] for name in COLUMNS})
 
     @classmethod
-    def of_columns(cls, found: Mapping[str, Sequence[Any]]) -> Table:
+    def of_columns(cls, found: Mapping[str, Sequence[Any]]) -> MeasureTable:
         """Make a table of plain values by column; what is missing is None."""
         return cls({name: _column(name, found[name]) for name in COLUMNS})
 
@@ -107,15 +121,13 @@ class Table:
         role: str,
         n: int,
         view: str = "whole",
-        note: str = "",
-    ) -> Table:
+        note: Message = NOTHING,
+    ) -> MeasureTable:
         """Make the rows of one measure of one pair of models, layer by layer."""
         size = len(found)
-        constant = {"measure": measure, "role": role, "view": view, "note": note}
+        constant: dict[str, object] = {"measure": measure, "role": role, "view": view, "note": note}
         constant |= {"model_a": models[0], "model_b": models[1]}
-        columns: dict[str, Column] = {
-            name: np.full(size, text, dtype=np.object_) for name, text in constant.items()
-        }
+        columns = {name: _column(name, [value] * size) for name, value in constant.items()}
         columns["layer_a"], columns["layer_b"] = (_column("layer_a", many) for many in layers)
         columns["value"] = found.values.filled(np.nan)
         columns["expected"] = found.expected.filled(np.nan)
@@ -125,7 +137,7 @@ class Table:
         return cls({name: columns[name] for name in COLUMNS})
 
     @classmethod
-    def joined(cls, tables: Sequence[Table]) -> Table:
+    def joined(cls, tables: Sequence[MeasureTable]) -> MeasureTable:
         """Put tables below each other."""
         if not tables:
             return cls.of_rows([])
@@ -137,20 +149,32 @@ class Table:
         return len(self._columns["n"])
 
     def __repr__(self) -> str:
-        return f"Table({len(self)} rows, {int((~self.values.mask).sum()) if len(self) else 0} measured)"
+        return f"MeasureTable({len(self)} rows, {int(self.values.count())} measured)"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and list(self) == list(other)
+        return isinstance(other, MeasureTable) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __iter__(self) -> Iterator[Row]:
-        for cells in self.cells():
-            yield Row(**dict(zip(COLUMNS, cells, strict=True)))
+    def __iter__(self) -> Iterator[MeasureRow]:
+        for cells in zip(*(self._plain(name) for name in COLUMNS), strict=True):
+            yield MeasureRow(**dict(zip(COLUMNS, cells, strict=True)))
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
-        """Yield rows as plain values in the order of `COLUMNS`; what is missing is None."""
-        return zip(*(self._plain(name) for name in COLUMNS), strict=True)
+        """Yield rows as plain values, messages in English; what is missing is None."""
+        told = {message: str(message) for message in self.messages()}
+        return zip(
+            *(
+                [told.get(value) for value in self._columns[name]] if name in _SAID else self._plain(name)
+                for name in COLUMNS
+            ),
+            strict=True,
+        )
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return all different reasons and notes."""
+        found = dict.fromkeys(value for name in _SAID for value in self._columns[name] if value is not None)
+        return tuple(found)
 
     def column(self, name: str) -> Column:
         """Return a column as it is stored: layers outside are -1, numbers that are missing NaN."""
@@ -170,13 +194,13 @@ class Table:
         """Return the different values of a column, in the order of their first row."""
         return tuple(dict.fromkeys(self._plain(name)))
 
-    def where(self, **wanted: object) -> Table:
+    def where(self, **wanted: object) -> MeasureTable:
         """Return the rows whose columns have these values; a tuple stands for any of its members.
 
         Examples
         --------
-        >>> Table.of_rows([]).where(measure="pearson", layer_a=(0, 1))
-        Table(0 rows, 0 measured)
+        >>> MeasureTable.of_rows([]).where(measure="pearson", layer_a=(0, 1))
+        MeasureTable(0 rows, 0 measured)
         """
         keep = np.ones(len(self), dtype=np.bool_)
         for name, value in wanted.items():
@@ -184,7 +208,7 @@ class Table:
             column = self._columns[name]
             stored = [NO_LAYER if name in _LAYERS and member is None else member for member in members]
             keep &= np.logical_or.reduce([column == member for member in stored]).astype(np.bool_)
-        return Table({name: column[keep] for name, column in self._columns.items()})
+        return MeasureTable({name: column[keep] for name, column in self._columns.items()})
 
     def matrix(
         self, *, measure: str, role: str, model_a: str, model_b: str, view: str = "whole"
@@ -256,3 +280,121 @@ def _column(name: str, values: Sequence[Any]) -> Column:
     column: Column = np.empty(len(values), dtype=_KINDS[name])
     column[:] = values
     return column
+
+
+def table_to_csv(table: MeasureTable) -> str:
+    """Write a table; one line for each row below a line of names."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(table.cells())  # csv writes floats by repr, so that they come back as they were
+    return text.getvalue()
+
+
+def table_from_csv(text: str) -> MeasureTable:
+    """Read what `table_to_csv` wrote.
+
+    Raises
+    ------
+    FormatError
+        It has other columns, or a cell that its column does not allow.
+    """
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        lines = list(reader)
+    except csv.Error as error:
+        raise FormatError(_WHERE, f"expected CSV, got something else ({error})") from error
+    if not lines or tuple(lines[0]) != COLUMNS:
+        raise FormatError(_WHERE, f"expected the columns {', '.join(COLUMNS)}")
+    return table_from_cells(lines[1:])
+
+
+def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:
+    """Make a table of rows of cells: text from CSV, or plain values from JSON.
+
+    Parameters
+    ----------
+    rows
+        What `cells` yields.
+    said
+        The messages behind sentences, where they are known; others are quoted.
+
+    Raises
+    ------
+    FormatError
+        A row of another length, or a cell that its column does not allow.
+    """
+    for number, cells in enumerate(rows, start=1):
+        if not isinstance(cells, list) or len(cells) != len(COLUMNS):
+            raise FormatError(_WHERE, f"row {number}: expected {len(COLUMNS)} cells")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
+    found = {name: _read(name, cells) for name, cells in zip(COLUMNS, columns, strict=True)}
+    known = {"": NOTHING, **(said or {})}
+    for name in _SAID:
+        found[name] = [None if text is None else known.get(text) or _quoted(text) for text in found[name]]
+    for number, (value, reason) in enumerate(zip(found["value"], found["reason"], strict=True), start=1):
+        if (value is None) == (reason is None):
+            raise FormatError(_WHERE, f"row {number}: expected either a value or a reason")
+    return MeasureTable.of_columns(found)
+
+
+@lru_cache(maxsize=1024)
+def _quoted(text: str) -> Message:
+    return say("quoted", text=text)
+
+
+def _read(name: str, cells: Sequence[Any]) -> list[Any]:
+    """Read a column: tables have many rows and few columns."""
+    read = _READ[name]
+    found: list[Any] = []
+    try:
+        for cell in cells:
+            found.append(read(cell))
+    except (TypeError, ValueError) as error:
+        raise FormatError(
+            _WHERE, f"row {len(found) + 1}, {name}: unexpected {ascii(cells[len(found)])[:60]}"
+        ) from error
+    return found
+
+
+def _text(cell: object) -> str:
+    if not isinstance(cell, str):
+        raise TypeError
+    return cell
+
+
+def _optional_text(cell: object) -> str | None:
+    return None if cell is None or cell == "" else _text(cell)
+
+
+def _whole(cell: object) -> int:
+    if isinstance(cell, bool) or not isinstance(cell, int | str):
+        raise TypeError
+    value = int(cell)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+def _optional_whole(cell: object) -> int | None:
+    return None if cell is None or cell == "" else _whole(cell)
+
+
+def _optional_number(cell: object) -> float | None:
+    if cell is None or cell == "":
+        return None
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
+        raise TypeError
+    value = float(cell)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("measure", "role", "view", "model_a", "model_b", "note"), _text),
+    **dict.fromkeys(("layer_a", "layer_b"), _optional_whole),
+    **dict.fromkeys(("value", "expected", "expected_sd"), _optional_number),
+    "reason": _optional_text,
+    "n": _whole,
+}

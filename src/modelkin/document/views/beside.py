@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelkin.comparison import Comparison, ModelSummary
-from modelkin.describe.config_fields import known_fields
+from modelkin.describe import known_fields
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Strong, table
 from modelkin.document.language import Language
 from modelkin.document.numbers import count_text, value_text

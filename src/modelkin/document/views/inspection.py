@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from modelkin.describe.inspection import InspectedTensor, Inspection, TensorPurpose
+from modelkin.describe import InspectedTensor, Inspection, TensorPurpose
 from modelkin.document.blocks import Block, Bullets, Facts, Paragraph, Section, Strong, Table, Text, table
 from modelkin.document.numbers import count_text, runs_text, size_text
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.describe.matrix import MatrixResult
-from modelkin.describe.measures import MEASURES, chosen_measures
-from modelkin.describe.measures import Table as Measured
+from modelkin.describe.measures import MEASURES, MeasureTable, chosen_measures
 from modelkin.document.blocks import (
     Block,
     Bullets,
@@ -60,7 +59,7 @@ def _whole(result: MatrixResult) -> Iterator[Block]:
     yield Paragraph(Marked(_FOLLOWS_NOT))
     yield Section(title="Models", blocks=(_models(result),))
     measures = [
-        (Literally(measure.name), Marked(measure.meaning), Marked(measure.cannot_say))
+        (Literally(measure.name), Marked(str(measure.meaning)), Marked(str(measure.cannot_say)))
         for measure in chosen_measures(result.options.measures)
     ]
     titles = ("measure", "what it is", "what it cannot say")
@@ -68,7 +67,7 @@ def _whole(result: MatrixResult) -> Iterator[Block]:
     note = Paragraph(Marked(f"{_BRACKETS} All of them, unrounded, are in `matrix.csv`."))
     yield Section(title="Numbers", blocks=(note, *_parts(result, strong=False)))
     if result.baselines:
-        notes = sorted({f"{item.baseline}: {item.note}" for item in result.baselines if item.note})
+        notes = sorted({f"{item.baseline}: {item.note}" for item in result.baselines if str(item.note)})
         baselines = _baselines(result, every=False)
         yield Section(title="Baselines", blocks=(baselines, Bullets(tuple(notes))))
     yield Section(title="Tensors", blocks=(_tensors(result),))
@@ -130,7 +129,7 @@ class _Part:
     view: str
     model_a: str
     model_b: str
-    rows: Measured
+    rows: MeasureTable
 
     @property
     def title(self) -> str:
@@ -143,7 +142,7 @@ class _Part:
         measured = self.rows.where(reason=None)
         sizes = sorted({int(n) for n in measured.column("n")}) if len(measured) else []
         counts = " or ".join(f"{n:,}" for n in sizes)
-        notes = [str(note) for note in measured.distinct("note") if note] if len(measured) else []
+        notes = [text for note in measured.distinct("note") if (text := str(note))] if len(measured) else []
         return "; ".join([f"{counts} values each" if counts else "nothing measured", *notes])
 
 
@@ -191,7 +190,7 @@ def _layers_text(mine: int, theirs: int) -> str:
     return str(mine) if mine == theirs else f"{mine} : {theirs}"
 
 
-def _cells(rows: Measured) -> list[str]:
+def _cells(rows: MeasureTable) -> list[str]:
     columns = [rows.values, rows.expected, np.ma.masked_invalid(rows.column("expected_sd"))]
     return [
         _cell(*(None if v is np.ma.masked else float(v) for v in row)) for row in zip(*columns, strict=True)
@@ -207,7 +206,7 @@ def _cell(value: float | None, expected: float | None, sd: float | None) -> str:
     return f"{number_text(value)} ({number_text(expected)}{spread})"
 
 
-def _mean_cell(rows: Measured) -> str:
+def _mean_cell(rows: MeasureTable) -> str:
     values = rows.values
     if not values.count():
         return "not measured"
@@ -218,7 +217,7 @@ def _mean_cell(rows: Measured) -> str:
     return _cell(float(values.mean()), None if same else null, None)
 
 
-def _range_cell(rows: Measured) -> str:
+def _range_cell(rows: MeasureTable) -> str:
     values = rows.values
     return (
         f"{number_text(float(values.min()))}, {number_text(float(values.max()))}" if values.count() else "-"
@@ -248,7 +247,7 @@ def _baselines(result: MatrixResult, *, every: bool) -> Table:
     """
     rows = []
     for item in result.baselines:
-        detail = item.measure == "mean-direction" or ", offset " in item.scope
+        detail = item.measure == "mean-direction" or item.scope.code == "scope.offset"
         if item.null is None or (detail and not every):
             continue
         rows.append(
@@ -256,7 +255,7 @@ def _baselines(result: MatrixResult, *, every: bool) -> Table:
                 item.baseline,
                 item.role,
                 MEASURES[item.measure].title,
-                item.scope,
+                str(item.scope),
                 "-" if item.observed is None else number_text(item.observed),
                 number_text(item.null.mean),
                 f"{number_text(item.null.q05)} to {number_text(item.null.q95)}",

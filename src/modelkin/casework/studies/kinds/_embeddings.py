@@ -10,7 +10,7 @@ from msgspec import Meta
 from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import File, Pair, TokenFilter
 from modelkin.casework.studies.spec import Experiment
-from modelkin.describe.embeddings import RowsNotComparable, compare_rows, shared_rows, token_cosines
+from modelkin.describe import RowsNotComparable, compare_rows, shared_rows, token_cosines
 from modelkin.describe.measures import MEASURES, Stack, measured, permuted_pairs
 from modelkin.document import plain
 

@@ -10,9 +10,8 @@ from msgspec import Meta
 from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import File, Layers, Pair, Roles
 from modelkin.casework.studies.spec import Experiment
-from modelkin.describe.configs import compare_configs
+from modelkin.describe import compare_configs, compare_tokenizers, load_tokenizer
 from modelkin.describe.matrix import parse_role
-from modelkin.describe.tokenizers import compare_tokenizers, load_tokenizer
 from modelkin.document import plain
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.model import Model

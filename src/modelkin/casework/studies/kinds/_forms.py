@@ -25,7 +25,7 @@ from modelkin.casework.studies.saved import expected_cells, far_apart, square
 from modelkin.describe.measures import (
     MEASURES,
     LayerMatrix,
-    Table,
+    MeasureTable,
     distribution,
     find_measure,
     off_diagonal,
@@ -45,10 +45,10 @@ class Form(Options, tag_field="form", tag="form"):
     roles: Roles = ()
     """All of the table, if none is named."""
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         raise NotImplementedError
 
-    def roles_of(self, table: Table) -> tuple[str, ...]:
+    def roles_of(self, table: MeasureTable) -> tuple[str, ...]:
         """Return the roles that the file is about."""
         return tuple(role for role in table.distinct("role") if not self.roles or role in self.roles)
 
@@ -65,7 +65,7 @@ def _tensors(bench: Bench) -> Tensors:
 
 
 def _cells(
-    table: Table, role: str, view: str, a: str, b: str
+    table: MeasureTable, role: str, view: str, a: str, b: str
 ) -> Iterator[tuple[int, dict[str, float | None]]]:
     """Yield facing layers with all their measures."""
     found: dict[int, dict[str, float | None]] = {}
@@ -85,7 +85,7 @@ class Layerwise(Form, tag="layerwise"):
     routers: Earlier | None = None
     """Experiment of kind ``routers`` whose matched cosines are put beside."""
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
         tensors = _tensors(bench)
         matched: dict[int, float | None] = {}
@@ -122,14 +122,14 @@ class Sampled(Form, tag="sampled"):
 
     models: Pair
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
         tensors = _tensors(bench)
         rows: list[dict[str, Any]] = []
         for role in self.roles_of(table):
             part = table.where(role=role, model_a=a, model_b=b)
             cut = {row.layer_a for row in part if row.view != "whole" and row.value is not None}
-            reasons = {(row.view, row.layer_a): row.reason for row in part}
+            reasons = {(row.view, row.layer_a): str(row.reason) if row.reason else None for row in part}
             for view in part.distinct("view"):
                 for layer, cells in _cells(part, role, view, a, b):
                     one, other = (tensors.get((name, role, str(layer)), {}) for name in (a, b))
@@ -180,7 +180,7 @@ class Squares(Form, tag="squares"):
     names: MeasureNames = ()
     """Measures as file names call them; several may mean one measure."""
 
-    def measures(self, table: Table) -> Iterator[tuple[str, str]]:
+    def measures(self, table: MeasureTable) -> Iterator[tuple[str, str]]:
         """Yield measures: what a file calls them, and what they are."""
         for name in self.names or table.distinct("measure"):
             measure = find_measure(name).name
@@ -197,7 +197,7 @@ class Confusion(Squares, tag="confusion"):
     layers: Layers | None = None
     layers_of: LayerOf = LayerOf()
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         wanted: Sequence[int | Mapping[str, int]] = self.layers.numbers if self.layers else [self.layers_of]
         models = {*table.distinct("model_a"), *table.distinct("model_b")}
         if not self.layers and not models <= self.layers_of.keys():
@@ -217,7 +217,7 @@ class Confusion(Squares, tag="confusion"):
                     continue
                 mixed = None if isinstance(layer, int) else layer
                 number = "_".join(f"{alias}{at}" for alias, at in mixed.items()) if mixed else layer
-                reasons = {row.reason for row in table.where(measure=measure) if row.value is None}
+                reasons = {str(row.reason) for row in table.where(measure=measure) if row.value is None}
                 document = {
                     "metric": called,
                     "measure": measure,
@@ -226,7 +226,7 @@ class Confusion(Squares, tag="confusion"):
                     "mats": mats,
                     "expected": expected,
                     "symmetric": MEASURES[measure].symmetric,
-                    "not_measured": sorted(reason for reason in reasons if reason)[:20],
+                    "not_measured": sorted(reasons)[:20],
                 }
                 bench.folder.json(filled_path(self.file, measure=called, layer=number), document)
 
@@ -236,7 +236,7 @@ class Within(Squares, tag="within"):
 
     models: Aliases = Aliases()
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         for called, measure in self.measures(table):
             for model in self.models or bench.study.models:
                 mats, expected = {}, {}
@@ -268,7 +268,7 @@ class Decay(Form, tag="decay"):
 
     models: Pair
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
         found: dict[str, dict[str, object]] = {}
         for role in self.roles_of(table):
@@ -301,7 +301,7 @@ class Statistics(Form, tag="statistics"):
     distance: Annotated[int, Meta(ge=1, le=999)] = 5
     """How far mismatched layers are apart."""
 
-    def write(self, bench: Bench, table: Table) -> None:
+    def write(self, bench: Bench, table: MeasureTable) -> None:
         """Write it; a control that is missing is its reason."""
         found: dict[str, object] = {}
         main, *controls = self.models or bench.study.models

@@ -15,7 +15,7 @@ from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import Aliases, BaselineName, Layers, LayersOf, MeasureNames, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
-from modelkin.describe.measures import PAIRINGS, LayerPairing, Table, off_diagonal, offset_profile
+from modelkin.describe.measures import PAIRINGS, LayerPairing, MeasureTable, off_diagonal, offset_profile
 from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
 from modelkin.model import Model
@@ -127,6 +127,8 @@ def _tensor_rows(found: MatrixResult, models: Mapping[str, Model]) -> list[list[
         info = models[item.model].index.get(item.tensor)  # none for a difference of two
         row = {
             **asdict(item),
+            "reason": None if item.reason is None else str(item.reason),
+            "note": str(item.note),
             "shape": "x".join(map(str, item.shape)),
             "file": info.file if info is not None else None,
             "bytes": info.n_bytes if info is not None else None,
@@ -156,7 +158,7 @@ def _leave_missing(bench: Bench, found: MatrixResult) -> None:
 # -- summed up over layers, for the report -------------------------------------------------------------
 
 
-def _summed_up(table: Table, aliases: list[str]) -> list[dict[str, Any]]:
+def _summed_up(table: MeasureTable, aliases: list[str]) -> list[dict[str, Any]]:
     """Sum up the table: for each role and pair of models the means over facing layers and over the others."""
     found: list[dict[str, Any]] = []
     pairs = [*combinations(aliases, 2), *((alias, alias) for alias in aliases)]
@@ -238,8 +240,13 @@ def _summary_tables(
 def _baseline_tables(found: MatrixResult) -> list[dict[str, object]]:
     columns = ("baseline", "role", "measure", "scope", "observed", "mean", "q05", "q95", "n", "reason")
     rows = [
-        {**asdict(item), **(asdict(item.null) if item.null else {})}
+        {
+            **asdict(item),
+            **(asdict(item.null) if item.null else {}),
+            "scope": str(item.scope),
+            "reason": None if item.reason is None else str(item.reason),
+        }
         for item in found.baselines
-        if "offset" not in item.scope and item.measure in _SUMMED
+        if item.scope.code != "scope.offset" and item.measure in _SUMMED
     ]
     return [shown("baselines", rows, columns)] if found.baselines else []

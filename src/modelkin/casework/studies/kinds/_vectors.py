@@ -11,7 +11,7 @@ from modelkin.casework.studies.bench import Bench, Skipped, shown
 from modelkin.casework.studies.reading import Aliases, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import RoleChoice, parse_role
-from modelkin.describe.measures import Stack, describe
+from modelkin.describe.measures import Stack, describe_rows
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
@@ -45,7 +45,7 @@ class Vectors(Experiment, tag="vectors"):
                 arrays[key := f"{alias}|{role}"] = stack
                 dtypes = [model.index[name].dtype for name in found.values()]
                 keys[key] = {"model": alias, "role": role, "layers": list(found), "dtypes": dtypes}
-                described = describe(Stack(stack))
+                described = describe_rows(Stack(stack))
                 for (layer, name), item, dtype in zip(found.items(), described, dtypes, strict=True):
                     rows.append(
                         {

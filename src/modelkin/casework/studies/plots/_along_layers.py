@@ -14,7 +14,7 @@ from modelkin.casework.studies.folder import number
 from modelkin.casework.studies.reading import COSINE, Aliases, Earlier, LayerNumber, MeasureName
 from modelkin.casework.studies.saved import both_vectors, far_apart, load_vectors
 from modelkin.casework.studies.spec import Drawing
-from modelkin.describe.measures import Table, find_measure
+from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
 
 from . import _plot as plot
@@ -110,12 +110,12 @@ class WithControls(plot.OfPair, tag="with-controls"):
         )
 
 
-def _why(table: Table, role: str, a: str, b: str) -> str:
+def _why(table: MeasureTable, role: str, a: str, b: str) -> str:
     part = table.where(role=role)
     for first, second in ((a, b), (b, a)):
         for row in part.where(model_a=first, model_b=second):
             if row.reason:
-                return row.reason
+                return str(row.reason)
     return "it was not measured"
 
 

@@ -13,7 +13,7 @@ from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import COSINE, Earlier, LayerNumber, Layers, MeasureName, Pair
 from modelkin.casework.studies.saved import Floats, expected_cells
 from modelkin.casework.studies.spec import Drawing
-from modelkin.describe.measures import Table, find_measure
+from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
 
 from . import _plot as plot
@@ -214,7 +214,7 @@ class MeasureComparison(plot.OfModels, tag="measure-comparison"):
         return catalogue.measure_comparison({title: items for title, items in known.items() if items})
 
 
-def _measured(table: Table, role: str, a: str, b: str, i: int, j: int) -> catalogue.Measured | None:
+def _measured(table: MeasureTable, role: str, a: str, b: str, i: int, j: int) -> catalogue.Measured | None:
     found = {}
     for first, second, one, other in ((a, b, i, j), (b, a, j, i)):
         for row in table.where(

@@ -11,7 +11,7 @@ from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import COSINE, Alias, LayerNumber, LayerOf, MeasureName
 from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.casework.studies.spec import Drawing
-from modelkin.describe.measures import MEASURES, Table, find_measure
+from modelkin.describe.measures import MEASURES, MeasureTable, find_measure
 from modelkin.figures import Chance, Figure
 
 from . import _plot as plot
@@ -40,7 +40,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
             first = next((item for item in found if item.known), None)
             if first is None:
                 part = table.where(role=role, measure=find_measure(self.measure).name)
-                reasons[kind] = next((row.reason for row in part if row.reason), "it was not measured")
+                reasons[kind] = next((str(row.reason) for row in part if row.reason), "it was not measured")
             elif plot.is_correlation(self.measure):
                 chance[kind] = plot.chance_of(first.n)
             else:
@@ -56,7 +56,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
         )
 
 
-def _best_view(table: Table, role: str, a: str, b: str, measure: str) -> plot.Curve:
+def _best_view(table: MeasureTable, role: str, a: str, b: str, measure: str) -> plot.Curve:
     """Return whole tensors, or the cut ones where only these can be compared."""
     views = ("whole", *(view for view in table.where(role=role).distinct("view") if view != "whole"))
     found = [plot.curve(table, role, a, b, measure, view) for view in views]
@@ -174,7 +174,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
                 found = self._models(bench, part, measure, role)
             if found is None:
                 missing = "not measured" if self.model else f"no two models have {where}"
-                refused[plot.role_name(role)] = next((row.reason for row in part if row.reason), missing)
+                refused[plot.role_name(role)] = next((str(row.reason) for row in part if row.reason), missing)
                 continue
             labels, matrices[plot.role_name(role)], chance = found
             if np.isfinite(np.array(chance)).any():
@@ -203,7 +203,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             raise Skipped("it needs a layer")
         return f"layer {self.layer}"
 
-    def _models(self, bench: Bench, part: Table, measure: str, role: str) -> Square | None:
+    def _models(self, bench: Bench, part: MeasureTable, measure: str, role: str) -> Square | None:
         layer: int | Mapping[str, int] = self.layers_of or self.layer or 0
         wanted = self.present(bench)
         names, cells = part.model_matrix(measure=measure, role=role, layer=layer)
@@ -217,7 +217,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
         return labels, values, expected_cells(part, measure, role, wanted, layer)
 
 
-def _layers(part: Table, measure: str, role: str, model: str) -> Square | None:
+def _layers(part: MeasureTable, measure: str, role: str, model: str) -> Square | None:
     grid = part.matrix(measure=measure, role=role, model_a=model, model_b=model)
     cells, layers, chance = square(grid, measure)
     return ([f"layer {layer}" for layer in layers], cells, chance) if grid.values.count() else None

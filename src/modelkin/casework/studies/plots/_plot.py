@@ -12,7 +12,7 @@ from msgspec import Meta
 from modelkin.casework.studies.bench import Bench, Skipped
 from modelkin.casework.studies.reading import Aliases, LayerNumber, Pair, Roles
 from modelkin.casework.studies.spec import Drawing
-from modelkin.describe.measures import LayerMatrix, Table, find_measure
+from modelkin.describe.measures import LayerMatrix, MeasureTable, find_measure
 from modelkin.figures import Chance, Style, pearson_chance, series_styles
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
@@ -42,7 +42,7 @@ class OfRoles(Drawing):
         """The first role."""
         return self.roles[0] if self.roles else "attention_norm"
 
-    def table(self, bench: Bench) -> Table:
+    def table(self, bench: Bench) -> MeasureTable:
         """Read the table of the experiment."""
         return bench.folder.read_table(bench.earlier(self.data, ".csv"))
 
@@ -68,7 +68,7 @@ class OfPair(OfRoles):
         return bench.name(self.pair[0]), bench.name(self.pair[1])
 
     def curves(
-        self, bench: Bench, table: Table, measure: str, roles: Sequence[str] | None = None
+        self, bench: Bench, table: MeasureTable, measure: str, roles: Sequence[str] | None = None
     ) -> dict[str, Curve]:
         """Return a curve for each role of the pair, over the same layers, gaps where there is nothing."""
         a, b = self.pair
@@ -124,7 +124,7 @@ class Curve:
         return Curve(layers=tuple(layers), values=values, expected=expected, sd=sd, n=self.n)
 
 
-def curve(table: Table, role: str, a: str, b: str, measure: str, view: str = "whole") -> Curve:
+def curve(table: MeasureTable, role: str, a: str, b: str, measure: str, view: str = "whole") -> Curve:
     """Return facing layers in order, whichever way round the pair was measured."""
     name = find_measure(measure).name
     part = table.where(role=role, measure=name, view=view)
@@ -155,7 +155,7 @@ def need(bench: Bench, *aliases: str) -> None:
             raise Skipped(f"{bench.name(alias)} is missing: {bench.missing[alias]}")
 
 
-def grid_of(bench: Bench, table: Table, role: str, pair: Pair, measure: str) -> LayerMatrix:
+def grid_of(bench: Bench, table: MeasureTable, role: str, pair: Pair, measure: str) -> LayerMatrix:
     """Return a measure over all layers of two models."""
     a, b = pair
     need(bench, a, b)

@@ -26,14 +26,14 @@ class FieldMeaning:
 @cache
 def known_fields() -> Mapping[str, FieldMeaning]:
     """Return all known fields, by each of their names."""
-    text = resources.files("modelkin.describe").joinpath("data", "config_fields.toml").read_text("utf-8")
+    text = resources.files("modelkin.describe").joinpath("data", "field_meanings.toml").read_text("utf-8")
     found: dict[str, FieldMeaning] = {}
     for group, fields in tomllib.loads(text).items():
         for name, entry in fields.items():
             meaning = FieldMeaning(name=name, group=group, meaning=entry["meaning"])
             for alias in (name, *entry.get("aliases", ())):
                 if alias in found:
-                    raise ValueError(f"config_fields.toml names {alias!r} twice")
+                    raise ValueError(f"field_meanings.toml names {alias!r} twice")
                 found[alias] = meaning
     return found
 

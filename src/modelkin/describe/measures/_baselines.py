@@ -1,4 +1,4 @@
-"""Many numbers in a few: what a baseline is summed up to."""
+"""Baselines: many numbers summed up to a few, and those read off a matrix of layers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from modelkin.message import Message
+
+from ._table import LayerMatrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,39 @@ class Baseline:
     """Its name."""
     measure: str
     role: str
-    scope: str
+    scope: Message
     """Which models, layers, groups or tokens."""
     observed: float | None
     """The number it is to be held against; None where there is none."""
     null: Distribution | None
-    """None where it could not be had; `reason` says why."""
-    reason: str | None
-    note: str
+    """None where there is none; `reason` says why."""
+    reason: Message | None
+    note: Message
     """What was drawn or averaged, and what must not be read into it."""
+
+
+def offset_profile(matrix: LayerMatrix) -> dict[int, Distribution]:
+    """Sum up a matrix by how far the layers are apart: number in b minus number in a. 0 is the diagonal."""
+    offsets = _offsets(matrix)
+    found = {int(k): distribution(matrix.values[offsets == k]) for k in np.unique(offsets)}
+    return {offset: item for offset, item in found.items() if item is not None}
+
+
+def off_diagonal(matrix: LayerMatrix) -> Distribution | None:
+    """Sum up all pairs of layers with different numbers."""
+    return distribution(matrix.values[_offsets(matrix) != 0])
+
+
+def layer_zero(within: LayerMatrix) -> tuple[Distribution | None, Distribution | None]:
+    """Sum up layer 0 with each other layer, and every two others, from a matrix of a model with itself.
+
+    Layer 0 is an outlier in most models, and no baseline for the others.
+    """
+    later = _offsets(within) > 0
+    zero = (np.array(within.layers_a)[:, None] == 0) & later
+    return distribution(within.values[zero]), distribution(within.values[later & ~zero])
+
+
+def _offsets(matrix: LayerMatrix) -> npt.NDArray[np.int64]:
+    rows, columns = np.array(matrix.layers_a, dtype=np.int64), np.array(matrix.layers_b, dtype=np.int64)
+    return columns[None, :] - rows[:, None]

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelkin.describe.config_fields import known_fields, named_fields
-from modelkin.describe.key_scan import (
-    DimensionCheck,
-    ExpertCensus,
-    KeyScan,
-    check_dimensions,
-    count_experts,
-    scan_keys,
-)
-from modelkin.model import Model, open_model
-from modelkin.source import Source
+from modelkin.message import Message, say
+from modelkin.model import Model, ModelLike, open_models
+
+from .field_meanings import known_fields, named_fields
+from .key_scan import DimensionCheck, ExpertCensus, KeyScan, check_dimensions, count_experts, scan_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +18,8 @@ if TYPE_CHECKING:
     from modelkin.options import FetchOptions
     from modelkin.progress import Progress
 
-SCHEMA = "modelkin.configs/1"
+CONFIGS_SCHEMA = "modelkin.configs/1"
 _LONGEST = 200
-ModelLike = str | Source | Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +54,7 @@ class ConfigComparison:
     """From the tensors of candidate and base; None when they were not looked at."""
     keys: tuple[KeyScan, KeyScan] | None
     dimensions: tuple[tuple[DimensionCheck, ...], tuple[DimensionCheck, ...]] | None
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 def compare_configs(
@@ -94,13 +86,7 @@ def compare_configs(
     >>> [(field.name, field.status) for field in compare_configs(one, other, tensors=False).fields]
     [('hidden_size', 'equal'), ('n_routed_experts', 'different')]
     """
-    with ExitStack() as stack:
-        models = [
-            model
-            if isinstance(model, Model)
-            else stack.enter_context(open_model(model, options, progress=progress))
-            for model in (candidate, base)
-        ]
+    with open_models([candidate, base], options, progress=progress) as models:
         mine, theirs = models
         return ConfigComparison(
             candidate=mine.location.ref,
@@ -111,7 +97,7 @@ def compare_configs(
             keys=(scan_keys(mine), scan_keys(theirs)) if tensors else None,
             dimensions=(check_dimensions(mine), check_dimensions(theirs)) if tensors else None,
             notes=tuple(
-                f"{model.location.ref} has no config.json" for model in models if model.config is None
+                say("no-config", model=model.location.ref) for model in models if model.config is None
             ),
         )
 

@@ -1,22 +1,93 @@
-"""What is to be read: roles, layers, cuts and tokens of all models, decided before a tensor is read."""
+"""What is to be read of all models, decided before a tensor is read; then read once, and stacked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from modelkin.describe.measures import LayerPairing, layer_pairs
+import numpy as np
+
+from modelkin.describe.measures import LayerPairing, Stack, layer_pairs
 from modelkin.errors import BadSelection, UsageError
+from modelkin.message import Message, say
 from modelkin.model import Model
+from modelkin.tensors import Array, TensorSlice
 
-from ._cuts import Cut
-from ._gather import Reading, Signature
-from ._items import Item, Layer, chosen_layers, find_item, in_layers, make_item, ways_to_cut
-from ._options import MatrixOptions
-from ._selection import RoleChoice, parse_layer_list, parse_role
-from ._tokens import TokenRows, token_rows
+from ._items import (
+    Item,
+    Layer,
+    TokenRows,
+    chosen_layers,
+    find_item,
+    in_layers,
+    make_item,
+    token_rows,
+    ways_to_cut,
+)
+from ._options import MatrixOptions, RoleChoice, parse_layer_list, parse_role
+from ._views import Truncation
 
+Signature = tuple[tuple[int, ...], bool]
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """The vectors of one role of one model: those of one shape in one stack."""
+
+    stacks: Mapping[Signature, Stack]
+    places: Mapping[Layer, tuple[Signature, int]]
+    """Layer -> which stack, which row."""
+    missing: Mapping[Layer, Message]
+    """Layer -> why there is nothing."""
+    notes: Mapping[Signature, Message]
+
+
+@dataclass(slots=True)
+class SliceReader:
+    """Slices that are wanted of each model; each is read once, however often it is wanted."""
+
+    models: Mapping[str, Model]
+    _wanted: dict[str, dict[TensorSlice, int]] = field(default_factory=dict)
+    _arrays: dict[str, list[Array]] = field(default_factory=dict)
+
+    def want(self, name: str, slices: Sequence[TensorSlice]) -> None:
+        """Note what is wanted of a model."""
+        own = self._wanted.setdefault(name, {})
+        for item in slices:
+            own.setdefault(item, len(own))
+
+    def read(self) -> None:
+        """Read all of it: each model in one planned pass, all models side by side."""
+        names = list(self._wanted)
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            arrays = pool.map(lambda name: self.models[name].read(list(self._wanted[name])), names)
+            self._arrays = dict(zip(names, arrays, strict=True))
+
+    def arrays(self, name: str, slices: Sequence[TensorSlice]) -> list[Array]:
+        """Return what was read."""
+        return [self._arrays[name][self._wanted[name][item]] for item in slices]
+
+    def shelve(self, name: str, items: Mapping[Layer, Item | Message]) -> Shelf:
+        """Stack what was read of one role."""
+        rows: dict[Signature, list[Layer]] = {}
+        missing: dict[Layer, Message] = {}
+        for layer, item in items.items():
+            if isinstance(item, Message):
+                missing[layer] = item
+            else:
+                rows.setdefault(item.signature, []).append(layer)
+        stacks: dict[Signature, Stack] = {}
+        places: dict[Layer, tuple[Signature, int]] = {}
+        notes: dict[Signature, Message] = {}
+        for signature, layers in rows.items():
+            found = [item for layer in layers if isinstance(item := items[layer], Item)]
+            vectors = [item.vector(self.arrays(name, item.slices)) for item in found]
+            stacks[signature] = Stack(np.stack(vectors), [item.format for item in found])
+            places |= {layer: (signature, at) for at, layer in enumerate(layers)}
+            notes[signature] = found[0].note
+        return Shelf(stacks=stacks, places=places, missing=missing, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +96,8 @@ class CutPlan:
 
     larger: int
     """0 if the first model has the larger tensor, else 1."""
-    cut: Cut
-    items: Mapping[Layer, Item | str]
+    cut: Truncation
+    items: Mapping[Layer, Item | Message]
 
 
 @dataclass(slots=True)
@@ -36,10 +107,10 @@ class Chosen:
     models: Mapping[str, Model]
     options: MatrixOptions
     roles: tuple[RoleChoice, ...] = ()
-    items: dict[tuple[str, RoleChoice], dict[Layer, Item | str]] = field(default_factory=dict)
+    items: dict[tuple[str, RoleChoice], dict[Layer, Item | Message]] = field(default_factory=dict)
     cuts: dict[tuple[str, str, RoleChoice], list[CutPlan]] = field(default_factory=dict)
-    tokens: dict[tuple[str, str, RoleChoice], TokenRows | str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    tokens: dict[tuple[str, str, RoleChoice], TokenRows | Message] = field(default_factory=dict)
+    notes: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         chosen = [parse_role(text) for text in self.options.roles]
@@ -66,14 +137,14 @@ class Chosen:
             if text is not None and not own & set(parse_layer_list(text)):
                 raise BadSelection("layers", f"no model has a layer in {text[:60]!r}; there are {len(own)}")
 
-    def choose(self, reading: Reading) -> None:
+    def choose(self, reading: SliceReader) -> None:
         """Decide what is to be read. Headers are read, no tensor."""
         self._check_layers()
         opened = list(self.models.values())
         for name, model in self.models.items():
-            self.notes += [f"{name}: {note}" for note in model.architecture.notes]
+            self.notes += [say("text.of_side", side=name, text=note) for note in model.architecture.notes]
             if not model.architecture.is_known:
-                self.notes.append(f"{name}: {model.architecture.title}")
+                self.notes.append(say("text.of_side", side=name, text=model.architecture.title))
         for choice in self.roles:
             layered = in_layers(opened, choice)
             for name, model in self.models.items():
@@ -90,7 +161,7 @@ class Chosen:
                 if _TOKEN_BASELINES & set(self.options.baselines):
                     self._choose_tokens(a, b, choice, reading)
 
-    def _choose_cuts(self, a: str, b: str, choice: RoleChoice, reading: Reading) -> None:
+    def _choose_cuts(self, a: str, b: str, choice: RoleChoice, reading: SliceReader) -> None:
         """Plan to read the larger tensors again in the shape of the smaller ones."""
         seen: set[tuple[Signature, Signature]] = set()
         for layers in self.pairs(choice, a, b):
@@ -101,8 +172,8 @@ class Chosen:
                 continue
             seen.add((mine.signature, theirs.signature))
             ways = ways_to_cut((self.models[a], self.models[b]), (mine, theirs), choice, layers)
-            if isinstance(ways, str):
-                self.notes.append(f"{choice.label}, {a} and {b}: not cut: {ways}")
+            if isinstance(ways, Message):
+                self.notes.append(say("matrix-not-cut", role=choice.label, a=a, b=b, why=ways))
                 continue
             for larger, cut in ways:
                 name, shape = (a, b)[larger], (mine, theirs)[larger].views[0].shape
@@ -115,7 +186,7 @@ class Chosen:
                     reading.want(name, item.slices if isinstance(item, Item) else ())
                 self.cuts.setdefault((a, b, choice), []).append(CutPlan(larger=larger, cut=cut, items=items))
 
-    def _choose_tokens(self, a: str, b: str, choice: RoleChoice, reading: Reading) -> None:
+    def _choose_tokens(self, a: str, b: str, choice: RoleChoice, reading: SliceReader) -> None:
         found = token_rows(
             (self.models[a], self.models[b]),
             (a, b),
