@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec.structs import force_setattr
 
 from modelkin.errors import UsageError
 
 from ._marks import SOLID, WORDS, Bars, Mark, shows_chance
+from ._record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Record, frozen=True, kw_only=True):
     """One axis: its words, and its limits if they are not to follow the data."""
 
     label: str = ""
@@ -27,15 +28,14 @@ class Axis:
             raise UsageError(self.label or "axis", f"expected low < high, got {self.low} and {self.high}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class Panel(Record, frozen=True, kw_only=True):
     """One pair of axes. It shows what chance looks like, or says why there is nothing to show."""
 
     title: str
     marks: tuple[Mark, ...]
-    x: Axis = field(default_factory=Axis)
-    y: Axis = field(default_factory=Axis)
-    z: Axis = field(default_factory=Axis)
+    x: Axis = Axis()
+    y: Axis = Axis()
+    z: Axis = Axis()
     without_null: str = ""
     """Why no null or expectation is drawn; written below the panel."""
     note: str = ""
@@ -80,8 +80,7 @@ class Panel:
         return any(isinstance(mark, SOLID) for mark in self.marks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Record, frozen=True, kw_only=True):
     """A title, panels in rows, a note below, and words for who cannot see it."""
 
     title: str
@@ -101,7 +100,7 @@ class Figure:
         if not self.alt:
             from ._alt import alt_text
 
-            object.__setattr__(self, "alt", alt_text(self))
+            force_setattr(self, "alt", alt_text(self))
 
     @property
     def width(self) -> float:

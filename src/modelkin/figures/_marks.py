@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from modelkin.errors import UsageError
 
+from ._record import Record
 from ._scale import Scale
 from ._style import NULL, Style
 from ._values import Grid, Numbers
@@ -24,8 +24,7 @@ def _same_length(mark: str, *columns: tuple[object, ...]) -> None:
         raise UsageError(mark, f"expected columns of one length, got lengths {sorted(lengths)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Lines(Record, frozen=True, kw_only=True):
     """A curve, with a band from `low` to `high` if given. None is a gap, never bridged."""
 
     name: str
@@ -33,7 +32,7 @@ class Lines:
     y: Numbers
     low: Numbers = ()
     high: Numbers = ()
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
     thin: bool = False
 
@@ -41,15 +40,14 @@ class Lines:
         _same_length("Lines", self.x, self.y, self.low, self.high)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BarSeries:
+class BarSeries(Record, frozen=True, kw_only=True):
     """One colour of bars. A value that is None is drawn as missing, with the reason."""
 
     name: str
     values: Numbers
     low: Numbers = ()
     high: Numbers = ()
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
     missing: str = "not measured"
 
@@ -57,8 +55,7 @@ class BarSeries:
         _same_length("BarSeries", self.values, self.low, self.high)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
+class Bars(Record, frozen=True, kw_only=True):
     """Groups of bars side by side."""
 
     labels: tuple[str, ...]
@@ -75,8 +72,7 @@ class Bars:
         _same_length("Bars", self.labels, *(series.values for series in self.series))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
+class HeatMap(Record, frozen=True, kw_only=True):
     """A matrix in colours; cells that are None are shown as missing."""
 
     values: Grid
@@ -105,8 +101,7 @@ class HeatMap:
         return sum(v < self.scale.low for v in cells), sum(v > self.scale.high for v in cells)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class Histogram(Record, frozen=True, kw_only=True):
     """Counts between edges; `below` and `above` are how many values lie outside all bins."""
 
     name: str
@@ -114,7 +109,7 @@ class Histogram:
     counts: Numbers
     below: int = 0
     above: int = 0
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
 
     def __post_init__(self) -> None:
@@ -122,22 +117,20 @@ class Histogram:
             raise UsageError("Histogram", "expected one edge more than counts")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scatter:
+class Scatter(Record, frozen=True, kw_only=True):
     """Points."""
 
     name: str
     x: Numbers
     y: Numbers
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
 
     def __post_init__(self) -> None:
         _same_length("Scatter", self.x, self.y)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ridges:
+class Ridges(Record, frozen=True, kw_only=True):
     """Densities, one above the other: shares of all values per unit of x, those outside counted."""
 
     name: str
@@ -146,14 +139,13 @@ class Ridges:
     heights: Grid
     outside: tuple[int, ...] = ()
     """How many values of each row lie outside the edges."""
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
 
     def __post_init__(self) -> None:
         _same_length("Ridges", self.rows, self.heights, self.outside)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
+class Intervals(Record, frozen=True, kw_only=True):
     """Effects with intervals, one row each, and the smallest effect the test would have found."""
 
     labels: tuple[str, ...]
@@ -166,15 +158,14 @@ class Intervals:
     """Beside each row: why there is no value, or a remark."""
     strong: tuple[bool, ...] = ()
     """Rows that meet the decision rule; the others are drawn hollow."""
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
 
     def __post_init__(self) -> None:
         columns = (self.values, self.low, self.high, self.limits, self.reasons, self.strong)
         _same_length("Intervals", self.labels, *columns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceLine:
+class ReferenceLine(Record, frozen=True, kw_only=True):
     """A null, expectation or threshold across the panel, with a band from `low` to `high` if given."""
 
     value: float
@@ -186,16 +177,14 @@ class ReferenceLine:
     style: Style = NULL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMark:
+class TextMark(Record, frozen=True, kw_only=True):
     """Words in a corner of the panel."""
 
     text: str
     corner: Literal["top left", "top right", "bottom left", "bottom right"] = "top left"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableMark:
+class TableMark(Record, frozen=True, kw_only=True):
     """Rows of text. Numbers belong to the right."""
 
     columns: tuple[str, ...]
@@ -206,8 +195,7 @@ class TableMark:
         _same_length("Table", self.columns, self.align, *self.rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surface3D:
+class Surface3D(Record, frozen=True, kw_only=True):
     """A surface z over x and y."""
 
     x: Numbers
@@ -216,34 +204,31 @@ class Surface3D:
     scale: Scale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trajectory3D:
+class Trajectory3D(Record, frozen=True, kw_only=True):
     """A path through space; its first point is a large circle, its last one a star."""
 
     name: str
     points: tuple[Point, ...]
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrow3D:
+class Arrow3D(Record, frozen=True, kw_only=True):
     """An arrow from `tail` to `tip`."""
 
     name: str
     tip: Point
     tail: Point = (0.0, 0.0, 0.0)
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plane3D:
+class Plane3D(Record, frozen=True, kw_only=True):
     """A filled polygon in space."""
 
     name: str
     corners: tuple[Point, ...]
     opacity: float = 0.15
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     role: Role = "data"
 
 

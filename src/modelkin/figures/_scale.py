@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from modelkin.errors import UsageError
 
+from ._record import Record
 from ._values import known, numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class Scale(Record, frozen=True, kw_only=True):
     """From which value to which value the colours run."""
 
     kind: Literal["signed", "sequential"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from ._record import Record
 
 Tone = Literal["blue", "orange", "green", "purple", "gold", "cyan", "rose", "ink", "muted"]
 Marker = Literal["", "o", "s", "^", "D", "v", "P", "X", "*"]
@@ -15,8 +16,7 @@ _MARKERS: tuple[Marker, ...] = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dashdot", "dotted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class Style(Record, frozen=True, kw_only=True):
     """Colour by name (a theme says which), marker and dash."""
 
     tone: Tone = "blue"
