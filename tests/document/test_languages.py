@@ -199,6 +199,26 @@ def said():
 SAID = sorted(set(said()))
 
 
+def test_every_message_is_said_somewhere():
+    """A code stands in the core as it is, or a part of it is filled in: f"tokens-{relation}"."""
+    words: set[str] = set()
+    patterns = []
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Constant(value=str(word)):
+                    words.add(word)
+                case ast.Call(func=ast.Name(id="say"), args=[ast.JoinedStr(values=pieces)]):
+                    fixed = [
+                        re.escape(str(item.value)) if isinstance(item, ast.Constant) else ".*"
+                        for item in pieces
+                    ]
+                    patterns.append("".join(fixed))
+    codes = [code.removesuffix("-one") for code in ENGLISH.table("message")]
+    said_in_parts = re.compile("|".join(patterns))
+    assert [code for code in codes if code not in words and not said_in_parts.fullmatch(code)] == []
+
+
 def test_the_search_for_messages_finds_them():
     assert len(SAID) > 80
     assert ("_norm_profile.py", "hidden-sizes", ("m", "n")) in SAID
