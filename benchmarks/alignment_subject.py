@@ -18,9 +18,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
-from tests.support import LlamaShape, llama_config, safetensors_head, to_bfloat16
+from tests.support import LlamaShape, llama_config, to_bfloat16
 
 from benchmarks.peers_subject import SEVEN_B, SEVENTY_B, MixtureShape, tokenizer_json
+from modelkin.formats.safetensors import safetensors_head
 from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
 
 Rows = npt.NDArray[np.float32]

@@ -17,13 +17,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tests.support import HubProcess, VirtualFile, safetensors_bytes, safetensors_head
+from tests.support import HubProcess, VirtualFile
 
 from benchmarks.decode import best_cpu
 from benchmarks.peers_subject import SEVEN_B, llama
 from benchmarks.tables import Table, megabytes, times
 from modelkin import compare
 from modelkin.comparison.methods import Skipped
+from modelkin.formats.safetensors import safetensors_bytes, safetensors_head
 from modelkin.model import open_model
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support import HubProcess, LlamaShape, VirtualFile, safetensors_head, virtual_llama
+from tests.support import HubProcess, LlamaShape, VirtualFile, virtual_llama
 
 from benchmarks.subject import DIRECT, REPO
 from benchmarks.tables import Table, times
 from benchmarks.worker import environment
+from modelkin.formats.safetensors import safetensors_head
 
 LAYER = LlamaShape(layers=1, hidden=2048, mlp=5632, heads=16, kv_heads=2, vocab=16_000)
 LARGEST_LOCAL = 2e9

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support import LlamaShape, VirtualFile, safetensors_head, virtual_llama
+from tests.support import LlamaShape, VirtualFile, virtual_llama
+
+from modelkin.formats.safetensors import safetensors_head
 
 Files = Mapping[str, bytes | VirtualFile]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support import LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_files, llama_tensors
+
+from modelkin.formats.safetensors import safetensors_bytes
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,12 @@ import sys
 import click
 import jsonschema
 import pytest
-from tests.support import HubServer, LlamaShape, llama_files, safetensors_bytes
+from tests.support import HubServer, LlamaShape, llama_files
 
 from modelkin.cli import failures
 from modelkin.document import schema
 from modelkin.errors import ModelkinError
+from modelkin.formats.safetensors import safetensors_bytes
 
 
 @pytest.fixture

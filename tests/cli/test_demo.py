@@ -5,11 +5,12 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from tests.support import llama_files, llama_tensors, safetensors_bytes
+from tests.support import llama_files, llama_tensors
 
 import modelkin as mk
 import modelkin.demo
 from modelkin.casework import story as _story
+from modelkin.formats.safetensors import safetensors_bytes
 
 
 def gains(tensors, seed):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import pytest
 from tests.places import FORMATS, ZOO
-from tests.support import safetensors_bytes
 
 import modelkin as mk
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 
 ADAPTERS = FORMATS / "trained_adapters"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.comparison.disguises import disguised
 from tests.places import ZOO
-from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
@@ -18,6 +18,7 @@ from modelkin.comparison.controls import Memory, scores_of
 from modelkin.comparison.methods import Agreement, Tested
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.stages import judge
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 from modelkin.source import MemorySource
 

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 from tests.places import ZOO
-from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import derive, load_zoo
 from modelkin.comparison.methods._tied import is_tied
 from modelkin.comparison.verdict import Conclusion
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 from modelkin.tokenizer import read_vocabulary
 

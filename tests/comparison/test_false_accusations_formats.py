@@ -8,11 +8,12 @@ from tests.formats.adapters_support import config_bytes
 from tests.formats.quantised_writers import SCHEMES
 from tests.formats.test_quantised_compare import plain
 from tests.places import ZOO
-from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.methods import Skipped, Tested
 from modelkin.comparison.methods._axis import stands_alone
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 from modelkin.source import MemorySource
 

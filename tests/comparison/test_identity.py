@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.support import HubServer, LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from tests.support import HubServer, LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.identity import kind_of_copy, published_digests, same_bits, same_layout
 from modelkin.comparison.tokens import same_tokenizer
 from modelkin.comparison.verdict import Conclusion
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from tests.support import llama_files, safetensors_bytes
+from tests.support import llama_files
 
 import modelkin as mk
 from modelkin.describe import known_fields
 from modelkin.describe.config_comparison import compare_fields
 from modelkin.describe.field_meanings import named_fields
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 SOLAR = {

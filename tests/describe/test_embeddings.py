@@ -8,13 +8,14 @@ import jsonschema
 import numpy as np
 import pytest
 from tests.places import DATA, ZOO
-from tests.support import LlamaShape, llama_config, llama_files, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_files, llama_tensors
 
 import modelkin as mk
 from modelkin.describe import TOKEN_FILTERS, compare_embeddings
 from modelkin.describe.embeddings import cosines, geometry, row_stats, row_view
 from modelkin.document import schema, to_json
 from modelkin.errors import UsageError
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 PUBLISHED = DATA / "solar_glm_embedding_cosines.csv"

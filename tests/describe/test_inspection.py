@@ -7,11 +7,11 @@ import jsonschema
 import pytest
 from rich.console import Console
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded, recorded_names
-from tests.support import RawTensor, safetensors_bytes
 
 import modelkin as mk
 from modelkin.architecture import families
 from modelkin.document import inspection_view, render_terminal, schema, to_json
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 from modelkin.source import MemorySource
 
 CASES = [*recorded_names(), *HANDWRITTEN]

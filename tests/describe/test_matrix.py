@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded
 from tests.places import ZOO
-from tests.support import (
-    HubServer,
-    LlamaShape,
-    llama_config,
-    llama_files,
-    llama_tensors,
-    safetensors_bytes,
-)
+from tests.support import HubServer, LlamaShape, llama_config, llama_files, llama_tensors
 
 import modelkin as mk
 from modelkin.architecture import Segment
@@ -24,6 +17,7 @@ from modelkin.describe.matrix._views import View
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
 from modelkin.document import matrix_markdown, schema
 from modelkin.errors import BadSelection, FormatError, UsageError
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 from modelkin.tensors import Blocks, TensorInfo
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.support import LlamaShape, llama_files, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 NARROW = LlamaShape(hidden=16, mlp=32)

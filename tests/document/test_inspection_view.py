@@ -25,7 +25,9 @@ def test_roles_are_summed_up_in_the_order_in_which_data_flows():
 
 def test_notes_and_unknown_tensors_are_never_left_out():
     import numpy as np
-    from tests.support import llama_tensors, safetensors_bytes
+    from tests.support import llama_tensors
+
+    from modelkin.formats.safetensors import safetensors_bytes
 
     tensors = {**llama_tensors(), **{f"odd.{number}": np.zeros(2, np.float32) for number in range(20)}}
     files = {**llama_files(), "model.safetensors": safetensors_bytes(tensors)}

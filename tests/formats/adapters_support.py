@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.support import LlamaShape, llama_files, safetensors_bytes
+from tests.support import LlamaShape, llama_files
+
+from modelkin.formats.safetensors import safetensors_bytes
 
 SHAPE = LlamaShape()
 Floats = NDArray[np.float32]

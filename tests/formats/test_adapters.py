@@ -17,20 +17,12 @@ from tests.formats.adapters_support import (
     update,
     write,
 )
-from tests.support import (
-    BIG_LLAMA,
-    HubOptions,
-    HubRepo,
-    HubServer,
-    LlamaShape,
-    llama_files,
-    safetensors_bytes,
-    virtual_llama,
-)
+from tests.support import BIG_LLAMA, HubOptions, HubRepo, HubServer, LlamaShape, llama_files, virtual_llama
 
 import modelkin as mk
 from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
 from modelkin.formats.adapters import _storage
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice

@@ -18,13 +18,13 @@ from tests.formats.adapters_support import (
     factors,
     write,
 )
-from tests.support import safetensors_bytes
 
 import modelkin as mk
 from modelkin.errors import ConfigError, FormatError, UnsupportedFormat
 from modelkin.formats import fit_to_base, sort_out
 from modelkin.formats.adapters import parse_adapter_config
 from modelkin.formats.adapters._apply import apply_fit
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 PREFIX = f"base_model.model.{Q}"

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.architecture.handwritten_cases import gpt_oss_packed
 from tests.formats.quantised_writers import SCHEMES, Matrix, Scheme, mxfp4
-from tests.support import safetensors_bytes
 
 import modelkin as mk
 from modelkin.architecture import Role
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.model import Model
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice

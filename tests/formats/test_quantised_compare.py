@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pytest
 from tests.formats.quantised_writers import SCHEMES
 from tests.places import ZOO
-from tests.support import HubServer, safetensors_bytes
+from tests.support import HubServer
 
 import modelkin as mk
 from modelkin.comparison.methods import code_step
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.model import open_model
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.quantised_writers import SCHEMES, fp8, gptq, mxfp4
 from tests.formats.test_quantised import NAME, PREFIX, matrix, opened
-from tests.support import RawTensor, safetensors_bytes
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 from modelkin.source import MemorySource
 
 Tensors = dict[str, npt.NDArray[Any]]

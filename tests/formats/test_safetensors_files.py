@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from tests.support import llama_files, llama_tensors, safetensors_bytes
+from tests.support import llama_files, llama_tensors
 
 from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats import Request
-from modelkin.formats.safetensors import FORMAT, _read
+from modelkin.formats.safetensors import FORMAT, _read, safetensors_bytes
 from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, Source
 

@@ -12,8 +12,8 @@ import pytest
 import urllib3.exceptions
 from huggingface_hub import constants
 from tests.support import BadServer, Fault, certificate_pem
-from tests.support._answer import Answer, send_answer, text_answer
-from tests.support._loopback import Loopback
+from tests.support.answers import Answer, send_answer, text_answer
+from tests.support.loopback import Loopback
 
 from modelkin.errors import (
     AccessDenied,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from huggingface_hub import close_session, constants, hf_hub_download
 from tests.support import Failure, HubOptions, HubRepo, HubServer, Servable, llama_files
-from tests.support._answer import Answer, text_answer
-from tests.support._loopback import Connection, Loopback, Request
+from tests.support.answers import Answer, text_answer
+from tests.support.loopback import Connection, Loopback, Request
 
 from modelkin.errors import (
     AccessDenied,
@@ -413,7 +413,7 @@ def with_file(**changes: object) -> bytes:
 
 
 def open_answering(answer: Callable[[str], Answer]) -> tuple[Loopback, HubSource]:
-    from tests.support._answer import send_answer
+    from tests.support.answers import send_answer
 
     server = Loopback(
         lambda connection, request: send_answer(

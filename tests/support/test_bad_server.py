@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import urllib3
 from tests.support import BadServer, Fault, client_tls
-from tests.support._fault_acts import ACTS
+from tests.support.fault_acts import ACTS
 from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 DATA = bytes(range(256)) * 4

@@ -17,7 +17,7 @@ from tests.support import (
     VirtualFile,
     virtual_llama,
 )
-from tests.support._hub_spec import read_spec
+from tests.support.hub_repo import read_spec
 
 OPTIONS = HubOptions(tokens={"hf_member": {"org/private"}}, delays=Delays(hub=0.001, bandwidth=1e9))
 
@@ -53,7 +53,7 @@ def test_the_module_serves_a_specification_until_its_input_ends(tmp_path):
     (tmp_path / "spec.json").write_text(
         json.dumps({"repos": {"org/model": {"files": {"config.json": file}}}})
     )
-    command = [sys.executable, "-m", "tests.support.hub_process", "--spec", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "tests.support", "--spec", str(tmp_path / "spec.json")]
     done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout).keys() == {"hub", "cdn"}
     assert done.stderr == ""

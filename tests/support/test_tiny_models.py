@@ -12,16 +12,15 @@ from safetensors.numpy import load, save
 from tests.support import (
     BIG_LLAMA,
     LlamaShape,
-    RawTensor,
     VirtualFile,
     llama_config,
     llama_files,
     llama_tensors,
-    safetensors_bytes,
     sharded,
     virtual_llama,
-    write_safetensors,
 )
+
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 
 
 @pytest.mark.parametrize("dtype", ["F32", "BF16", "F16"])
@@ -46,7 +45,8 @@ def test_mixed_widths_are_ordered_as_the_library_does():
 
 
 def test_raw_tensors_reach_the_file(tmp_path):
-    path = write_safetensors(tmp_path / "x.safetensors", {"w": RawTensor("F8_E4M3", (2, 2), b"abcd")})
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(safetensors_bytes({"w": RawTensor("F8_E4M3", (2, 2), b"abcd")}))
     with safetensors.safe_open(path, "numpy") as file:
         assert file.get_slice("w").get_shape() == [2, 2]
         assert file.get_slice("w").get_dtype() == "F8_E4M3"

@@ -7,13 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from tests.support import llama_files, llama_tensors, safetensors_bytes
+from tests.support import llama_files, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.catalogue import centring_after, centring_before
 from modelkin.casework.lab import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import Arrow3D, TextMark
+from modelkin.formats.safetensors import safetensors_bytes
 
 
 def angle(a, b):

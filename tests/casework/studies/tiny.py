@@ -10,7 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tests.support import safetensors_bytes, to_bfloat16
+from tests.support import to_bfloat16
+
+from modelkin.formats.safetensors import safetensors_bytes
 
 Floats = npt.NDArray[np.float64]
 HIDDEN = 32

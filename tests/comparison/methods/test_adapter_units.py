@@ -7,11 +7,12 @@ import json
 import numpy as np
 import pytest
 from tests.formats.adapters_support import config_bytes
-from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.methods import Tested, load_method
 from modelkin.comparison.methods._adapter_units import began_alike
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 from modelkin.source import MemorySource
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from tests.support import LlamaShape, llama_config, llama_tensors, safetensors_bytes
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.deep import by_depth
@@ -15,6 +15,7 @@ from modelkin.comparison.methods import Tested, _head_matching, _matching, load_
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import read_parts
 from modelkin.comparison.tokens import UNREAD
+from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 
 SHAPE = LlamaShape(layers=2, hidden=64, mlp=96, heads=4, kv_heads=2, vocab=64)

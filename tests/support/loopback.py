@@ -1,9 +1,13 @@
-"""An HTTP/1.1 listener on 127.0.0.1 that its user drives byte by byte. It knows no paths and no files."""
+"""An HTTP/1.1 listener on 127.0.0.1 that its user drives byte by byte. It knows no paths and no files.
+
+With a log of what was asked and sent, and certificates that each process makes anew.
+"""
 
 from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -11,11 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
-from typing import BinaryIO, Literal, NoReturn, cast
-
-from ._certificate import server_tls
-from ._request_log import LogEntry
+from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn, cast
 
 _LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 200
@@ -241,3 +243,133 @@ def _read_request(reader: BinaryIO) -> Request | None:
         raise _BadRequest
     body = reader.read(int(headers.get("content-length", "0")))
     return Request(method=words[0], target=words[1], headers=headers, body=body)
+
+
+if TYPE_CHECKING:
+    import trustme
+
+
+@cache
+def _authority() -> trustme.CA:
+    import trustme
+
+    return trustme.CA()
+
+
+def client_tls() -> ssl.SSLContext:
+    """Return a client context that trusts the test servers of this process and nobody else."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=certificate_pem())
+    return context
+
+
+def server_tls() -> ssl.SSLContext:
+    """Return the context of the test servers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _authority().issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    return context
+
+
+def certificate_pem() -> str:
+    """Return the authority's certificate as text, for clients that want a file of trusted authorities."""
+    return _authority().cert_pem.bytes().decode("ascii")
+
+
+Origin = Literal["hub", "cdn", "main", "other"]
+"""Which listener was asked: `hub` and `cdn` of a `HubServer`, `main` and `other` of a `BadServer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request that reached a test server."""
+
+    origin: Origin
+    method: str
+    path: str
+    """The request target as it was sent: percent-encoded, with its query."""
+    range: str | None
+    """Value of the ``Range`` header."""
+    status: int
+    """0 when the connection was cut, or when what was sent was not an HTTP answer."""
+    bytes_sent: int
+    """Bytes of the body handed to the operating system, without headers and chunk frames."""
+    authorization: str | None
+    connection: int
+    """Number of the TCP connection: equal numbers mean that a connection was used again."""
+
+
+class LogEntry:
+    """A record while its answer is under way."""
+
+    __slots__ = (
+        "_authorization",
+        "_connection",
+        "_method",
+        "_origin",
+        "_path",
+        "_range",
+        "bytes_sent",
+        "status",
+    )
+
+    def __init__(
+        self, *, origin: Origin, method: str, path: str, headers: dict[str, str], connection: int
+    ) -> None:
+        self._origin: Origin = origin
+        self._method = method
+        self._path = path
+        self._range = headers.get("range")
+        self._authorization = headers.get("authorization")
+        self._connection = connection
+        self.status = 0
+        self.bytes_sent = 0
+
+    def record(self) -> RequestRecord:
+        """Return what is known so far."""
+        return RequestRecord(
+            origin=self._origin,
+            method=self._method,
+            path=self._path,
+            range=self._range,
+            status=self.status,
+            bytes_sent=self.bytes_sent,
+            authorization=self._authorization,
+            connection=self._connection,
+        )
+
+
+class RequestLog:
+    """The requests of one server, in order of arrival. Thread-safe.
+
+    A request is in the log before the first byte of its answer leaves, and each piece of a body is counted
+    before it leaves: a client that has read its answer finds it here in full.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[LogEntry] = []
+        self._lock = threading.Lock()
+
+    def add(self, entry: LogEntry) -> None:
+        """Append a request whose answer is about to begin."""
+        with self._lock:
+            self._entries.append(entry)
+
+    def records(self) -> list[RequestRecord]:
+        """Return a copy of the log as it is now."""
+        with self._lock:
+            return [entry.record() for entry in self._entries]
+
+    def reset(self) -> None:
+        """Forget every request so far."""
+        with self._lock:
+            self._entries.clear()
+
+
+def n_requests(records: list[RequestRecord], origin: Origin | None = None) -> int:
+    """Return how many requests an origin had; of all origins when None."""
+    return sum(1 for record in records if origin in (None, record.origin))
+
+
+def bytes_sent(records: list[RequestRecord], origin: Origin | None = None) -> int:
+    """Return how many bytes of bodies an origin sent; of all origins when None."""
+    return sum(record.bytes_sent for record in records if origin in (None, record.origin))

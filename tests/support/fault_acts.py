@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 
-from ._act import Act
-from ._answer import Answer, file_answer, text_answer
-from ._faults import Fault
-from ._loopback import head
+from .answers import Answer, file_answer, text_answer
+from .faults import Act, Fault
+from .loopback import head
 
 _EXTRA = 1000  # bytes more than were asked for
 _DRIP_SECONDS = 0.02

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import TracebackType
 from typing import Self, final
 from urllib.parse import parse_qs, quote
 
-from . import _hub_api as api
-from ._answer import Answer, file_answer, json_answer, send_answer, text_answer
-from ._contents import Contents
-from ._hub_options import Failure, HubOptions
-from ._hub_repo import Files, HubRepo, RepoState
-from ._hub_routes import Route, parse_target
-from ._loopback import Connection, Loopback, Request
-from ._request_log import Origin, RequestLog, RequestRecord, bytes_sent, n_requests
-from ._signed_urls import SignedUrls
+from . import hub_api as api
+from .answers import Answer, Contents, file_answer, json_answer, send_answer, text_answer
+from .hub_api import Route, parse_target
+from .hub_repo import Failure, Files, HubOptions, HubRepo, RepoState
+from .loopback import Connection, Loopback, Origin, Request, RequestLog, RequestRecord, bytes_sent, n_requests
 
 _INVALID_TOKEN = "Invalid credentials in Authorization header"
 
@@ -263,3 +261,41 @@ def _form(request: Request) -> tuple[list[str], bool]:
         return list(sent["paths"]), bool(sent.get("expand", False))
     fields = parse_qs(request.body.decode())
     return fields.get("paths", []), fields.get("expand", [""])[0].lower() == "true"
+
+
+class SignedUrls:
+    """Every address given out so far. Thread-safe."""
+
+    def __init__(self, options: HubOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._issued: dict[str, tuple[Contents, float]] = {}
+        self._uses: dict[str, int] = {}
+
+    def sign(self, file: Contents) -> str:
+        """Return a path and query that give access to a file."""
+        lifetime = self._options.url_seconds
+        expires = int(time.time() + (3600 if lifetime is None else lifetime))
+        with self._lock:
+            place = f"/repos/{file.sha256[:2]}/{file.sha256}?Expires={expires}&sig={next(self._numbers):016x}"
+            self._issued[place] = (file, time.monotonic())
+            self._uses[place] = 0
+        return place
+
+    def use(self, place: str) -> Contents | None:
+        """Return the file behind a URL, or None when it was never given out or no longer works."""
+        with self._lock:
+            if place not in self._issued:
+                return None
+            file, issued = self._issued[place]
+            self._uses[place] += 1
+            seconds, uses = self._options.url_seconds, self._options.url_uses
+            if seconds is not None and time.monotonic() - issued > seconds:
+                return None
+            return None if uses is not None and self._uses[place] > uses else file
+
+    def expire_all(self) -> None:
+        """Forget every URL."""
+        with self._lock:
+            self._issued.clear()

@@ -8,13 +8,10 @@ from types import TracebackType
 from typing import Self, final
 from urllib.parse import quote, unquote, urlsplit
 
-from ._act import Act
-from ._answer import file_answer, send_answer, text_answer
-from ._contents import Contents, Servable, contents
-from ._fault_acts import act
-from ._faults import Fault
-from ._loopback import Connection, Loopback, Request
-from ._request_log import Origin, RequestLog, RequestRecord, bytes_sent, n_requests
+from .answers import Contents, Servable, contents, file_answer, send_answer, text_answer
+from .fault_acts import act
+from .faults import Act, Fault
+from .loopback import Connection, Loopback, Origin, Request, RequestLog, RequestRecord, bytes_sent, n_requests
 
 
 @final
@@ -74,11 +71,6 @@ class BadServer:
     def origin(self) -> str:
         """Address of the misbehaving origin, without a slash at its end."""
         return self._main.url
-
-    @property
-    def other_origin(self) -> str:
-        """Address of the origin that redirects lead to."""
-        return self._other.url
 
     @property
     def log(self) -> list[RequestRecord]:

@@ -1,27 +1,26 @@
-"""Llama models without training: tiny ones with random numbers, and huge ones that exist only as headers."""
+"""Models that fit in a test: tiny Llamas of random numbers, and huge ones that are computed when read."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.formats.safetensors import safetensors_bytes, safetensors_head
-
-from ._bfloat16 import to_bfloat16
-from ._safetensors import INDEX_NAME, index_bytes, shard_name, sharded, split_by_size
-from ._virtual_file import VirtualFile
+from modelkin.formats.safetensors import RawTensor, StoredTensor, safetensors_bytes, safetensors_head
 
 FloatName = Literal["F32", "BF16", "F16"]
 
 _TORCH_NAMES: dict[FloatName, str] = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _INITIALISER_RANGE = 0.02
+INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +151,132 @@ def _cast(values: NDArray[np.float32], dtype: FloatName) -> NDArray[Any]:
             return values.astype(np.float16)
         case "BF16":
             return to_bfloat16(values).view(ml_dtypes.bfloat16)
+
+
+Fill = Literal["zeros", "BF16", "F16", "F32"]
+"""What the data are: zeros, or normally distributed weights of a dtype."""
+
+# Four times a prime: whole elements of every dtype, and no tensor whose size is a power of two meets the same
+# phase again, so that two layers do not hold equal numbers.
+_PERIOD = 4 * 1_048_583
+# The usual initialiser_range of language models; its square is far from the underflow of float16.
+_DEVIATION = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualFile:
+    """A file of `size` bytes: `head` as given, then data that depend on `fill`, `seed` and position only.
+
+    The data repeat every 4 MB. Two files are equal when all their fields are.
+    """
+
+    size: int
+    head: bytes = b""
+    fill: Fill = "BF16"
+    seed: int = 0
+    phase: int = 0
+    """How many bytes of the data come before this file, so that shards go on where others end."""
+
+    def __post_init__(self) -> None:
+        if self.size < len(self.head):
+            raise ValueError(f"size must be at least len(head) = {len(self.head)}, got {self.size}")
+
+    def pieces(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes from `start` to before `stop`, in pieces that are views, not copies."""
+        stop = min(stop, self.size)
+        if start < len(self.head):
+            yield memoryview(self.head)[start : min(stop, len(self.head))]
+            start = len(self.head)
+        if start >= stop:
+            return
+        block = memoryview(_block(self.fill, self.seed))
+        while start < stop:
+            at = (start - len(self.head) + self.phase) % len(block)
+            piece = block[at : at + stop - start]
+            yield piece
+            start += len(piece)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes from `start` to before `stop`."""
+        return b"".join(self.pieces(start, stop))
+
+    @property
+    def sha256(self) -> str:
+        """An identity that looks like a digest. It is made from the fields: the bytes would take too long."""
+        fields = (self.size, hashlib.sha256(self.head).hexdigest(), self.fill, self.seed, self.phase)
+        return hashlib.sha256(repr(fields).encode()).hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _block(fill: Fill, seed: int) -> bytes:
+    if fill == "zeros":
+        return bytes(_PERIOD)
+    itemsize = 4 if fill == "F32" else 2
+    weights = np.random.default_rng(seed).standard_normal(_PERIOD // itemsize, dtype=np.float32)
+    weights *= np.float32(_DEVIATION)
+    match fill:
+        case "BF16":
+            return to_bfloat16(weights).tobytes()
+        case "F16":
+            return weights.astype("<f2").tobytes()
+        case "F32":
+            return weights.astype("<f4").tobytes()
+
+
+def to_bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:
+    """Return the bit patterns of the nearest bfloat16 values, ties to even; NaN stays NaN."""
+    values = np.asarray(values, dtype="<f4")
+    bits = values.view("<u4")
+    # Adding just under half of the last kept place, plus that place's own bit, rounds ties to even.
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    # The addition above would carry a NaN with a large payload over into zero.
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, rounded).astype("<u2")
+
+
+def sharded(tensors: Mapping[str, StoredTensor], n_shards: int) -> dict[str, bytes]:
+    """Return the files of a model in shards of about equal size, with their index.
+
+    Tensors are dealt out in the order given. There are fewer shards than asked for when single tensors are
+    larger than a shard.
+    """
+    sizes = {name: _n_bytes(tensor) for name, tensor in tensors.items()}
+    groups = split_by_size(sizes, n_shards)
+    files = {
+        shard_name(number, len(groups)): safetensors_bytes({name: tensors[name] for name in names})
+        for number, names in enumerate(groups, start=1)
+    }
+    return {**files, INDEX_NAME: index_bytes(groups, sum(sizes.values()))}
+
+
+def split_by_size(sizes: Mapping[str, int], n_shards: int) -> list[list[str]]:
+    """Cut a list of tensors where its running size passes each n-th part of the whole."""
+    if n_shards < 1:
+        raise ValueError(f"n_shards must be at least 1, got {n_shards}")
+    share = max(1, math.ceil(sum(sizes.values()) / n_shards))
+    groups: dict[int, list[str]] = {}
+    before = 0
+    for name, size in sizes.items():
+        groups.setdefault(before // share, []).append(name)
+        before += size
+    return list(groups.values())
+
+
+def shard_name(number: int, n_shards: int) -> str:
+    """Return the usual name of a shard; `number` begins at 1."""
+    return f"model-{number:05d}-of-{n_shards:05d}.safetensors"
+
+
+def index_bytes(groups: list[list[str]], total_size: int) -> bytes:
+    """Return the index file of shards whose tensors are given."""
+    weight_map = {
+        name: shard_name(number, len(groups))
+        for number, names in enumerate(groups, start=1)
+        for name in names
+    }
+    index = {"metadata": {"total_size": total_size}, "weight_map": dict(sorted(weight_map.items()))}
+    return json.dumps(index, indent=2).encode()
+
+
+def _n_bytes(tensor: StoredTensor) -> int:
+    return len(tensor.data) if isinstance(tensor, RawTensor) else tensor.nbytes
