@@ -7,7 +7,7 @@
     │   ├── BadReference          a model reference that cannot be read
     │   ├── BadSelection          rows, names or samples that the tensor does not have
     │   └── BudgetExceeded        the plan needs more bytes than allowed; nothing was sent
-    ├── SourceError               exit 3: an input could not be had
+    ├── SourceError               exit 3: an input could not be obtained
     │   ├── NotFound              no such model, revision or file
     │   ├── AccessDenied          private, gated, or a token that is not accepted
     │   ├── Offline               offline mode, and the bytes are not stored here
@@ -18,7 +18,7 @@
     │   ├── WrongBytes            the server sent other bytes than were asked for
     │   ├── ChangedWhileReading   the file is not the same file as at the first read
     │   └── MissingExtra          an optional dependency is needed for this source
-    └── FormatError               exit 4: an input was had, but is malformed or hostile
+    └── FormatError               exit 4: an input was read, but is malformed or hostile
         ├── HeaderError           a tensor file's header breaks the rules of its format
         ├── IndexFileError        a shard index breaks its rules
         ├── UnsupportedFormat     weights in a format that modelkin does not read
@@ -112,7 +112,7 @@ class BudgetExceeded(UsageError):
 
 
 class SourceError(ModelkinError):
-    """An input could not be had."""
+    """An input could not be obtained."""
 
     exit_code = 3
 
@@ -158,7 +158,7 @@ class MissingExtra(SourceError):
 
 
 class FormatError(ModelkinError):
-    """An input was had, but is malformed or hostile."""
+    """An input was read, but is malformed or hostile."""
 
     exit_code = 4
 

@@ -29,7 +29,7 @@ Results go to stdout, everything else to stderr.
 
 \b
 Exit codes
-  0   finished, whatever was found   3   an input could not be had
+  0   finished, whatever was found   3   an input could not be obtained
   1   finished, --fail-on was met    4   an input is malformed or hostile
   2   wrong usage                    70  a bug in modelkin
   130 interrupted

@@ -66,7 +66,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 @click.option(
     "--truncation", is_flag=True, help="Where sizes differ, cut the larger tensor to the smaller one."
 )
-@click.option("--mtp", is_flag=True, help="Measure next-token-prediction layers too, apart from the others.")
+@click.option("--mtp", is_flag=True, help="Measure multi-token-prediction layers too, apart from the others.")
 @click.option(
     "--sample",
     type=click.IntRange(16),

@@ -50,7 +50,7 @@ def run(
 ) -> None:
     """Run a study: read each model once, write data, draw figures from the data, write reports.
 
-    A model that cannot be had is listed as missing with its reason, and the rest goes on. A control that
+    A model that cannot be obtained is listed as missing with its reason, and the rest goes on. A control that
     cannot be used is never a zero. The answer with an error rate stands first in the report; everything
     else describes.
 

@@ -30,7 +30,7 @@ _FOURIER_NUMBERS = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutationPart:
-    """A permutation p-value and how it was had."""
+    """A permutation p-value and how it was obtained."""
 
     log10_p: float
     n_permutations: int
