@@ -196,6 +196,6 @@ def parsed(text):
 
 def test_half_a_letter_in_a_name_does_not_stop_the_report(compared, tmp_path):
     result = compared("not-testable")
-    odd = replace(result, candidate=replace(result.candidate, skipped=("\ud800",)))
+    odd = replace(result, candidate=replace(result.candidate, skipped=(say("quoted", text="\ud800"),)))
     write_folder(odd, tmp_path)
     assert mk.Comparison.from_json((tmp_path / "comparison.json").read_text()) == odd

@@ -145,7 +145,7 @@ def matrix(
     from modelkin.describe.matrix import MatrixOptions
     from modelkin.describe.matrix import matrix as measure
     from modelkin.describe.measures import DEFAULT, PAIRINGS
-    from modelkin.document import matrix_document, matrix_view
+    from modelkin.document import matrix_view
 
     usual = MatrixOptions()
     named = _named_models(models)
@@ -174,7 +174,7 @@ def matrix(
         if out is not None:
             result.write(str(out))
     finally:  # a full disk is no reason to lose the numbers
-        output.result(matrix_document(result), lambda: matrix_view(result, detail=output.detail))
+        output.result(result, lambda: matrix_view(result, detail=output.detail))
     if out is not None:
         output.remark(f"the numbers are in {out}: begin with {out / 'MATRIX.md'}")
 

@@ -9,9 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from modelkin.document._json import plain, schema, to_json
-    from modelkin.document._matrix_json import matrix_document, matrix_from_json, matrix_json
-    from modelkin.document._read_json import comparison_from_json
     from modelkin.document.evidence import tensors_csv
     from modelkin.document.folder import (
         matrix_markdown,
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from modelkin.document.language import LANGUAGES, Language, load_language, read_texts
     from modelkin.document.markdown import render_markdown
     from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, runs_text, size_text
+    from modelkin.document.results import comparison_from_json, matrix_from_json, plain, schema, to_json
     from modelkin.document.terminal import render_terminal
     from modelkin.document.views.comparison import comparison_view, verdict_card
     from modelkin.document.views.inspection import inspection_view
@@ -37,20 +35,18 @@ _HOME = {
     "LANGUAGES": "language",
     "Language": "language",
     "bound_text": "numbers",
-    "comparison_from_json": "_read_json",
+    "comparison_from_json": "results",
     "comparison_view": "views.comparison",
     "count_text": "numbers",
     "effect_text": "numbers",
     "inspection_view": "views.inspection",
     "load_language": "language",
-    "matrix_document": "_matrix_json",
-    "matrix_from_json": "_matrix_json",
-    "matrix_json": "_matrix_json",
+    "matrix_from_json": "results",
     "matrix_markdown": "folder",
     "matrix_view": "views.matrix",
     "methods_view": "views.methods",
     "p_text": "numbers",
-    "plain": "_json",
+    "plain": "results",
     "plan_view": "views.reading",
     "plans_view": "views.reading",
     "read_texts": "language",
@@ -60,11 +56,11 @@ _HOME = {
     "report_html": "folder",
     "report_markdown": "folder",
     "runs_text": "numbers",
-    "schema": "_json",
+    "schema": "results",
     "size_text": "numbers",
     "store_view": "views.reading",
     "tensors_csv": "evidence",
-    "to_json": "_json",
+    "to_json": "results",
     "tokenizers_view": "views.tokenizers",
     "verdict_card": "views.comparison",
     "write_files": "folder",
@@ -82,9 +78,7 @@ __all__ = [
     "effect_text",
     "inspection_view",
     "load_language",
-    "matrix_document",
     "matrix_from_json",
-    "matrix_json",
     "matrix_markdown",
     "matrix_view",
     "methods_view",

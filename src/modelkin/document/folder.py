@@ -13,13 +13,12 @@ from modelkin.describe.matrix import MatrixResult
 from modelkin.describe.measures import table_to_csv
 from modelkin.errors import UsageError
 
-from ._json import to_json
-from ._matrix_json import matrix_json
 from .blocks import Marked
 from .evidence import tensors_csv
 from .html import render_html
 from .language import ENGLISH, Language, load_language
 from .markdown import render_markdown
+from .results import to_json
 from .views.comparison import comparison_view
 from .views.matrix import matrix_view
 
@@ -100,7 +99,7 @@ def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[
     return write_files(
         Path(folder),
         {
-            "matrix.json": matrix_json(result) + "\n",
+            "matrix.json": to_json(result) + "\n",
             "matrix.csv": table_to_csv(result.table),
             "MATRIX.md": matrix_markdown(result),
         },

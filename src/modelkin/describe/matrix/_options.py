@@ -110,7 +110,7 @@ class MatrixOptions:
     tokens: int = 256
     """Shared tokens whose rows are read for the baselines of tokens."""
     seed: int = 0
-    fetch: FetchOptions = field(default_factory=FetchOptions, repr=False)
+    fetch: FetchOptions = field(default_factory=FetchOptions, repr=False, metadata={"json": False})
 
     def __post_init__(self) -> None:
         chosen_measures(self.measures)

@@ -79,9 +79,9 @@ class MatrixResult:
 
     def to_json(self) -> str:
         """Write everything as one document, by the schema ``modelkin.matrix/1``."""
-        from modelkin.document import matrix_json
+        from modelkin.document import to_json
 
-        return matrix_json(self)
+        return to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> MatrixResult:

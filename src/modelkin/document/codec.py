@@ -1,0 +1,346 @@
+"""The only JSON codec: any record out, and back in by the types of its fields, strictly.
+
+Numbers are plain, nothing is NaN, missing is null. A field ``reason`` that holds a message becomes ``reason``
+(the English sentence, for people), ``reason_code`` and, if it has any, ``reason_values``; a list ``flags`` of
+messages becomes ``flags`` (sentences) and ``flags_codes``. A field with the metadata ``json=False`` is left
+out; read back, it has its default. A file is not trusted to be ours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import PurePath
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from modelkin.errors import FormatError, UsageError
+from modelkin.message import Message, Value, say
+
+from .language import ENGLISH
+
+_Record = TypeVar("_Record")
+
+schemas: dict[type, str] = {}
+"""Type of a result -> name of its schema, which its object begins with."""
+writers: dict[type, Callable[[Any], object]] = {}
+"""Types whose object is not made of their fields -> what is written for them."""
+readers: dict[object, Callable[[Reader, object, str], object]] = {}
+"""The same on the way back, by the type of a field: reader, value and path -> value of the field."""
+
+
+# -- out -----------------------------------------------------------------------------------------------
+
+
+def dumps(document: object, *, indent: int | None = 2) -> str:
+    """Write plain values as JSON."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from the name of a tensor: no file can hold it but as an escape.
+        return json.dumps(document, indent=indent, ensure_ascii=True, allow_nan=False)
+    return text
+
+
+def plain(value: object) -> object:
+    """Turn a record into what JSON can say. Whatever has a schema begins with its name, nested or not."""
+    name = schemas.get(type(value))
+    document = _plain(value)
+    if name is not None and isinstance(document, dict):
+        return {"schema": name, **document}
+    return document
+
+
+def _plain(value: object) -> object:
+    if type(value) in writers:
+        return plain(writers[type(value)](value))
+    match value:
+        case Enum():
+            return plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError(f"a result must not hold {value}: what was not measured is None")
+            return value
+        case PurePath() | Message():
+            return str(value)
+        case Mapping():
+            return dict(_members((str(plain(key)), item) for key, item in value.items()))
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _ if is_dataclass(value):
+            kind: Any = type(value)
+            return dict(_members((item.name, getattr(value, item.name)) for item in _written(kind)))
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _members(items: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    for name, value in items:
+        yield name, plain(value)
+        if isinstance(value, Message):
+            yield f"{name}_code", value.code
+            if value.values:
+                yield f"{name}_values", _values(value)
+        elif isinstance(value, tuple) and value and all(isinstance(item, Message) for item in value):
+            yield f"{name}_codes", [_coded(item) for item in value]
+
+
+@cache
+def _written(kind: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401  any record
+    return tuple(item for item in fields(kind) if item.metadata.get("json", True))
+
+
+def _coded(message: Message) -> dict[str, object]:
+    return {"code": message.code, **({"values": _values(message)} if message.values else {})}
+
+
+def _values(message: Message) -> dict[str, object]:
+    return {name: _value(value) for name, value in message.values}
+
+
+def _value(value: Value) -> object:
+    if isinstance(value, Message):
+        return _coded(value)
+    return [_value(item) for item in value] if isinstance(value, tuple) else value
+
+
+# -- in ------------------------------------------------------------------------------------------------
+
+
+def parse(text: str, where: str) -> object:
+    """Read a JSON document in which no key stands twice and no number is missing.
+
+    Raises
+    ------
+    FormatError
+        It is something else.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(where, f"expected a JSON document, got something else ({error})") from error
+
+
+def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> _Record:
+    """Read a record that has a schema.
+
+    Parameters
+    ----------
+    where
+        What the document is called in errors.
+    hint
+        What to do about one that follows another schema.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    reader = Reader(where)
+    document = parse(text, where)
+    if not isinstance(document, dict):
+        reader.refuse("", "an object", document)
+    name = document.pop("schema", None)
+    if name != schemas[kind]:
+        problem = f"expected the schema {schemas[kind]}, got {_shown(name)}"
+        raise FormatError(where, problem, hint=hint or None)
+    found: _Record = reader.read(kind, document, "")
+    return found
+
+
+class Reader:
+    """Reads values by types; errors name the place."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def read(self, kind: Any, value: object, path: str) -> Any:  # noqa: ANN401  any type of a field
+        """Read a value of a type; JSON has fewer types than Python."""
+        if kind in readers:
+            return readers[kind](self, value, path)
+        origin = get_origin(kind)
+        if origin in (Union, types.UnionType):
+            return self._one_of(get_args(kind), value, path)
+        if origin is Literal:
+            return value if value in get_args(kind) else self.refuse(path, f"one of {get_args(kind)}", value)
+        if origin is tuple:
+            return self._tuple(get_args(kind), value, path)
+        if origin is not None and issubclass(origin, Mapping):
+            return self._mapping(get_args(kind)[1], value, path)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            known = {member.value: member for member in kind}
+            return (
+                known[value] if _is_in(value, known) else self.refuse(path, f"one of {sorted(known)}", value)
+            )
+        if isinstance(kind, type) and is_dataclass(kind):
+            return self.record(kind, value, path)
+        return self._scalar(kind, value, path)
+
+    def record(self, kind: type[_Record], value: object, path: str) -> _Record:
+        """Make a dataclass of an object that has exactly its fields."""
+        if not isinstance(value, dict):
+            self.refuse(path, "an object", value)
+        made_of: Any = kind  # a type is hashable, which mypy does not know of a variable one
+        hints, names = _hints(made_of), {item.name for item in _written(made_of)}
+        said = {name for name in names if Message in _kinds(hints[name])}
+        beside = {key for name in said for key in _companions(name)} - names
+        for problem, keys in (
+            ("unknown", value.keys() - names - beside),
+            ("missing", names - value.keys()),
+        ):
+            if keys:
+                listed = ", ".join(_shown(key) for key in sorted(keys)[:5])
+                raise FormatError(self.where, f"{path or 'the document'}: {problem} keys {listed}")
+        try:
+            return kind(
+                **{
+                    name: self.said(hints[name], name, value, path)
+                    if name in said
+                    else self.read(hints[name], value[name], f"{path}.{name}".lstrip("."))
+                    for name in names
+                }
+            )
+        except UsageError as error:
+            raise FormatError(self.where, f"{path or 'the document'}: {error.problem}") from error
+
+    def _mapping(self, kind: Any, value: object, path: str) -> dict[str, object]:  # noqa: ANN401
+        if not isinstance(value, dict):
+            self.refuse(path, "an object", value)
+        if Message not in _kinds(kind):
+            return {key: self.read(kind, item, f"{path}.{key}") for key, item in value.items()}
+        coded = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
+        beside = {key for name in coded for key in _companions(name)}
+        listed = get_origin(kind) is tuple
+        rest: Any = None if listed else Union[tuple(item for item in get_args(kind) if item is not Message)]  # noqa: UP007
+        return {
+            key: self.said(kind, key, value, path)
+            if listed or key in coded
+            else self.read(rest, item, f"{path}.{key}")
+            for key, item in value.items()
+            if key not in beside
+        }
+
+    def said(self, kind: Any, key: str, members: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401
+        """Read what the core said: the sentence is for people, its code and values are the message."""
+        value, place = members[key], f"{path}.{key}".lstrip(".")
+        if value is None and type(None) in _kinds(kind):
+            return None
+        if get_origin(kind) is tuple:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                self.refuse(place, "a list of sentences", value)
+            codes = members.get(f"{key}_codes")
+            coded = codes if isinstance(codes, list) and len(codes) == len(value) else [None] * len(value)
+            return tuple(
+                _message(code) or say("quoted", text=text) for code, text in zip(coded, value, strict=True)
+            )
+        if not isinstance(value, str):
+            self.refuse(place, "a sentence", value)
+        found = {"code": members.get(f"{key}_code"), "values": members.get(f"{key}_values", {})}
+        return _message(found) or say("quoted", text=value)
+
+    def _scalar(self, kind: type, value: object, path: str) -> object:
+        if kind is float and type(value) is int:
+            value = float(value)
+        # `type` and not isinstance: a bool is no number here.
+        if type(value) is not kind:
+            self.refuse(path, kind.__name__, value)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.refuse(path, "a finite number", value)
+        return value
+
+    def _one_of(self, kinds: tuple[Any, ...], value: object, path: str) -> object:
+        if value is None and type(None) in kinds:
+            return None
+        exact = [kind for kind in kinds if type(value) is kind]
+        if exact:
+            return self._scalar(exact[0], value, path)
+        rest = [kind for kind in kinds if kind is not type(None)]
+        if isinstance(value, list):
+            rest = [kind for kind in rest if get_origin(kind) is tuple]
+        if len(rest) == 1:
+            return self.read(rest[0], value, path)
+        return self.refuse(path, " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds), value)
+
+    def _tuple(self, kinds: tuple[Any, ...], value: object, path: str) -> tuple[object, ...]:
+        if not isinstance(value, list):
+            self.refuse(path, "a list", value)
+        if len(kinds) == 2 and kinds[1] is Ellipsis:
+            kinds = (kinds[0],) * len(value)
+        if len(value) != len(kinds):
+            self.refuse(path, f"{len(kinds)} items", value)
+        return tuple(
+            self.read(kind, item, f"{path}[{number}]")
+            for number, (kind, item) in enumerate(zip(kinds, value, strict=True))
+        )
+
+    def refuse(self, path: str, expected: str, value: object) -> NoReturn:
+        """Say what was expected in a place."""
+        raise FormatError(self.where, f"{path or 'the document'}: expected {expected}, got {_shown(value)}")
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401  any record
+    return get_type_hints(kind)
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401  any type of a field
+    """Return the types that a field may hold, one by one or in a list."""
+    return (kind, *get_args(kind)) if get_origin(kind) is not Mapping else (kind,)
+
+
+def _companions(name: str) -> tuple[str, ...]:
+    """Return the keys that may stand beside a message."""
+    return f"{name}_code", f"{name}_values", f"{name}_codes"
+
+
+def _message(value: object) -> Message | None:
+    """Return a message, or None where it is none of ours: another version may know more of them."""
+    if not isinstance(value, dict) or not isinstance(code := value.get("code"), str):
+        return None
+    values = value.get("values", {})
+    if not isinstance(values, dict):
+        return None
+    made = Message(code, tuple(sorted((str(name), _message_value(item)) for name, item in values.items())))
+    try:
+        ENGLISH.tell(made)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError):
+        return None
+    return made
+
+
+def _message_value(value: object) -> Value:
+    match value:
+        case dict():
+            return _message(value) or say("quoted", text=str(value))
+        case list():
+            return tuple(_message_value(item) for item in value)
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return str(value)
+
+
+def _is_in(value: object, known: Mapping[object, object]) -> bool:
+    return isinstance(value, str) and value in known
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:60]
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object names a key twice")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

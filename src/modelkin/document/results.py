@@ -1,0 +1,154 @@
+"""The results that are documents: their schemas, and the objects that are not made of their fields."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
+from modelkin.comparison import Comparison
+from modelkin.comparison.methods import Agreement, Evidence, Likeness, Skipped, Tested
+from modelkin.describe import (
+    CONFIGS_SCHEMA,
+    EMBEDDINGS_SCHEMA,
+    INSPECTION_SCHEMA,
+    ConfigComparison,
+    EmbeddingComparison,
+    Inspection,
+)
+from modelkin.describe.matrix import MATRIX_SCHEMA, MatrixResult
+from modelkin.describe.measures import COLUMNS, MeasureTable, chosen_measures, table_from_cells
+from modelkin.errors import FormatError
+from modelkin.message import Message
+from modelkin.source import BytePlan, StoreInfo
+from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison
+
+from . import codec
+from .evidence import EvidenceRow, evidence_of, evidence_row
+
+codec.schemas |= {
+    Comparison: COMPARISON_SCHEMA,
+    ConfigComparison: CONFIGS_SCHEMA,
+    EmbeddingComparison: EMBEDDINGS_SCHEMA,
+    Inspection: INSPECTION_SCHEMA,
+    MatrixResult: MATRIX_SCHEMA,
+    TokenizerComparison: TOKENIZERS_SCHEMA,
+    BytePlan: "modelkin.plan/1",
+    StoreInfo: "modelkin.store/1",
+}
+
+
+def to_json(result: object) -> str:
+    """Write a result as one JSON document, with the name of its schema first."""
+    document = codec.plain(result)
+    if not isinstance(result, MatrixResult):
+        return codec.dumps(document)
+    # Of a matrix, each row of the table stands in a line of its own: there can be very many of them.
+    assert isinstance(document, dict)
+    lines = [json.dumps(row, ensure_ascii=True, allow_nan=False) for row in document["table"]["rows"]]
+    mark = "@rows@"
+    text = codec.dumps(document | {"table": document["table"] | {"rows": mark}})
+    # The mark stands where the rows belong; only the first is ours, as the table comes before other texts.
+    return text.replace(f'"rows": "{mark}"', '"rows": [\n' + ",\n".join(lines) + "\n]", 1)
+
+
+def plain(value: object) -> object:
+    """Turn a result into what JSON can say. Whatever has a schema begins with its name, nested or not."""
+    return codec.plain(value)
+
+
+def schema(name: str) -> dict[str, object]:
+    """Return a shipped JSON Schema, such as ``modelkin.inspection/1``."""
+    file = name.replace("modelkin.", "").replace("/", "-") + ".json"
+    text = resources.files("modelkin.document").joinpath("schema", file).read_text(encoding="utf-8")
+    loaded: dict[str, object] = json.loads(text)
+    return loaded
+
+
+def comparison_from_json(text: str) -> Comparison:
+    """Read what `to_json` wrote; the record is equal to the one that was written.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    hint = "Only results of `modelkin compare` can be read; another version may be needed."
+    return codec.from_json(Comparison, text, where="comparison", hint=hint)
+
+
+def matrix_from_json(text: str) -> MatrixResult:
+    """Read what `to_json` wrote of a matrix.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    return codec.from_json(MatrixResult, text, where="matrix", hint="Only `modelkin matrix` writes it.")
+
+
+# -- objects that are not made of fields ---------------------------------------------------------------
+
+
+def _plan(plan: BytePlan) -> dict[str, object]:
+    return {
+        "bytes_needed": plan.bytes_needed,
+        "bytes_stored": plan.bytes_stored,
+        "bytes_to_fetch": plan.bytes_to_fetch,
+        "requests": [{"file": file, "start": item.start, "stop": item.stop} for file, item in plan.requests],
+    }
+
+
+def _evidence(reader: codec.Reader, value: object, path: str) -> Evidence:
+    found = evidence_of(reader.record(EvidenceRow, value, path))
+    return found if found is not None else reader.refuse(path, "the numbers of one kind of evidence", value)
+
+
+_MATRIX = ("models", "options", "measures", "table", "tensors", "baselines", "notes", "read", "modelkin")
+_CARD = ("name", "meaning", "cannot_say", "symmetric", "low", "high")
+
+
+def _matrix(result: MatrixResult) -> dict[str, object]:
+    """Return the fields of a matrix and, for readers of the document, what its measures are."""
+    cards = [
+        {name: codec.plain(getattr(measure, name)) for name in _CARD}
+        for measure in chosen_measures(result.options.measures)
+    ]
+    return {name: cards if name == "measures" else getattr(result, name) for name in _MATRIX}
+
+
+def _read_matrix(reader: codec.Reader, value: object, path: str) -> MatrixResult:
+    if not isinstance(value, dict) or "measures" not in value:
+        reader.refuse(path, f"the keys {', '.join(_MATRIX)}", value)
+    return reader.record(MatrixResult, {key: item for key, item in value.items() if key != "measures"}, path)
+
+
+def _table(table: MeasureTable) -> dict[str, object]:
+    rows = [list(cells) for cells in table.cells()]
+    return {"columns": COLUMNS, "rows": rows, "messages": table.messages()}
+
+
+def _read_table(reader: codec.Reader, value: object, path: str) -> MeasureTable:
+    if not isinstance(value, dict) or value.get("columns") != list(COLUMNS):
+        reader.refuse(path, f"the columns {', '.join(COLUMNS)}", value)
+    rows = value.get("rows")
+    if not isinstance(rows, list):
+        reader.refuse(f"{path}.rows", "a list", rows)
+    found: dict[str, Message] = {}
+    if "messages" in value:
+        meant = reader.said(tuple[Message, ...], "messages", value, path)
+        found = dict(zip(value["messages"], meant, strict=True))
+    try:
+        return table_from_cells(rows, found)
+    except FormatError as error:
+        raise FormatError(reader.where, error.problem) from error
+
+
+codec.writers |= {
+    BytePlan: _plan,
+    MatrixResult: _matrix,
+    MeasureTable: _table,
+    **dict.fromkeys((Tested, Agreement, Likeness, Skipped), evidence_row),
+}
+codec.readers |= {Evidence: _evidence, MatrixResult: _read_matrix, MeasureTable: _read_table}
