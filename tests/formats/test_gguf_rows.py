@@ -7,8 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelkin.formats.gguf import _storage
-from modelkin.formats.gguf._orders import Groups, RopeRows, Straight
-from modelkin.formats.gguf._storage import LatentUp, PickedNumbers, PickedRows, Stored, Turned, few_runs
+from modelkin.formats.gguf._storage import (
+    BlockRows,
+    Groups,
+    LatentUp,
+    PickedNumbers,
+    PickedRows,
+    RopeRows,
+    Straight,
+    Turned,
+    few_runs,
+)
 from modelkin.formats.gguf._types import TYPES
 from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, MemorySource
@@ -29,7 +38,9 @@ def coded(values, name):
 def stored_matrix(values, name, *, file="f", before=b"abc"):
     data, decoded = coded(values, name)
     flat = decoded.reshape(-1, values.shape[-1])
-    part = Stored(file=file, start=len(before), type=BY_NAME[name], n_rows=flat.shape[0], width=flat.shape[1])
+    part = BlockRows(
+        file=file, start=len(before), type=BY_NAME[name], n_rows=flat.shape[0], width=flat.shape[1]
+    )
     return part, before + data + b"behind", flat
 
 

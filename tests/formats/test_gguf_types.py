@@ -4,8 +4,7 @@ import gguf
 import numpy as np
 import pytest
 
-from modelkin.formats.gguf._decode import decode_rows
-from modelkin.formats.gguf._types import TYPES, UNREAD
+from modelkin.formats.gguf._types import TYPES, UNREAD, decode_rows
 
 CODED = [kind for kind in TYPES.values() if kind.plain is None]
 

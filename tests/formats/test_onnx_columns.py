@@ -12,10 +12,9 @@ from onnx import TensorProto, helper
 from tests.formats.onnx_files import model_bytes, node, opened, tensor
 from tests.formats.test_onnx_values import CODES, dequantised, random_codes
 
-from modelkin.formats.onnx import _table
-from modelkin.formats.onnx._storage import arranged, some_lines
-from modelkin.formats.onnx._stored import Stored
-from modelkin.formats.onnx._table import Table
+from modelkin.formats.onnx import _storage
+from modelkin.formats.onnx._storage import StoredLines, arranged, some_lines
+from modelkin.formats.onnx._stored import OnnxTensor
 from modelkin.tensors import ColumnStorage, TensorSlice
 from modelkin.tensors._slices import plan_slice
 
@@ -69,7 +68,7 @@ def test_columns_of_a_turned_weight_are_those_of_the_whole(far, columns, rows):
     values = np.arange(56, dtype=np.float32).reshape(8, 7)
     model = opened(model_bytes([node("MatMul", ["x", "m.weight"], ["y"])], [tensor("m.weight", values)]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_table, "FAR", far)
+        patch.setattr(_storage, "FAR", far)
         found = model.read([spread_window(rows, columns, 8)])[0]
     np.testing.assert_array_equal(found, values.T[rows, columns[0] : columns[1]].reshape(-1))
 
@@ -99,9 +98,9 @@ def test_columns_of_blocked_codes_cost_their_codes_and_scales():
 
 def test_columns_of_queries_keys_and_values_in_one_are_those_of_each():
     values = RNG.normal(size=(12, 36)).astype(np.float32)
-    stored = Stored(name="qkv", dtype="F32", shape=(12, 36), file="f", start=0, stop=values.nbytes)
+    stored = OnnxTensor(name="qkv", dtype="F32", shape=(12, 36), file="f", start=0, stop=values.nbytes)
     for start in (0, 12, 24):
-        part = some_lines(arranged(Table(stored=stored, turned=True)), start, start + 12, 36)
+        part = some_lines(arranged(StoredLines(stored=stored, turned=True)), start, start + 12, 36)
         assert isinstance(part, ColumnStorage)
         plan = part.plan_window([(2, 5), (7, 8)], (3, 9))
         found = plan.build(lambda _, wanted: values.tobytes()[wanted.start : wanted.stop])

@@ -16,7 +16,7 @@ from tests.formats.test_onnx_models import with_external_data
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, NotFound
-from modelkin.formats.onnx import _parse, _window, _wire
+from modelkin.formats.onnx import _parse, _wire
 
 ONES = np.ones((4, 4), np.float32)
 
@@ -148,7 +148,7 @@ def test_the_number_of_tensors_and_operators_is_bounded(monkeypatch):
 
 
 def test_what_is_read_beside_the_weights_is_bounded(monkeypatch):
-    monkeypatch.setattr(_window, "MAX_READ", 50_000)
+    monkeypatch.setattr(_wire, "MAX_READ", 50_000)
     refused(graph(nodes=field(1, field(3, b"n" * 4000)) * 50), "its graph takes more than")
 
 

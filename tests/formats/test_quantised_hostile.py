@@ -202,7 +202,7 @@ def test_scales_that_are_no_numbers_are_read_without_a_warning(scale):
         ("gptq-4", {"quant_method": "torchao"}, "quantised by 'torchao', which is not decoded"),
         ("gptq-4", {"quant_method": "quanto"}, "quantised by 'quanto', which is not decoded"),
         ("awq", {"version": "marlin"}, "its layout is 'marlin'"),
-        ("awq", {"version": "gemm", "backend": "llm-awq"}, "known are 'gemm' and 'gemv'"),
+        ("awq", {"version": "gemm", "backend": "llm-awq"}, "known are 'gemm', 'gemv'"),
         ("awq", {"bits": 8}, "it has 8 bits"),
         ("mlx-4", {"mode": "nvfp4"}, "its mode is 'nvfp4'"),
         ("auto-round", {"packing_format": "auto_round:new"}, "'auto-round', which is not decoded"),

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Blocks", "find_blocks", "natural_order"]
-
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _MAX_NUMBERS: Final = 3
 _MAX_OUTSIDE: Final = 16
@@ -17,7 +15,7 @@ _FEWEST_LAYERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class LayerBlocks:
     """The layers of a checkpoint.
 
     Parameters
@@ -45,7 +43,9 @@ def natural_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=key)
 
 
-def find_blocks(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int) -> Iterator[Blocks]:
+def find_blocks(
+    names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int
+) -> Iterator[LayerBlocks]:
     """Yield ways to see layers of `length` tensors each, by numbers first."""
     for place in range(_MAX_NUMBERS):
         if (found := _numbered(names, shapes, length, place)) is not None:
@@ -56,7 +56,7 @@ def find_blocks(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], len
 
 def _numbered(
     names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int, place: int
-) -> Blocks | None:
+) -> LayerBlocks | None:
     """Take tensors with one number in common, at the same place of their names, for a layer."""
     groups: dict[int, list[str]] = {}
     for name in names:
@@ -70,7 +70,7 @@ def _numbered(
     return _blocks(names, dict(sorted(layers.items())))
 
 
-def _repeated(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int) -> Blocks | None:
+def _repeated(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int) -> LayerBlocks | None:
     """Find the longest repetition of a stretch of shapes, near the beginning."""
     every = [shapes[name] for name in names]
     best, first = 0, 0
@@ -90,10 +90,12 @@ def _repeated(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], lengt
     return _blocks(names, layers)
 
 
-def _blocks(names: Sequence[str], layers: Mapping[int, tuple[str, ...]]) -> Blocks:
+def _blocks(names: Sequence[str], layers: Mapping[int, tuple[str, ...]]) -> LayerBlocks:
     inside = {name for members in layers.values() for name in members}
     before = next((place for place, name in enumerate(names) if name in inside), len(names))
-    return Blocks(layers=layers, outside=tuple(name for name in names if name not in inside), n_before=before)
+    return LayerBlocks(
+        layers=layers, outside=tuple(name for name in names if name not in inside), n_before=before
+    )
 
 
 def _shapes_of(

@@ -10,11 +10,9 @@ from modelkin.message import Message, say
 
 from ._config import ConfigView, nested
 from ._loader import families
-from ._match import Fit, Group, all_fits, rank
+from ._match import FamilyFit, NameGroup, all_fits, rank
 from ._spec import ArchitectureSpec
 from ._wrappers import wrappers
-
-__all__ = ["Choice", "choose", "claimed_family", "config_views"]
 
 # A config's claim needs half of the names behind it; names alone have to explain nearly all.
 _CLAIMED_COVERAGE: Final = 0.5
@@ -41,7 +39,7 @@ class Choice:
         What was odd.
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[FamilyFit, ...]
     view: ConfigView | None
     needed: float
     reason: Message | None
@@ -58,7 +56,7 @@ def config_views(config: object) -> tuple[list[ConfigView], list[Message]]:
     return [ConfigView(data) for data in (*inner, config) if isinstance(data, Mapping)], []
 
 
-def choose(views: list[ConfigView], groups: tuple[Group, ...]) -> Choice:
+def choose(views: list[ConfigView], groups: tuple[NameGroup, ...]) -> Choice:
     """Choose the family.
 
     A claim of the config is dropped if its names explain less than half, or if another family explains
@@ -104,7 +102,7 @@ def _claim(views: list[ConfigView]) -> tuple[ArchitectureSpec, ConfigView] | Non
     return None
 
 
-def _why_none(views: list[ConfigView], nearest: Fit) -> Message:
+def _why_none(views: list[ConfigView], nearest: FamilyFit) -> Message:
     said = views[-1].text("model_type") if views else None
     reason = say("structure.no-family-said", said=repr(said[:40])) if said else say("structure.no-family")
     if nearest.coverage == 0:

@@ -9,8 +9,6 @@ from typing import Final
 
 from modelkin.message import Message, say
 
-__all__ = ["ConfigView", "nested"]
-
 _MAX_NUMBER: Final = 1 << 40  # no axis of any model is longer; larger numbers are mistakes or attacks
 _MAX_SHOWN: Final = 40
 

@@ -15,19 +15,17 @@ from modelkin.message import Message, say
 
 from ._choose import choose, claimed_family, config_views
 from ._config import ConfigView
-from ._entries import Finding, Renaming, Use, findings, uses
+from ._entries import Finding, Renaming, TensorUse, findings, uses
 from ._guess import guess
 from ._layers import Layers, find_layers
 from ._loader import family
-from ._match import Fit, Group, group_names
+from ._match import FamilyFit, NameGroup, group_names
 from ._prefixes import unprefixed
 from ._renamed import Renamed, restored
 from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
 from ._roles import Role
 from ._sizes import KnownSizes, resolve_sizes
 from ._spec import ArchitectureSpec, Stack, TensorSpec
-
-__all__ = ["detect"]
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
@@ -105,10 +103,10 @@ class _Reading:
     """A checkpoint read with one family."""
 
     spec: ArchitectureSpec
-    fit: Fit
+    fit: FamilyFit
     view: ConfigView | None
     known: KnownSizes
-    found: list[tuple[Finding, list[Use]]]
+    found: list[tuple[Finding, list[TensorUse]]]
     unknown: list[UnknownTensor]
     other: list[OtherTensor]
     vocab: int | None
@@ -120,9 +118,9 @@ class _Reading:
 
 
 def _best(
-    fits: tuple[Fit, ...],
+    fits: tuple[FamilyFit, ...],
     view: ConfigView | None,
-    groups: tuple[Group, ...],
+    groups: tuple[NameGroup, ...],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> _Reading:
     """Read with each family that the names leave open, and return what the shapes bear out best."""
@@ -130,7 +128,7 @@ def _best(
     return max(readings, key=lambda reading: reading.explained)
 
 
-def _rivals(spec: ArchitectureSpec, fits: tuple[Fit, ...]) -> list[Message]:
+def _rivals(spec: ArchitectureSpec, fits: tuple[FamilyFit, ...]) -> list[Message]:
     """Say which other families the names fit equally well."""
     others = [fit.spec for fit in fits if fit.spec.family != spec.family]
     return [
@@ -142,15 +140,18 @@ def _rivals(spec: ArchitectureSpec, fits: tuple[Fit, ...]) -> list[Message]:
 
 
 def _read(
-    fit: Fit, view: ConfigView | None, groups: tuple[Group, ...], shapes: Mapping[str, tuple[int, ...]]
+    fit: FamilyFit,
+    view: ConfigView | None,
+    groups: tuple[NameGroup, ...],
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> _Reading:
     spec, roles = _varied(fit.spec, view)
     named, others = findings(fit.matcher, groups)
     known = resolve_sizes(spec.sizes, view, _shaped(named, shapes))
-    found: list[tuple[Finding, list[Use]]] = []
+    found: list[tuple[Finding, list[TensorUse]]] = []
     unknown: list[UnknownTensor] = []
     renaming = Renaming(roles=roles, spaces=_merged(spec, fit))
-    plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[Use] | Message] = {}
+    plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[TensorUse] | Message] = {}
     for finding in named:
         shape = tuple(shapes[finding.name])
         key = (finding.tensor, finding.part, shape)
@@ -194,7 +195,7 @@ def _varied(spec: ArchitectureSpec, view: ConfigView | None) -> tuple[Architectu
     return spec, roles
 
 
-def _merged(spec: ArchitectureSpec, fit: Fit) -> dict[str, str]:
+def _merged(spec: ArchitectureSpec, fit: FamilyFit) -> dict[str, str]:
     """Return the spaces that are one and the same, because no tensor stands between them."""
     return {one.space: one.into for one in spec.merged_spaces if one.unless not in fit.roles}
 
@@ -211,7 +212,7 @@ def _shaped(
 
 
 def _embedding_rows(
-    found: list[tuple[Finding, list[Use]]], shapes: Mapping[str, tuple[int, ...]]
+    found: list[tuple[Finding, list[TensorUse]]], shapes: Mapping[str, tuple[int, ...]]
 ) -> int | None:
     """Return the real size of the vocabulary: that of the embedding, else of the output head."""
     for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
@@ -277,7 +278,7 @@ def _entries(reading: _Reading, layers: Layers) -> tuple[RoleEntry, ...]:
     )
 
 
-def _missing(fit: Fit) -> list[Message]:
+def _missing(fit: FamilyFit) -> list[Message]:
     if not fit.missing:
         return []
     listed = (*fit.missing[:_MAX_LISTED], *(["..."] if len(fit.missing) > _MAX_LISTED else ()))
@@ -288,7 +289,7 @@ def _unknown(
     reason: Message,
     model_type: str | None,
     views: list[ConfigView],
-    groups: tuple[Group, ...],
+    groups: tuple[NameGroup, ...],
     notes: list[Message],
 ) -> Architecture:
     """Return the value for an architecture nobody knows; sizes are guesses from the usual config keys."""

@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 from modelkin.message import Message, say
 
-from ._match import Group, Matcher
+from ._match import Matcher, NameGroup
 from ._result import Segment
 from ._roles import Component, Part, Role
 from ._sizes import KnownSizes, axis_terms
 from ._spec import FusedPart, Fusion, TensorSpec
-
-__all__ = ["Finding", "Renaming", "Use", "findings", "uses"]
 
 
 class Finding(NamedTuple):
@@ -38,7 +36,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class TensorUse:
     """What tensors of one kind and one shape are for; a fused tensor has several."""
 
     role: Role
@@ -47,7 +45,9 @@ class Use:
     segment: Segment | None
 
 
-def findings(matcher: Matcher, groups: Iterable[Group]) -> tuple[list[Finding], list[tuple[str, str | None]]]:
+def findings(
+    matcher: Matcher, groups: Iterable[NameGroup]
+) -> tuple[list[Finding], list[tuple[str, str | None]]]:
     """Return the tensors with known names, and the others with their component or None."""
     found: list[Finding] = []
     others: list[tuple[str, str | None]] = []
@@ -90,7 +90,7 @@ class Renaming:
 
 def uses(
     finding: Finding, shape: tuple[int, ...], known: KnownSizes, renaming: Renaming
-) -> list[Use] | Message:
+) -> list[TensorUse] | Message:
     """Return what a tensor of this shape is for, or the reason why the shape cannot be right.
 
     Parameters
@@ -120,17 +120,17 @@ def uses(
     return [_part(tensor, tensor.fusion, *pair) for pair in zip(tensor.fusion.parts, segments, strict=True)]
 
 
-def _whole(role: Role, axes: tuple[tuple[str, ...], ...]) -> Use:
-    return Use(role=role, component=role.component, axes=axes, segment=None)
+def _whole(role: Role, axes: tuple[tuple[str, ...], ...]) -> TensorUse:
+    return TensorUse(role=role, component=role.component, axes=axes, segment=None)
 
 
-def _part(tensor: TensorSpec, fusion: Fusion, part: FusedPart, segment: Segment) -> Use:
+def _part(tensor: TensorSpec, fusion: Fusion, part: FusedPart, segment: Segment) -> TensorUse:
     groups = (fusion.per,) if fusion.per else ()
     spaces = groups + tuple(name for name in part.spaces if name != "one" or not groups)
     if spaces[:2] == ("kv_heads", "heads_per_kv"):
         spaces = ("heads", *spaces[2:])  # query heads in the order of their groups, as everywhere else
     axes = (*tensor.axes[: fusion.axis], spaces, *tensor.axes[fusion.axis + 1 :])
-    return Use(role=part.role, component=part.role.component, axes=axes, segment=segment)
+    return TensorUse(role=part.role, component=part.role.component, axes=axes, segment=segment)
 
 
 def _segments(fusion: Fusion, known: KnownSizes) -> list[Segment] | None:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["Expression", "parse_expression", "parse_product"]
-
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from modelkin.message import Message, say
 
-from ._loader import Table, open_table, read_data
-
-__all__ = ["fixed_table_reason", "looks_fixed"]
+from ._loader import TomlTable, open_table, read_data
 
 _FILE: Final = "fixed_tables.toml"
 
@@ -30,7 +28,7 @@ _TOLERANCE: Final = 2.0**-7
 @cache
 def _endings() -> dict[str, str]:
     top = open_table(_FILE, read_data(_FILE))
-    endings = Table(f"{_FILE} [endings]", top.get("endings", dict))
+    endings = TomlTable(f"{_FILE} [endings]", top.get("endings", dict))
     found = {ending: endings.get(ending, str) for ending, _ in endings.items()}
     top.close()
     return found

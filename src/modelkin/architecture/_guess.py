@@ -17,12 +17,10 @@ from typing import Final
 
 from modelkin.message import Message, say
 
-from ._blocks import Blocks, find_blocks, natural_order
+from ._blocks import LayerBlocks, find_blocks, natural_order
 from ._renamed import Renamed
 from ._solve import Solution, solve
 from ._templates import Axes, Slot, Template, templates
-
-__all__ = ["guess"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -54,7 +52,7 @@ def guess(shapes: Shapes, order: Sequence[str], families: Collection[str] | None
     """
     if not _FEWEST <= len(shapes) <= _MOST:
         return None
-    best: _Reading | None = None
+    best: _Guess | None = None
     for template in templates():
         if families is not None and template.family not in families:
             continue
@@ -71,7 +69,7 @@ def guess(shapes: Shapes, order: Sequence[str], families: Collection[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Guess:
     """A checkpoint read with a template."""
 
     template: Template
@@ -80,13 +78,13 @@ class _Reading:
     n_layers: int
 
 
-def _notes(reading: _Reading, n_unsure: int) -> Iterator[Message]:
+def _notes(reading: _Guess, n_unsure: int) -> Iterator[Message]:
     yield say("guessed-roles", family=reading.template.title, n=reading.n_layers)
     if n_unsure:
         yield say("guessed-left", n=n_unsure)
 
 
-def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None:
+def _read(template: Template, blocks: LayerBlocks, shapes: Shapes) -> _Guess | None:
     first = next(iter(blocks.layers.values()))
     solution = solve([shapes[name] for name in first], template.block)
     if solution is None:
@@ -112,7 +110,7 @@ def _read(template: Template, blocks: Blocks, shapes: Shapes) -> _Reading | None
                 usual[name] = template.layer.format(number) + slot.name
                 if shape in doubtful and not settled:
                     unsure[name] = _REASON
-    return _Reading(template=template, usual=usual, unsure=unsure, n_layers=len(blocks.layers))
+    return _Guess(template=template, usual=usual, unsure=unsure, n_layers=len(blocks.layers))
 
 
 _NOTHING: Final = say("structure.guessed-nothing")
@@ -167,7 +165,7 @@ def _by_words(names: Sequence[str], slots: Sequence[Slot]) -> list[str]:
 
 
 def _outside(
-    template: Template, blocks: Blocks, shapes: Shapes, width: int, *, sorted_names: bool
+    template: Template, blocks: LayerBlocks, shapes: Shapes, width: int, *, sorted_names: bool
 ) -> dict[str, str] | None:
     """Name what lies outside layers; None without the tables that every model of the family has."""
     tables = [name for name in blocks.outside if len(shapes[name]) == 2 and shapes[name][1] == width]
@@ -191,7 +189,7 @@ def _outside(
     return found
 
 
-def _embedding(tokens: Sequence[str], blocks: Blocks) -> str:
+def _embedding(tokens: Sequence[str], blocks: LayerBlocks) -> str:
     """Tell the embedding from the output head: by a word, else by their places."""
     first, second = tokens
     heads = [name for name in tokens if _HEAD_WORDS & _words(name)]

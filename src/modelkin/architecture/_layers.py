@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from modelkin.message import Message, say
 
-from ._entries import Finding, Use
+from ._entries import Finding, TensorUse
 from ._spec import Kind
-
-__all__ = ["Layers", "find_layers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class Layers:
     notes: tuple[Message, ...]
 
 
-def find_layers(found: list[tuple[Finding, list[Use]]], kind: Kind, sizes: Mapping[str, int]) -> Layers:
+def find_layers(found: list[tuple[Finding, list[TensorUse]]], kind: Kind, sizes: Mapping[str, int]) -> Layers:
     """Return the layers that are there; the config only helps to tell which of them are MTP layers."""
     stacks: dict[str, set[int]] = {"decoder": set(), "encoder": set(), "shared": set()}
     mtp: set[int] = set()

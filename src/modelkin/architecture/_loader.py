@@ -28,8 +28,6 @@ from ._spec import (
     Variant,
 )
 
-__all__ = ["Table", "families", "family", "open_table", "parse_spec", "pick", "read_data"]
-
 _FORMAT: Final = 1
 _NOT_FAMILIES: Final = frozenset({"wrappers.toml", "fixed_tables.toml", "quantization.toml"})
 
@@ -45,7 +43,7 @@ _UNSPLIT: Final = {
 T = TypeVar("T")
 
 
-class Table:
+class TomlTable:
     """A TOML table that knows where it stands and complains about keys nobody asked for.
 
     Parameters
@@ -117,10 +115,10 @@ def pick(where: str, what: str, value: str, known: Iterable[str]) -> str:
     return value
 
 
-def open_table(file: str, text: str) -> Table:
+def open_table(file: str, text: str) -> TomlTable:
     """Parse a data file and check its format number; raise `SpecError` if it is not TOML."""
     try:
-        top = Table(file, tomllib.loads(text))
+        top = TomlTable(file, tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
         raise SpecError(file, f"is not TOML: {exc}") from exc
     if (number := top.get("format", int)) != _FORMAT:
@@ -194,12 +192,12 @@ def parse_spec(file: str, text: str) -> ArchitectureSpec:
 
 
 def _sizes(where: str, data: object) -> dict[str, tuple[Expression, ...]]:
-    table = Table(where, data)
+    table = TomlTable(where, data)
     known = SPACES.keys() | _EXTRA_SIZES
     return {pick(where, "size", name, known): _candidates(table, name) for name, _ in table.items()}
 
 
-def _candidates(table: Table, name: str) -> tuple[Expression, ...]:
+def _candidates(table: TomlTable, name: str) -> tuple[Expression, ...]:
     try:
         return tuple(parse_expression(text) for text in table.strings(name))
     except ValueError as exc:
@@ -207,8 +205,8 @@ def _candidates(table: Table, name: str) -> tuple[Expression, ...]:
 
 
 def _variant(where: str, data: object, sizes: Mapping[str, tuple[Expression, ...]]) -> Variant:
-    table = Table(where, data)
-    changed = Table(f"{where} sizes", table.get("sizes", dict, {}))
+    table = TomlTable(where, data)
+    changed = TomlTable(f"{where} sizes", table.get("sizes", dict, {}))
     for name, _ in changed.items():
         pick(changed.where, "size", name, sizes)
     equals = table.get("equals", object)
@@ -223,7 +221,7 @@ def _variant(where: str, data: object, sizes: Mapping[str, tuple[Expression, ...
         sizes={name: _candidates(changed, name) for name, _ in changed.items()},
         roles={
             _role(where, old): _role(where, new)
-            for old, new in Table(where, table.get("roles", dict, {})).items()
+            for old, new in TomlTable(where, table.get("roles", dict, {})).items()
         },
     )
     table.close()
@@ -232,8 +230,8 @@ def _variant(where: str, data: object, sizes: Mapping[str, tuple[Expression, ...
 
 def _merged(where: str, data: object) -> tuple[MergedSpace, ...]:
     found = []
-    for space, entry in Table(where, data).items():
-        table = Table(f"{where} {space}", entry)
+    for space, entry in TomlTable(where, data).items():
+        table = TomlTable(f"{where} {space}", entry)
         found.append(
             MergedSpace(
                 space=pick(table.where, "space", space, SPACES),
@@ -260,7 +258,7 @@ def _product(where: str, text: str) -> tuple[str, ...]:
 def _tensors(file: str, data: dict[str, object], kind: Kind) -> tuple[TensorSpec, ...]:
     tensors: list[TensorSpec] = []
     for pattern, entry in data.items():
-        table = Table(f"{file} {pattern!r}", entry)
+        table = TomlTable(f"{file} {pattern!r}", entry)
         weight = _tensor(table, pattern, kind)
         tensors.append(weight)
         if table.get("bias", bool, False):
@@ -270,7 +268,7 @@ def _tensors(file: str, data: dict[str, object], kind: Kind) -> tuple[TensorSpec
     return tuple(tensors)
 
 
-def _tensor(table: Table, pattern: str, kind: Kind) -> TensorSpec:
+def _tensor(table: TomlTable, pattern: str, kind: Kind) -> TensorSpec:
     in_body = pattern.startswith("{body}")
     try:
         template, slots = split_pattern(pattern.removeprefix("{body}"))
@@ -298,20 +296,20 @@ def _tensor(table: Table, pattern: str, kind: Kind) -> TensorSpec:
     )
 
 
-def _stack(table: Table, kind: Kind) -> Stack:
+def _stack(table: TomlTable, kind: Kind) -> Stack:
     if kind == "encoder-decoder":
         stack: Stack = table.choice("stack", Stack)
         return stack
     return kind
 
 
-def _fusion(table: Table, axes: tuple[tuple[str, ...], ...]) -> Fusion | None:
+def _fusion(table: TomlTable, axes: tuple[tuple[str, ...], ...]) -> Fusion | None:
     fused = [index for index, spaces in enumerate(axes) if spaces == ("fused",)]
     if not fused:
         return None
     if len(fused) > 1:
         raise SpecError(table.where, "only one axis can be fused")
-    parts = Table(f"{table.where} parts", table.get("parts", dict))
+    parts = TomlTable(f"{table.where} parts", table.get("parts", dict))
     per = pick(table.where, "space", table.get("per", str), SPACES) if table.has("per") else None
     return Fusion(
         axis=fused[0],

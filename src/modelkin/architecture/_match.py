@@ -13,11 +13,9 @@ from ._roles import Part, Role
 from ._spec import ArchitectureSpec, TensorSpec
 from ._wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers
 
-__all__ = ["Fit", "Group", "Matcher", "all_fits", "group_names", "rank"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class NameGroup:
     """All tensors whose names differ in numbers only.
 
     Parameters
@@ -46,7 +44,7 @@ class Group:
         return self.table is None and self.component is None
 
 
-def group_names(names: Iterable[str]) -> tuple[Group, ...]:
+def group_names(names: Iterable[str]) -> tuple[NameGroup, ...]:
     """Group names by template."""
     found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     for name in names:
@@ -54,7 +52,7 @@ def group_names(names: Iterable[str]) -> tuple[Group, ...]:
         found.setdefault(template, []).append((name, numbers))
     known = wrappers()
     return tuple(
-        Group(
+        NameGroup(
             template=template,
             members=tuple(members),
             stored=_stored(template, quantization_suffixes()),
@@ -90,7 +88,7 @@ class Matcher:
     placement: Placement
     by_template: dict[str, list[TensorSpec]]
 
-    def match(self, group: Group, numbers: tuple[int, ...]) -> tuple[TensorSpec, Part] | None:
+    def match(self, group: NameGroup, numbers: tuple[int, ...]) -> tuple[TensorSpec, Part] | None:
         """Return what a member of a group is in this family, and which part; None if it is nothing."""
         for tensor in self.by_template.get(group.template, ()):
             if fits(tensor.slots, numbers):
@@ -127,7 +125,7 @@ def _users() -> dict[str, tuple[Matcher, ...]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class FamilyFit:
     """How well a family explains the names.
 
     Parameters
@@ -162,12 +160,12 @@ class Fit:
         return attends and 2 * len(self.missing) <= self.n_required
 
 
-def rank(fit: Fit) -> tuple[float, int, int]:
+def rank(fit: FamilyFit) -> tuple[float, int, int]:
     """Order fits: explains more, lacks less, is the commoner family."""
     return (fit.coverage, -len(fit.missing), fit.spec.precedence)
 
 
-def all_fits(groups: tuple[Group, ...]) -> dict[str, Fit]:
+def all_fits(groups: tuple[NameGroup, ...]) -> dict[str, FamilyFit]:
     """Return for each family its fit at the placement where it explains most.
 
     Coverage counts templates, not tensors: the thousands of experts of one layout say no more than one of
@@ -183,10 +181,10 @@ def all_fits(groups: tuple[Group, ...]) -> dict[str, Fit]:
             share = _share(matcher, group, seen[matcher])
             explained[matcher] += share
             extra[matcher] += not group.counts and share > 0
-    best: dict[str, Fit] = {}
+    best: dict[str, FamilyFit] = {}
     for matcher in _matchers():
         required = _required(matcher.spec, seen[matcher])
-        fit = Fit(
+        fit = FamilyFit(
             matcher=matcher,
             coverage=explained[matcher] / max(n_counting + extra[matcher], 1),
             n_required=len(required),
@@ -213,7 +211,7 @@ def _roles(tensor: TensorSpec) -> tuple[Role, ...]:
     return (tensor.role,) if tensor.fusion is None else tuple(part.role for part in tensor.fusion.parts)
 
 
-def _share(matcher: Matcher, group: Group, seen: set[TensorSpec]) -> float:
+def _share(matcher: Matcher, group: NameGroup, seen: set[TensorSpec]) -> float:
     """Return the share of a group's members that the family knows, and add their patterns to `seen`."""
     known = 0
     for _, numbers in group.members:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-__all__ = ["NUMBER", "Slot", "fits", "split_name", "split_pattern"]
-
 NUMBER: Final = "#"
 
 # A whole component of digits. More than nine are no index of anything, and int() of huge ones is slow.

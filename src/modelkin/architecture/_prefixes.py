@@ -10,8 +10,6 @@ from modelkin.message import say
 
 from ._renamed import Renamed
 
-__all__ = ["unprefixed"]
-
 _MAX_DEPTH: Final = 4
 _SHOWN: Final = 60
 _MOST: Final = 0.7

@@ -9,8 +9,6 @@ from modelkin.message import Message
 
 from ._result import Architecture, UnknownTensor
 
-__all__ = ["Renamed", "restored"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renamed:

@@ -12,8 +12,6 @@ from ._roles import Component, Part, Role
 from ._spaces import Positions, Space, space_under
 from ._spec import Kind, Norm, RopeLayout, Stack
 
-__all__ = ["Architecture", "OtherTensor", "RoleEntry", "Segment", "UnknownTensor"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, Literal
 
-__all__ = ["Component", "Part", "Role"]
-
 Component = Literal[
     "embedding", "attention", "mlp", "experts", "router", "norms", "head", "positions", "other"
 ]

@@ -13,8 +13,6 @@ from ._expressions import Expression
 from ._spaces import SPACES
 from ._spec import Fusion, TensorSpec
 
-__all__ = ["KnownSizes", "axis_terms", "resolve_sizes"]
-
 Monomial = tuple[str, ...]
 Constraint = tuple[tuple[Monomial, ...], int]
 """The sum of these products of sizes is this number."""

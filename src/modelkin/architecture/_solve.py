@@ -9,8 +9,6 @@ from typing import Final
 
 from ._templates import Slot
 
-__all__ = ["Solution", "solve"]
-
 Shape = tuple[int, ...]
 
 _MAX_STEPS: Final = 20_000

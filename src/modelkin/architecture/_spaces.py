@@ -10,8 +10,6 @@ from typing import Final, Literal
 
 from modelkin.message import Message, say
 
-__all__ = ["SPACES", "Positions", "Scope", "Space", "space_under"]
-
 Scope = Literal["model", "layer", "layer-and-expert", "head", "none"]
 """How far one reordering reaches: a model-wide one moves every tensor at once, a layer-wide one a layer."""
 

@@ -11,19 +11,6 @@ from ._names import Slot
 from ._roles import Part, Role
 from ._spaces import Positions
 
-__all__ = [
-    "ArchitectureSpec",
-    "FusedPart",
-    "Fusion",
-    "Kind",
-    "MergedSpace",
-    "Norm",
-    "RopeLayout",
-    "Stack",
-    "TensorSpec",
-    "Variant",
-]
-
 Kind = Literal["decoder", "encoder", "encoder-decoder"]
 Norm = Literal["rms", "rms-one-plus", "layer"]
 """How a norm uses its gain: `rms-one-plus` multiplies by one plus the stored number."""

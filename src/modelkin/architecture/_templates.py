@@ -9,8 +9,6 @@ from typing import Final
 
 from ._loader import family
 
-__all__ = ["Axes", "Slot", "Template", "templates"]
-
 Axes = tuple[tuple[str, ...], ...]
 
 

@@ -6,20 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ._loader import Table, open_table, read_data
+from ._loader import TomlTable, open_table, read_data
 from ._roles import Part
 from ._spec import ArchitectureSpec
-
-__all__ = [
-    "Placement",
-    "Suffix",
-    "Wrappers",
-    "parse_suffixes",
-    "parse_wrappers",
-    "placements",
-    "quantization_suffixes",
-    "wrappers",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +76,7 @@ class Suffix:
 def parse_wrappers(file: str, text: str) -> Wrappers:
     """Read the file about wrappers; raise `SpecError` if something in it is not known."""
     top = open_table(file, text)
-    components = Table(f"{file} [components]", top.get("components", dict))
+    components = TomlTable(f"{file} [components]", top.get("components", dict))
     result = Wrappers(
         outer=top.strings("outer"),
         bodies=top.strings("bodies"),
@@ -103,7 +92,7 @@ def parse_suffixes(file: str, text: str) -> tuple[Suffix, ...]:
     top = open_table(file, text)
     found = []
     for ending, entry in top.get("suffixes", dict).items():
-        table = Table(f"{file} {ending!r}", entry)
+        table = TomlTable(f"{file} {ending!r}", entry)
         found.append(Suffix(ending=ending, weight=table.get("weight", str), part=table.choice("part", Part)))
         table.close()
     top.close()

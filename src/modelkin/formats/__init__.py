@@ -1,8 +1,7 @@
 """Which files hold the weights, and in which format: every format gives tensors under one set of names."""
 
 from ._interface import Format, Request, Weights
-from ._known import KNOWN, KnownFormat
-from ._open import chosen_file, describes_itself, may_describe_itself, read_weights
+from ._open import KNOWN, KnownFormat, chosen_file, describes_itself, may_describe_itself, read_weights
 from .adapters import (
     AdapterRecord,
     Fit,

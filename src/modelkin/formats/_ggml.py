@@ -15,8 +15,8 @@ from modelkin.untrusted import quoted
 
 from ._forward import MAX_TENSORS, Forward
 from ._interface import Request, Weights
-from ._lines import GgmlBlocks
 from ._whisper_names import whisper_config, whisper_name
+from .gguf import TYPES, BlockRows, GgmlType, PickedRows, Straight
 
 MAGIC: Final = b"lmgg"
 """The number 0x67676d6c, "ggml", as it stands in the file."""
@@ -25,9 +25,8 @@ _SIZES: Final = (
     *("n_vocab", "n_audio_ctx", "n_audio_state", "n_audio_head", "n_audio_layer"),
     *("n_text_ctx", "n_text_state", "n_text_head", "n_text_layer", "n_mels", "ftype"),
 )
-_PLAIN: Final = {0: "F32", 1: "F16", 30: "BF16"}
-_QUANTISED: Final = frozenset({2, 3, 6, 7, 8, 10, 11, 12, 13, 14})
-"""What whisper.cpp quantises to: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and Q2_K to Q6_K."""
+_READ: Final = frozenset({0, 1, 30, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14})
+"""F32, F16, BF16, and what whisper.cpp quantises to: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and Q2_K to Q6_K."""
 _MAX_FILTERS: Final = 1 << 24
 _MAX_TOKENS: Final = 1 << 20
 _MAX_TOKEN_BYTES: Final = 4096
@@ -149,47 +148,32 @@ def _tensor(reader: Forward, ftype: int) -> TensorInfo:
         shape = shape[:1]
     reader.seen(stored, begin)
     name = whisper_name(stored)
-    if kind in _PLAIN:
-        n_bytes = math.prod(axes) * (4 if kind == 0 else 2)
-        place = reader.skip(n_bytes, what)
-        return TensorInfo(
-            name=name, dtype=_PLAIN[kind], shape=shape, file=reader.file, start=place.start, stop=place.stop
-        )
-    label, block, block_bytes = _block(reader.file, what, kind, ftype)
-    if shape[-1] % block:
-        raise HeaderError(reader.file, f"{what}: lines of {shape[-1]} do not fill blocks of {block}")
-    line_bytes = shape[-1] // block * block_bytes
-    place = reader.skip(math.prod(shape[:-1]) * line_bytes, what)
+    number = _type(reader.file, what, kind, ftype)
+    if shape[-1] % number.block:
+        raise HeaderError(reader.file, f"{what}: lines of {shape[-1]} do not fill blocks of {number.block}")
+    n_lines = math.prod(shape[:-1])
+    place = reader.skip(n_lines * number.row_bytes(shape[-1]), what)
+    rows = BlockRows(file=reader.file, start=place.start, type=number, n_rows=n_lines, width=shape[-1])
     return TensorInfo(
         name=name,
-        dtype=label,
+        dtype=number.name,
         shape=shape,
         file=reader.file,
         start=place.start,
         stop=place.stop,
-        storage=GgmlBlocks(
-            file=reader.file,
-            start=place.start,
-            kind=kind,
-            n_lines=math.prod(shape[:-1]),
-            line_bytes=line_bytes,
-            width=shape[-1],
-        ),
+        storage=None if number.plain else PickedRows(parts=(rows,), order=Straight(), n_bytes=rows.n_bytes),
     )
 
 
-def _block(file: str, what: str, kind: int, ftype: int) -> tuple[str, int, int]:
-    """Return the name of a quantised type, the numbers in a block, and its bytes."""
-    if kind not in _QUANTISED:
+def _type(file: str, what: str, kind: int, ftype: int) -> GgmlType:
+    if kind not in _READ:
         raise UnsupportedFormat(file, f"{what}: type {kind} of ggml is not read")
-    if ftype // 1000 < _BLOCKS_VERSION:
+    found = TYPES[kind]
+    if found.plain is None and ftype // 1000 < _BLOCKS_VERSION:
         raise UnsupportedFormat(
             file, f"{what}: blocks of an early layout ({ftype // 1000})", hint="Quantise the model again."
         )
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
-    known = GGMLQuantizationType(kind)
-    return known.name, *GGML_QUANT_SIZES[known]
+    return found
 
 
 def byte_level_tokenizer(tokens: Sequence[bytes]) -> bytes:

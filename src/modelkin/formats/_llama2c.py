@@ -13,6 +13,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, final
 
 import numpy as np
@@ -20,10 +21,20 @@ import numpy as np
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
 from modelkin.message import say
 from modelkin.source import ByteRange, Fetcher, FileInfo
-from modelkin.tensors import Storage, TensorIndex, TensorInfo
+from modelkin.tensors import (
+    Array,
+    LinePlan,
+    LineRuns,
+    Storage,
+    TensorIndex,
+    TensorInfo,
+    View,
+    numbers_of,
+    runs_of,
+)
 
 from ._interface import Request, Weights
-from ._lines import GroupedCodes, PlainLines, RotaryOrder
+from .gguf import TYPES, BlockRows, PickedRows, RopeRows
 
 MAGIC: Final = 0x616B3432
 """What files of version 1 and later begin with: "ak42"."""
@@ -33,6 +44,7 @@ _FIRST_BYTES: Final = 28
 _MAX_SIZE: Final = 1 << 24
 _MAX_LAYERS: Final = 4096
 _SCALES_LOOKED_AT: Final = 64
+_F32: Final = TYPES[0]
 
 _PER_LAYER: Final = {
     "attention_norm": "input_layernorm",
@@ -247,21 +259,86 @@ def _tensors(header: Header, file: str) -> tuple[list[TensorInfo], int]:
 
 
 def _storage(header: Header, file: str, kind: str, start: int, *, coded: bool) -> Storage | None:
-    shape = header.shape(kind)
-    inner: Storage | None = None
+    if kind in _NORMS:
+        return None
+    (n_lines, width), turned = header.shape(kind), kind in ("wq", "wk")
     if coded:
-        inner = GroupedCodes(
+        codes = GroupedCodes(
             file=file,
             start=start,
-            scales=start + math.prod(shape),
+            scales=start + n_lines * width,
             group=header.group,
-            n_lines=shape[0],
-            width=shape[1],
+            n_lines=n_lines,
+            width=width,
         )
-    if kind not in ("wq", "wk"):
-        return inner
-    plain = PlainLines(file=file, start=start, dtype="F32", n_lines=shape[0], width=shape[1])
-    return RotaryOrder(inner=inner or plain, head_dim=header.head_dim)
+        return RotaryOrder(inner=codes, head_dim=header.head_dim) if turned else codes
+    if not turned:
+        return None
+    rows = BlockRows(file=file, start=start, type=_F32, n_rows=n_lines, width=width)
+    return PickedRows(parts=(rows,), order=RopeRows(header.head_dim), n_bytes=rows.n_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotaryOrder:
+    """The rows of queries or keys as transformers has them, out of those that Meta's own code stores."""
+
+    inner: Storage
+    head_dim: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes."""
+        return self.inner.n_bytes
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the stored lines, sorted; `build` puts them in order."""
+        stored = RopeRows(self.head_dim).places(numbers_of(runs))[1]
+        ordered, places = np.unique(stored, return_inverse=True)
+        inner = self.inner.plan(runs_of(ordered))
+        return LinePlan(ranges=inner.ranges, build=lambda view: inner.build(view)[places])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedCodes:
+    """Bytes in groups of one size, each with a float32 scale, counted through the whole tensor.
+
+    A group can reach over the end of a line.
+    """
+
+    file: str
+    start: int
+    scales: int
+    group: int
+    n_lines: int
+    width: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of codes and scales."""
+        count = self.n_lines * self.width
+        return count + 4 * (count // self.group)
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the codes of each run, and the scales of the groups it touches."""
+        stretches = [(first * self.width, last * self.width) for first, last in runs]
+        codes = [ByteRange(self.start + a, self.start + b) for a, b in stretches]
+        groups = [(a // self.group, -(-b // self.group)) for a, b in stretches]
+        scales = [ByteRange(self.scales + 4 * a, self.scales + 4 * b) for a, b in groups]
+        return LinePlan(
+            ranges={self.file: [*codes, *scales]}, build=partial(self._build, stretches, codes, scales)
+        )
+
+    def _build(
+        self, stretches: list[tuple[int, int]], codes: list[ByteRange], scales: list[ByteRange], view: View
+    ) -> Array:
+        parts = []
+        for (start, stop), code, scale in zip(stretches, codes, scales, strict=True):
+            stored = np.frombuffer(view(self.file, code), np.int8).astype(np.float32)
+            factors = np.repeat(np.frombuffer(view(self.file, scale), "<f4"), self.group)
+            first = start % self.group
+            with np.errstate(invalid="ignore", over="ignore"):
+                parts.append(stored * factors[first : first + stop - start])
+        return np.concatenate(parts).reshape(-1, self.width)
 
 
 def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[TensorInfo]) -> None:

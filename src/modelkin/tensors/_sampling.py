@@ -47,7 +47,7 @@ def sample_blocks(
     available = info.n_elements // block_elements
     if available <= n_blocks:
         return TensorSlice.blocks(info.name, [(0, info.n_elements)])
-    draws = _Draws(info, kind=f"blocks:{block_elements}", seed=seed, key=key)
+    draws = _SampleDraws(info, kind=f"blocks:{block_elements}", seed=seed, key=key)
     return TensorSlice.blocks(
         info.name,
         [(i * block_elements, (i + 1) * block_elements) for i in draws.distinct(n_blocks, out_of=available)],
@@ -78,15 +78,15 @@ def sample_rows(
     if info.n_rows <= n_rows:
         return TensorSlice.rows(info.name, 0, info.n_rows)
     if contiguous:
-        start = _Draws(info, kind=f"run:{n_rows}", seed=seed, key=key).draw(
+        start = _SampleDraws(info, kind=f"run:{n_rows}", seed=seed, key=key).draw(
             0, out_of=info.n_rows - n_rows + 1
         )
         return TensorSlice.rows(info.name, start, start + n_rows)
-    draws = _Draws(info, kind="rows", seed=seed, key=key)
+    draws = _SampleDraws(info, kind="rows", seed=seed, key=key)
     return TensorSlice.scattered(info.name, draws.distinct(n_rows, out_of=info.n_rows))
 
 
-class _Draws:
+class _SampleDraws:
     """The numbered draws of one sample."""
 
     def __init__(self, info: TensorInfo, *, kind: str, seed: int, key: str | None) -> None:

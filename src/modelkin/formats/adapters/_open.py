@@ -1,14 +1,23 @@
-"""From an adapter's files to those of an adapter on its base: which base, and where it is."""
+"""From an adapter's files to those of an adapter on its base: which base, and where it is.
+
+The name of a base comes from a file that anybody may have written. Followed is only an id at the Hub, at the
+endpoint that the user has chosen: never a path, which would make files of this machine part of a model that
+did not come from it, and never an address elsewhere. The user can name what is not followed:
+``ADAPTER::BASE``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from modelkin.errors import (
     AccessDenied,
+    BadReference,
     ConfigError,
     FormatError,
+    ModelkinError,
     NotFound,
     Offline,
     SourceError,
@@ -17,11 +26,60 @@ from modelkin.errors import (
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
 from modelkin.message import Message, say
-from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
+from modelkin.source import Fetcher, FileInfo, ModelRef, OverlaySource, Source
+from modelkin.untrusted import path_problem, quoted
 
-from ._base import WEIGHT_FILES, is_adapter, named_base
-from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, AdapterConfig, parse_adapter_config
+from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, WEIGHT_FILES, AdapterConfig, parse_adapter_config
 from ._read import ADAPTER_FOLDER, put_on_base, read_alone
+
+_MODEL_ENDINGS = (".safetensors", ".safetensors.index.json", ".gguf", ".onnx")
+_MODEL_BEGINNINGS = ("pytorch_model", "consolidated", "model")
+
+
+def is_adapter(files: Mapping[str, FileInfo], entry: str | None = None) -> bool:
+    """Say whether a model's files are those of an adapter and of nothing else.
+
+    A folder that holds a whole model beside the adapter is that model: what was merged counts.
+    """
+    if CONFIG_FILE not in files or not any(name in files for name in WEIGHT_FILES):
+        return False
+    return entry in (*WEIGHT_FILES, CONFIG_FILE) if entry else not any(map(_is_model, files))
+
+
+def _is_model(name: str) -> bool:
+    if "/" in name or name.startswith("adapter_"):
+        return False
+    old = name.startswith(_MODEL_BEGINNINGS) and name.endswith((".bin", ".pth", ".pt", ".bin.index.json"))
+    return old or name.endswith(_MODEL_ENDINGS)
+
+
+def named_base(config: AdapterConfig) -> ModelRef | Message:
+    """Return the base that a config names, or why its name is not followed."""
+    name, revision = config.base, config.base_revision
+    if not name:
+        return say("adapter.no-base")
+    shown = quoted(name, 80)
+    if Path(name).is_absolute() or name[0] in "./~\\" or "\\" in name or ":" in name or "@" in name:
+        return say("adapter.base-path", name=shown)
+    if path_problem(name):
+        return say("adapter.base-no-id", name=shown)
+    if _exists(name):
+        return say("adapter.base-folder", name=shown)
+    if revision is not None and ("::" in revision or not revision.isprintable()):
+        return say("adapter.base-revision", name=shown)
+    try:
+        ref = ModelRef.parse(f"hf://{name}" + (f"@{revision}" if revision else ""))
+    except (BadReference, ModelkinError):
+        return say("adapter.base-no-id", name=shown)
+    return ref
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False
+
 
 _CARD_FILES = ("README.md", "mergekit_config.yml")
 _NO_BASE = "Write ADAPTER::BASE to say which base it is for."

@@ -2,21 +2,123 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from modelkin.errors import NotFound
+from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
 from modelkin.message import Message, Value, say
 from modelkin.source import Fetcher, Location
+from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from ._apply import apply_fit
-from ._base import WEIGHT_FILES
-from ._config import CONFIG_FILE, AdapterConfig
-from ._fit import fit_to_base
-from ._parts import sort_out
-from ._record import AdapterRecord
+from ._config import CONFIG_FILE, WEIGHT_FILES, AdapterConfig
+from ._fit import Fit, Update, fit_to_base, sort_out
+from ._storage import ExpertsLowRank, LowRank, Shifted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterRecord:
+    """How a model came to be from an adapter: by construction, not by any test."""
+
+    config: AdapterConfig = field(repr=False)
+    base: str | None = None
+    """Canonical address of the base it was put on; None for an adapter without its base."""
+    base_revision: str | None = None
+    why_bare: Message | None = None
+    """Why there is no base."""
+    ranks: tuple[int, ...] = ()
+    """Ranks of its updates that occur, rising."""
+    n_updated: int = 0
+    """Tensors with an update of low rank."""
+    n_replaced: int = 0
+    """Tensors that the adapter holds whole."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether only the adapter's own matrices are there."""
+        return self.base is None
+
+    @property
+    def claim(self) -> str | None:
+        """The base that the adapter's config names, which nobody has checked."""
+        return self.config.base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What an adapter did to its base, in numbers."""
+
+    ranks: tuple[int, ...]
+    """Ranks that occur, rising."""
+    n_updated: int
+    """Tensors with an update of low rank."""
+    n_replaced: int
+    """Tensors that the adapter holds whole."""
+
+
+def apply_fit(
+    config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str
+) -> tuple[TensorIndex, Applied]:
+    """Return the base's tensors as the adapter changes them.
+
+    Raises
+    ------
+    UnsupportedFormat
+        The adapter does not fit the base.
+    """
+    if fit.problems:
+        more = f" (and {len(fit.problems) - 1} problems more)" if len(fit.problems) > 1 else ""
+        raise UnsupportedFormat(
+            file,
+            f"this adapter does not fit its base: {fit.problems[0]}{more}",
+            hint="Name another base: ADAPTER::BASE.",
+        )
+    tensors = dict(base)
+    tensors |= {name: replace(info, name=name) for name, info in fit.replaced.items()}
+    for update in fit.updates:
+        tensors |= _changed(update, config.scale_of(update.module), tensors, file)
+    files = {info.file for info in (*fit.replaced.values(), *(update.a for update in fit.updates))}
+    ranks = {update.a.shape[0] // max(1, update.experts) for update in fit.updates}
+    return TensorIndex(tensors.values(), unlisted=base.unlisted, more_files=files), Applied(
+        ranks=tuple(sorted(ranks)), n_updated=len(fit.updates), n_replaced=len(fit.replaced)
+    )
+
+
+def _changed(
+    update: Update, scale: float, tensors: Mapping[str, TensorInfo], file: str
+) -> dict[str, TensorInfo]:
+    before = tensors[update.start]
+    if not before.is_float:
+        raise UnsupportedFormat(file, f"{update.start} of the base holds no numbers that can be added to")
+    storage: LowRank | ExpertsLowRank
+    if update.experts:
+        storage = ExpertsLowRank(
+            base=before, a=update.a, b=update.b, scale=scale, inputs_first=update.inputs_first
+        )
+    else:
+        storage = LowRank(
+            base=before,
+            a=update.a,
+            b=update.b,
+            scale=scale,
+            inputs_first=update.inputs_first,
+            magnitude=update.magnitude,
+        )
+    kind = "DoRA" if update.magnitude is not None else "LoRA"
+    changed = {
+        update.target: replace(before, name=update.target, dtype=f"{before.dtype}+{kind}", storage=storage)
+    }
+    if update.added_bias is not None:
+        name = update.target.removesuffix("weight") + "bias"
+        if name not in tensors:
+            raise UnsupportedFormat(file, f"the adapter adds to {name}, which the base does not have")
+        bias = tensors[name]
+        added = Shifted(base=bias, added=update.added_bias, scale=scale)
+        changed[name] = replace(bias, dtype=f"{bias.dtype}+LoRA", storage=added)
+    return changed
+
 
 ADAPTER_FOLDER = "adapter"
 """Where the files of an adapter are shown, beside those of its base."""
@@ -35,7 +137,7 @@ def put_on_base(
     """
     own = _own_weights(fetcher, head_bytes)
     fit = fit_to_base(config, sort_out(own.index), base.index)
-    index, applied = apply_fit(config, fit, base.index, file=_file(CONFIG_FILE))
+    index, applied = apply_fit(config, fit, base.index, file=_in_folder(CONFIG_FILE))
     name: Value = base_location.ref
     if base_location.revision:
         name = say("adapter.at-commit", model=name, commit=base_location.revision[:12])
@@ -83,12 +185,12 @@ def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: Message | None, 
 
 def _own_weights(fetcher: Fetcher, head_bytes: int) -> Weights:
     for name in WEIGHT_FILES:
-        if fetcher.source.find(_file(name)) is not None:
-            return read_weights(fetcher, head_bytes=head_bytes, name=_file(name))
+        if fetcher.source.find(_in_folder(name)) is not None:
+            return read_weights(fetcher, head_bytes=head_bytes, name=_in_folder(name))
     raise NotFound(
         fetcher.source.location.ref, f"the adapter's weights are missing: {' or '.join(WEIGHT_FILES)}"
     )
 
 
-def _file(name: str) -> str:
+def _in_folder(name: str) -> str:
     return f"{ADAPTER_FOLDER}/{name}"

@@ -5,18 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import final
+
+import numpy as np
+import numpy.typing as npt
 
 from modelkin.errors import HeaderError
 from modelkin.formats._forward import Forward
 from modelkin.formats._interface import Request, Weights
-from modelkin.formats._lines import ScaledCodes
-from modelkin.source import FileInfo
-from modelkin.tensors import DTYPES, TensorIndex, TensorInfo, count_lines, line_elements
+from modelkin.source import ByteRange, FileInfo
+from modelkin.tensors import (
+    DTYPES,
+    Array,
+    LinePlan,
+    LineRuns,
+    TensorIndex,
+    TensorInfo,
+    View,
+    count_lines,
+    line_elements,
+    numbers_of,
+    runs_of,
+)
 from modelkin.untrusted import quoted
 
-from ._file import Contents, Variable, read_contents
-from ._names import Cut, translate
+from ._file import ModelFile, Variable, VariableRows, read_contents, translate
 
 FILE = "model.bin"
 _BESIDE = ("vocabulary.", "shared_vocabulary.", "source_vocabulary.")
@@ -56,7 +71,81 @@ class CTranslate2Format:
         )
 
 
-def _tensor(file: str, contents: Contents, cut: Cut) -> TensorInfo:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledCodes:
+    """Integers with one scale for some lines each, by which they were multiplied.
+
+    Parameters
+    ----------
+    file, start
+        Where the codes begin.
+    code
+        ``i1`` or ``i2``.
+    n_lines, width
+        Lines of codes.
+    scales
+        Where the scales begin, float32; None for `scale`.
+    lines_per_scale
+        Number of lines that share one; 0 when all do.
+    scale
+        The scale of all, where the file has none.
+    """
+
+    file: str
+    start: int
+    code: str
+    n_lines: int
+    width: int
+    scales: int | None
+    lines_per_scale: int
+    scale: float = 1.0
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes of codes and scales."""
+        return self.n_lines * self._step + (0 if self.scales is None else 4 * self._n_scales)
+
+    @property
+    def _step(self) -> int:
+        return self.width * np.dtype(self.code).itemsize
+
+    @property
+    def _n_scales(self) -> int:
+        return math.ceil(self.n_lines / self.lines_per_scale) if self.lines_per_scale else 1
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan the codes of each run, and the scales they need."""
+        codes = [ByteRange(self.start + self._step * a, self.start + self._step * b) for a, b in runs]
+        lines = numbers_of(runs)
+        owners = lines // self.lines_per_scale if self.lines_per_scale else np.zeros_like(lines)
+        needed, which = np.unique(owners, return_inverse=True)
+        base = self.scales
+        scales = [] if base is None else [ByteRange(base + 4 * a, base + 4 * b) for a, b in runs_of(needed)]
+        return LinePlan(
+            ranges={self.file: [*codes, *scales]}, build=partial(self._build, codes, scales, which)
+        )
+
+    def _build(
+        self, codes: list[ByteRange], scales: list[ByteRange], which: npt.NDArray[np.intp], view: View
+    ) -> Array:
+        stored = np.frombuffer(_joined(view, self.file, codes), f"<{self.code}").reshape(-1, self.width)
+        if scales:
+            factors = np.frombuffer(_joined(view, self.file, scales), "<f4")
+        else:
+            factors = np.full(which.max(initial=0) + 1, self.scale, np.float32)
+        # As CTranslate2 does it: the reciprocal is rounded first. No honest scale is zero.
+        with np.errstate(all="ignore"):
+            back = np.float32(1) / factors
+            lines: Array = stored.astype(np.float32) * back[which][:, None]
+        return lines
+
+
+def _joined(view: View, file: str, places: list[ByteRange]) -> bytes:
+    """Return the bytes of several ranges, one after another."""
+    return b"".join(bytes(view(file, place)) for place in places)
+
+
+def _tensor(file: str, contents: ModelFile, cut: VariableRows) -> TensorInfo:
     name = contents.aliases.get(cut.variable, cut.variable)
     variable = contents.variables[name]
     first, last = _rows(file, variable, cut)
@@ -89,7 +178,7 @@ def _tensor(file: str, contents: Contents, cut: Cut) -> TensorInfo:
     )
 
 
-def _rows(file: str, variable: Variable, cut: Cut) -> tuple[int, int]:
+def _rows(file: str, variable: Variable, cut: VariableRows) -> tuple[int, int]:
     number, count = cut.share
     total = variable.shape[0]
     lengths = cut.lengths or (total // count,) * count

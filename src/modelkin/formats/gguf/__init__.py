@@ -1,7 +1,7 @@
 """Weights in GGUF, the format of llama.cpp: one file with everything, mostly quantised."""
 
-from ._read import GgufFormat
+from ._read import FORMAT
+from ._storage import BlockRows, PickedRows, RopeRows, Straight
+from ._types import TYPES, GgmlType
 
-__all__ = ["FORMAT", "GgufFormat"]
-
-FORMAT = GgufFormat()
+__all__ = ["FORMAT", "TYPES", "BlockRows", "GgmlType", "PickedRows", "RopeRows", "Straight"]

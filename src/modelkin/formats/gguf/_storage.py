@@ -1,19 +1,96 @@
-"""How tensors of a GGUF file are read by lines: blocks decoded, rows put back, columns turned into lines."""
+"""How tensors of a GGUF file are read by lines: blocks decoded, rows put back, columns turned into lines.
+
+An order answers one question: which row of which stored tensor is line i? Formulas, not tables: nothing here
+grows with the model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, View, numbers_of
 
-from ._decode import decode_rows
-from ._orders import Numbers, Order
-from ._types import GgmlType
+from ._types import GgmlType, decode_rows
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+
+class Order(Protocol):
+    """A map from lines to stored rows. Immutable."""
+
+    def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the number of the stored tensor and the row in it, for each line."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Line after line, as stored."""
+
+    def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the lines themselves."""
+        return np.zeros_like(lines), lines
+
+
+@dataclass(frozen=True, slots=True)
+class RopeRows:
+    """Rows of queries or keys that were put in pairs.
+
+    A head turns dimension i together with i + half. llama.cpp wants the two beside each other, so its
+    converter writes 0, half, 1, half + 1, and so on.
+    """
+
+    head_dim: int
+
+    def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
+        """Find the place in the pairs."""
+        half = self.head_dim // 2
+        head, inside = np.divmod(lines, self.head_dim)
+        side, pair = np.divmod(inside, half)
+        return np.zeros_like(lines), head * self.head_dim + 2 * pair + side
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Queries, keys and values that stand together for each group of heads, and were sorted by kind.
+
+    Parameters
+    ----------
+    sizes
+        Rows of one group, by kind.
+    parts
+        Which stored tensor holds each kind.
+    firsts
+        Its first row in there.
+    head_dims
+        Of a kind whose rows were put in pairs as `RopeRows` says; 0 elsewhere.
+    """
+
+    sizes: tuple[int, ...]
+    parts: tuple[int, ...]
+    firsts: tuple[int, ...]
+    head_dims: tuple[int, ...]
+
+    def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
+        """Find group and kind, then the place among all rows of the kind."""
+        ends = np.cumsum(self.sizes)
+        group, inside = np.divmod(lines, int(ends[-1]))
+        kind = np.searchsorted(ends, inside, side="right")
+        sizes = np.array(self.sizes, np.int64)
+        rows = group * sizes[kind] + inside - (ends - sizes)[kind]
+        for number, head_dim in enumerate(self.head_dims):
+            if head_dim:
+                mine = kind == number
+                rows[mine] = RopeRows(head_dim).places(rows[mine])[1]
+        return np.array(self.parts, np.int64)[kind], rows + np.array(self.firsts, np.int64)[kind]
+
 
 MOST_RANGES = 2048
 """Of one tensor at once; what lies between nearer ones is read in vain."""
@@ -21,7 +98,7 @@ _NUMBERS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class BlockRows:
     """A tensor as the file has it: rows of blocks, one after another."""
 
     file: str
@@ -59,7 +136,7 @@ class Stored:
 class PickedRows:
     """A tensor whose lines are rows of one or several stored tensors of equal width."""
 
-    parts: tuple[Stored, ...]
+    parts: tuple[BlockRows, ...]
     order: Order
     n_bytes: int
     shift: float = 0.0
@@ -83,7 +160,7 @@ class PickedRows:
 
     def _built(
         self,
-        steps: list[tuple[Stored, list[tuple[int, int]], Numbers, Numbers, Numbers]],
+        steps: list[tuple[BlockRows, list[tuple[int, int]], Numbers, Numbers, Numbers]],
         n_lines: int,
         view: View,
     ) -> Array:
@@ -102,7 +179,7 @@ class PickedRows:
         return values + np.float32(self.shift) if self.shift else values
 
 
-def _in_order(step: tuple[Stored, list[tuple[int, int]], Numbers, Numbers, Numbers]) -> bool:
+def _in_order(step: tuple[BlockRows, list[tuple[int, int]], Numbers, Numbers, Numbers]) -> bool:
     """Say whether the rows that are read are just the lines."""
     _, stretches, wanted, which, _ = step
     n_read = sum(last - first for first, last in stretches)
@@ -135,7 +212,7 @@ def few_runs(rows: Numbers) -> list[tuple[int, int]]:
 class PickedNumbers:
     """A vector whose numbers stand elsewhere in the file: a bias of rows that were moved, a shifted gain."""
 
-    parts: tuple[Stored, ...]
+    parts: tuple[BlockRows, ...]
     """Each is one row."""
     order: Order
     length: int
@@ -165,7 +242,7 @@ class Turned:
     of each row, and many cost the whole matrix.
     """
 
-    stored: Stored
+    stored: BlockRows
 
     @property
     def n_bytes(self) -> int:
@@ -226,9 +303,9 @@ class Turned:
 class LatentUp:
     """Keys and values of all heads from their latent: per head the turned keys, then the values."""
 
-    keys: Stored
+    keys: BlockRows
     """(heads x latent, key dimensions)."""
-    values: Stored
+    values: BlockRows
     """(heads x value dimensions, latent)."""
     n_heads: int
 

@@ -13,8 +13,17 @@ from modelkin.untrusted import quoted
 from ._architectures import GgufArchitecture, GgufName, is_derived, take_apart, theirs
 from ._header import GgufHeader, GgufTensor
 from ._metadata import Metadata
-from ._orders import Groups, Order, RopeRows, Straight
-from ._storage import LatentUp, PickedNumbers, PickedRows, Stored, Turned
+from ._storage import (
+    BlockRows,
+    Groups,
+    LatentUp,
+    Order,
+    PickedNumbers,
+    PickedRows,
+    RopeRows,
+    Straight,
+    Turned,
+)
 
 MAX_EXPERTS = 4096
 """The largest public models have some hundreds in a layer."""
@@ -154,7 +163,7 @@ class TensorTable:
         step = math.prod(shape[:-1]) * tensor.type.row_bytes(tensor.width)
         for number in range(count * len(targets)):
             expert, part = divmod(number, len(targets))
-            stored = Stored(
+            stored = BlockRows(
                 file=file,
                 start=tensor.start + number * step,
                 type=tensor.type,
@@ -163,7 +172,7 @@ class TensorTable:
             )
             self._emit(targets[part].replace("{expert}", str(expert)), shape, stored)
 
-    def _turned(self, target: str, stored: Stored) -> None:
+    def _turned(self, target: str, stored: BlockRows) -> None:
         shape = (stored.width, stored.n_rows)
         self._note("turned")
         self._put(target, shape, [stored], Turned(stored=stored))
@@ -225,7 +234,7 @@ class TensorTable:
         self,
         name: str,
         shape: tuple[int, ...],
-        stored: Stored,
+        stored: BlockRows,
         *,
         order: Order | None = None,
         shift: float = 0.0,
@@ -236,7 +245,7 @@ class TensorTable:
             self._put(name, shape, [stored], None)
 
     def _picked(
-        self, name: str, shape: tuple[int, ...], parts: Sequence[Stored], order: Order, shift: float
+        self, name: str, shape: tuple[int, ...], parts: Sequence[BlockRows], order: Order, shift: float
     ) -> None:
         n_bytes = sum(stored.n_bytes for stored in parts)
         storage: PickedRows | PickedNumbers
@@ -252,7 +261,7 @@ class TensorTable:
         self,
         name: str,
         shape: tuple[int, ...],
-        parts: Sequence[Stored],
+        parts: Sequence[BlockRows],
         storage: PickedRows | PickedNumbers | Turned | LatentUp | None,
     ) -> None:
         main = max(parts, key=lambda stored: stored.n_bytes)
@@ -275,11 +284,13 @@ class TensorTable:
         )
 
 
-def _stored(tensor: GgufTensor, file: str) -> Stored:
-    return Stored(file=file, start=tensor.start, type=tensor.type, n_rows=tensor.n_rows, width=tensor.width)
+def _stored(tensor: GgufTensor, file: str) -> BlockRows:
+    return BlockRows(
+        file=file, start=tensor.start, type=tensor.type, n_rows=tensor.n_rows, width=tensor.width
+    )
 
 
-def _label(parts: Iterable[Stored]) -> str:
+def _label(parts: Iterable[BlockRows]) -> str:
     """Name the type of what was joined: plain ones by the widest, codes by all their names."""
     types = {stored.type.name: stored.type for stored in parts}
     if all(kind.plain is not None for kind in types.values()):

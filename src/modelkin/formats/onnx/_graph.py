@@ -8,11 +8,11 @@ from functools import cached_property
 
 from modelkin.message import Message
 
-from ._stored import Stored
+from ._stored import OnnxTensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Operator:
     """One operator."""
 
     op: str
@@ -41,24 +41,24 @@ class Node:
 class Body:
     """The operators of one graph, or of a branch or a function in it: one space of names."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Operator, ...]
     inputs: tuple[str, ...] = ()
 
     @cached_property
-    def readers(self) -> Mapping[str, tuple[Node, ...]]:
+    def readers(self) -> Mapping[str, tuple[Operator, ...]]:
         """Name of a value -> the operators that read it."""
-        found: dict[str, list[Node]] = {}
+        found: dict[str, list[Operator]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     @cached_property
-    def makers(self) -> Mapping[str, Node]:
+    def makers(self) -> Mapping[str, Operator]:
         """Name of a value -> the operator that makes it."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
-    def only_reader(self, name: str) -> Node | None:
+    def only_reader(self, name: str) -> Operator | None:
         """Return the one operator that reads a value."""
         found = self.readers.get(name, ())
         return found[0] if len(found) == 1 else None
@@ -68,7 +68,7 @@ class Body:
 class Graph:
     """One file."""
 
-    tensors: Mapping[str, Stored]
+    tensors: Mapping[str, OnnxTensor]
     """Weights and constants by name."""
     constants: frozenset[str]
     """Those that stand in an operator, not among the weights."""

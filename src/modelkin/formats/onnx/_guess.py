@@ -1,17 +1,91 @@
-"""Names for the weights of a graph that has none: an encoder like BERT is told by what follows what.
+"""What the graph tells where nobody else does: numbers of heads, and the names of an encoder like BERT.
 
-Nothing here is certain. All or nothing: unless every layer has the same six products and two norms, in their
-order and with shapes that fit, no name is proposed.
+Nothing here is certain. Names are all or nothing: unless every layer has the same six products and two norms,
+in their order and with shapes that fit, no name is proposed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ._graph import Body, Graph, Node
+from ._graph import Body, Graph, Operator
 from ._names import Named, bias_of, source_of
-from ._stored import Stored
+from ._stored import OnnxTensor
+
+_QUERY = re.compile(r"\.(query|q_proj|q_lin)\.weight$")
+_KEY = re.compile(r"\.(key|k_proj|k_lin)\.weight$")
+_TO_RESHAPE = frozenset({"Add", "Mul", "Div", "Cast", "Identity"})
+_MOST_HEAD_STEPS = 16
+_FUSED = frozenset({"Attention", "QAttention", "MultiHeadAttention", "GroupQueryAttention"})
+
+
+def config_of(graph: Graph, named: Iterable[Named]) -> dict[str, object]:
+    """Return what the graph says of a config: the numbers of heads, if all layers agree."""
+    items = list(named)
+    queries, keys = (
+        {found for item in items if pattern.search(item.name) and (found := _heads(graph, item)) is not None}
+        for pattern in (_QUERY, _KEY)
+    )
+    fused = {
+        (node.number("num_heads", 0), node.number("kv_num_heads", 0))
+        for body in graph.bodies
+        for node in body.nodes
+        if node.op in _FUSED and node.domain
+    }
+    if not queries and len(fused) == 1:
+        heads, kv_heads = fused.pop()
+        return _config(heads, kv_heads or heads)
+    if len(queries) != 1 or len(keys) > 1:
+        return {}
+    heads = queries.pop()
+    return _config(heads, keys.pop() if keys else heads)
+
+
+def _config(heads: int, kv_heads: int) -> dict[str, object]:
+    if not 0 < kv_heads <= heads:
+        return {}
+    config: dict[str, object] = {"num_attention_heads": heads}
+    return config if kv_heads == heads else config | {"num_key_value_heads": kv_heads}
+
+
+def _heads(graph: Graph, item: Named) -> int | None:
+    if item.use is None or not item.use.output:
+        return None
+    size = _head_size(item.use.body, item.use.output, graph.small)
+    n_rows = item.weight.shape[0]
+    return n_rows // size if size and n_rows % size == 0 else None
+
+
+def _head_size(body: Body, value: str, small: Mapping[str, tuple[int, ...]]) -> int | None:
+    """Follow a projection to where it is reshaped; the last length there is that of a head."""
+    waiting, seen = [value], {value}
+    for _ in range(_MOST_HEAD_STEPS):
+        if not waiting:
+            return None
+        name = waiting.pop(0)
+        for node in body.readers.get(name, ()):
+            if node.op == "Reshape" and node.input(0) == name:
+                size = _last(body, node, small)
+                return size if size and size > 0 else None
+            if node.op in _TO_RESHAPE:
+                fresh = [output for output in node.outputs if output not in seen]
+                seen.update(fresh)
+                waiting += fresh
+    return None
+
+
+def _last(body: Body, node: Operator, small: Mapping[str, tuple[int, ...]]) -> int | None:
+    shape = node.input(1)
+    if shape in small:
+        return small[shape][-1] if len(small[shape]) >= 3 else None
+    maker = body.makers.get(shape)
+    if maker is None or maker.op != "Concat" or len(maker.inputs) < 3:
+        return None
+    last = small.get(maker.inputs[-1])
+    return last[-1] if last else None
+
 
 _ALONG = frozenset(
     {"Add", "Sub", "Mul", "Div", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Identity"}
@@ -78,7 +152,7 @@ def _tables(tables: Sequence[Named]) -> dict[str, str]:
     }
 
 
-def _layer(layer: int, products: Sequence[Named], tensors: Mapping[str, Stored]) -> dict[str, str]:
+def _layer(layer: int, products: Sequence[Named], tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
     """Name the products of one layer, or nothing: three of one input, then three one after another."""
     first, output, up, down = products[:3], *products[3:]
     uses = [item.use for item in first if item.use is not None]
@@ -105,7 +179,7 @@ def _layer(layer: int, products: Sequence[Named], tensors: Mapping[str, Stored])
     return names
 
 
-def _part(way: tuple[Node, int], ways: Sequence[tuple[Node, int]]) -> str:
+def _part(way: tuple[Operator, int], ways: Sequence[tuple[Operator, int]]) -> str:
     """Tell queries and keys, which meet in one product as its left and right factor, from values."""
     node, place = way
     together = sum(other is node for other, _ in ways)
@@ -114,7 +188,7 @@ def _part(way: tuple[Node, int], ways: Sequence[tuple[Node, int]]) -> str:
     return "value" if place else ""
 
 
-def _attention_place(body: Body, value: str) -> tuple[Node, int] | None:
+def _attention_place(body: Body, value: str) -> tuple[Operator, int] | None:
     """Follow a projection to the product of two computed values that it enters, and as which factor."""
     waiting, seen = [value], {value}
     for _ in range(_MOST_STEPS):
@@ -131,7 +205,7 @@ def _attention_place(body: Body, value: str) -> tuple[Node, int] | None:
     return None
 
 
-def _linear(item: Named, module: str, tensors: Mapping[str, Stored]) -> dict[str, str]:
+def _linear(item: Named, module: str, tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
     names = {item.weight.stored.name: f"{module}.weight"}
     bias = bias_of(item.use, tensors) if item.use is not None else ""
     if bias in tensors:
@@ -139,7 +213,7 @@ def _linear(item: Named, module: str, tensors: Mapping[str, Stored]) -> dict[str
     return names
 
 
-def _norms(body: Body, tensors: Mapping[str, Stored]) -> list[_Norm]:
+def _norms(body: Body, tensors: Mapping[str, OnnxTensor]) -> list[_Norm]:
     """Return the norms in order: as one operator, or as a product with gains and a sum with biases."""
     found: list[_Norm] = []
     for node in body.nodes:
@@ -155,7 +229,7 @@ def _norms(body: Body, tensors: Mapping[str, Stored]) -> list[_Norm]:
     return [norm for norm in found if norm.gain in tensors and norm.bias in tensors]
 
 
-def _vector(node: Node, tensors: Mapping[str, Stored]) -> str:
+def _vector(node: Operator, tensors: Mapping[str, OnnxTensor]) -> str:
     vectors = [name for name in node.inputs if name in tensors and len(tensors[name].shape) == 1]
     return next((name for name in vectors if tensors[name].n_elements > 1), "")
 

@@ -1,7 +1,8 @@
-"""What the weights of a graph are called in the model it was exported from.
+"""What the weights of a graph are called in the model it was exported from, and in transformers.
 
 Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and
-named anew. But the product is called after its module, and a bias that kept its name is added to it.
+named anew. But the product is called after its module, and a bias that kept its name is added to it. Wrappers
+are taken off, and projections out of their packs.
 """
 
 from __future__ import annotations
@@ -10,10 +11,102 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from ._graph import Body, Graph, Node
-from ._stored import Stored, is_float
-from ._weights import Found, Use, Weight
+from ._graph import Body, Graph, Operator
+from ._stored import OnnxTensor, is_float
+from ._weights import GraphUses, Weight, WeightUse
+
+BODIES = frozenset(
+    {
+        *("albert", "bart", "bert", "camembert", "deberta", "decoder", "distilbert", "electra", "encoder"),
+        *("gpt_neox", "language_model", "longformer", "model", "mpnet", "roberta", "transformer"),
+    }
+)
+"""First words that names of transformers have; any other word that all names begin with is a wrapper's."""
+
+_LISTS = frozenset({"block", "blocks", "h", "layer", "layers"})
+"""Words for the list of layers: what comes after them is the model's own."""
+_FINAL_NORM = re.compile(r"model\.layers\.\d+\.final_norm_layernorm\.(\w+)")
+_BUILDER_LAYER = re.compile(r"(model\.layers\.\d+\.)attn\.(?=(?:[qkvo]|qkv)_(?:proj|norm)\.)(.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A part of a packed projection."""
+
+    name: str
+    start: int
+    stop: int
+
+
+def without_wrapper(names: Sequence[str]) -> str:
+    """Return the prefix that all names have and no model of transformers has; perhaps none.
+
+    Sentence transformers are exported as ``model.0.auto_model.encoder...``, others inside another class.
+    """
+    if len(names) < 2:
+        return ""
+    shared = list(takewhile(lambda word: word not in _LISTS, names[0].split(".")[:-2]))
+    for name in names[1:]:
+        parts = name.split(".")
+        length = next(
+            (n for n, (left, right) in enumerate(zip(shared, parts, strict=False)) if left != right),
+            min(len(shared), len(parts)),
+        )
+        shared = shared[:length]
+    strange = [number for number, word in enumerate(shared) if word not in BODIES]
+    return ".".join(shared[: strange[-1] + 1]) + "." if strange else ""
+
+
+def builder_name(name: str) -> str:
+    """Translate a name of onnxruntime's model builder, which differs in few."""
+    if final := _FINAL_NORM.fullmatch(name):
+        return f"model.norm.{final[1]}"
+    if layer := _BUILDER_LAYER.fullmatch(name):
+        return f"{layer[1]}self_attn.{layer[2].replace('_norm.layernorm.', '_norm.')}"
+    return name
+
+
+def packed_slices(name: str, n_rows: int, config: Mapping[str, object] | None) -> tuple[Slice, ...]:
+    """Return queries, keys and values of a projection that the model builder packs; none for other tensors.
+
+    Families that have it packed themselves keep it so.
+    """
+    owner, middle, part = name.rpartition("attention.self.qkv.")
+    if middle and n_rows % 3 == 0:
+        return cut(f"{owner}attention.self.", part, dict.fromkeys(("query", "key", "value"), 1), n_rows // 3)
+    owner, middle, part = name.partition(".self_attn.qkv_proj.")
+    if not middle or config is None or str(config.get("model_type")).startswith("phi"):
+        return ()
+    heads, kv_heads = (_number(config, key) for key in ("num_attention_heads", "num_key_value_heads"))
+    heads_in_all = heads + 2 * (kv_heads or heads)
+    if not heads or n_rows % heads_in_all:
+        return ()
+    size = n_rows // heads_in_all
+    return cut(
+        f"{owner}.self_attn.",
+        part,
+        {"q_proj": heads, "k_proj": kv_heads or heads, "v_proj": kv_heads or heads},
+        size,
+    )
+
+
+def cut(owner: str, part: str, shares: Mapping[str, int], size: int) -> tuple[Slice, ...]:
+    """Return consecutive slices, each of a number of heads."""
+    found: list[Slice] = []
+    start = 0
+    for word, heads in shares.items():
+        stop = start + heads * size
+        found.append(Slice(name=f"{owner}{word}.{part}", start=start, stop=stop))
+        start = stop
+    return tuple(found)
+
+
+def _number(config: Mapping[str, object], key: str) -> int:
+    value = config.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 20 else 0
+
 
 _ENDING = re.compile(r"(_quantized|_quant|_q|_Q[248](G\d+)?|_merged_\d+|_initializer|_fp16|_transposed)$")
 _PARAMETER = re.compile(r"[A-Za-z_][\w\-]*(\.[\w\-]+)+")
@@ -37,7 +130,7 @@ class Named:
 
     name: str
     weight: Weight
-    use: Use | None
+    use: WeightUse | None
     how: str
     """``own``, ``bias``, ``module``, or ``none`` for a name of the graph that says nothing."""
 
@@ -51,9 +144,9 @@ class Naming:
     """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
 
 
-def name_weights(graph: Graph, found: Found) -> Naming:
+def name_weights(graph: Graph, found: GraphUses) -> Naming:
     """Name every weight."""
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[WeightUse]] = {}
     for use in found.uses:
         uses.setdefault(use.weight.stored.name, []).append(use)
     aliases = _aliases(graph)
@@ -84,7 +177,7 @@ def is_parameter(name: str) -> bool:
     return _PARAMETER.fullmatch(name) is not None
 
 
-def module_of(node: Node) -> str:
+def module_of(node: Operator) -> str:
     """Return the module that an operator came from, or nothing.
 
     ``/encoder/layer.0/output/dense/MatMul`` came from ``encoder.layer.0.output.dense``. A list of modules
@@ -102,7 +195,7 @@ def module_of(node: Node) -> str:
     return ".".join(kept)
 
 
-def source_of(use: Use) -> str:
+def source_of(use: WeightUse) -> str:
     """Return the value that a product multiplies, before it was quantised on the way."""
     place = 1 if use.place == 0 else 0
     name = use.node.input(place)
@@ -119,7 +212,7 @@ def source_of(use: Use) -> str:
     return name
 
 
-def bias_of(use: Use, tensors: Mapping[str, Stored]) -> str:
+def bias_of(use: WeightUse, tensors: Mapping[str, OnnxTensor]) -> str:
     """Return the name of the tensor that is added to a product."""
     if use.bias:
         return use.bias
@@ -131,7 +224,7 @@ def bias_of(use: Use, tensors: Mapping[str, Stored]) -> str:
     return ""
 
 
-def _tensor_behind(name: str, body: Body, tensors: Mapping[str, Stored]) -> Stored | None:
+def _tensor_behind(name: str, body: Body, tensors: Mapping[str, OnnxTensor]) -> OnnxTensor | None:
     for _ in range(4):
         if name in tensors:
             return tensors[name]
@@ -142,7 +235,7 @@ def _tensor_behind(name: str, body: Body, tensors: Mapping[str, Stored]) -> Stor
     return None
 
 
-def _named(stored: Stored, uses: Sequence[Use], tensors: Mapping[str, Stored]) -> Named:
+def _named(stored: OnnxTensor, uses: Sequence[WeightUse], tensors: Mapping[str, OnnxTensor]) -> Named:
     ranked = sorted(uses, key=lambda use: _KINDS.index(use.kind))
     use = ranked[0] if ranked else None
     # A table of codes that is also a factor has its scales where it is looked up.
@@ -160,7 +253,9 @@ def _named(stored: Stored, uses: Sequence[Use], tensors: Mapping[str, Stored]) -
     return Named(name=name, weight=weight, use=use, how=how)
 
 
-def _from_graph(stored: Stored, uses: Iterable[Use], tensors: Mapping[str, Stored]) -> tuple[str, str]:
+def _from_graph(
+    stored: OnnxTensor, uses: Iterable[WeightUse], tensors: Mapping[str, OnnxTensor]
+) -> tuple[str, str]:
     for use in uses:
         if use.kind in ("product", "turned product"):
             bias = own_name(bias_of(use, tensors))
@@ -178,7 +273,7 @@ def _from_graph(stored: Stored, uses: Iterable[Use], tensors: Mapping[str, Store
     return own_name(stored.name), "none"
 
 
-def _attention_of(use: Use, tensors: Mapping[str, Stored]) -> str:
+def _attention_of(use: WeightUse, tensors: Mapping[str, OnnxTensor]) -> str:
     """Return the layer of a fused attention: the product that follows it has a bias with a name."""
     for name in use.node.outputs[:1]:
         for node in use.body.readers.get(name, ()):
@@ -189,7 +284,7 @@ def _attention_of(use: Use, tensors: Mapping[str, Stored]) -> str:
     return ""
 
 
-def _part_of(use: Use, stored: Stored) -> str:
+def _part_of(use: WeightUse, stored: OnnxTensor) -> str:
     """Return what a weight is in its module, where the operator says it."""
     node = use.node
     if use.kind != "other" or node.op in ("Conv", "ConvInteger", "QLinearConv"):

@@ -13,8 +13,8 @@ from modelkin.source import ByteRange
 from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
 from modelkin.untrusted import name_problem, quoted
 
-from ._graph import Body, Graph, Node
-from ._stored import PACKED, TYPES, Stored, bits_of
+from ._graph import Body, Graph, Operator
+from ._stored import PACKED, TYPES, OnnxTensor, bits_of
 from ._wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
 
 MAX_TENSORS = 250_000
@@ -62,7 +62,7 @@ class _Parser:
     def __init__(self, wire: Wire, external: External) -> None:
         self._wire = wire
         self._external = external
-        self._tensors: dict[str, Stored] = {}
+        self._tensors: dict[str, OnnxTensor] = {}
         self._constants: set[str] = set()
         self._small: dict[str, tuple[int, ...]] = {}
         self._bodies: list[Body] = []
@@ -102,7 +102,7 @@ class _Parser:
             self._wire.fail(f"nests more than {MAX_DEPTH} graphs in each other")
         place = len(self._bodies)
         self._bodies.append(Body(nodes=()))  # the place before its branches
-        nodes: list[Node] = []
+        nodes: list[Operator] = []
         inputs: list[str] = []
         for item in self._wire.fields(message.start, message.stop):
             if item.number == (7 if function else 1):
@@ -120,7 +120,7 @@ class _Parser:
             if item.number == 1
         ]
 
-    def _node(self, message: Field, depth: int) -> Node:
+    def _node(self, message: Field, depth: int) -> Operator:
         wire = self._wire
         self._n_nodes += 1
         if self._n_nodes > MAX_NODES:
@@ -149,7 +149,7 @@ class _Parser:
         if op == "Constant" and len(values) == 1 and len(outputs) == 1:
             values[0].name = outputs[0]
             self._keep(values[0], max(depth, 1), constant=True)
-        return Node(
+        return Operator(
             op=op,
             name=name,
             domain=domain,
@@ -254,12 +254,12 @@ class _Parser:
         if constant:
             self._constants.add(stored.name)
 
-    def _integers(self, stored: Stored, data: Field) -> tuple[int, ...]:
+    def _integers(self, stored: OnnxTensor, data: Field) -> tuple[int, ...]:
         if stored.varints:
             return tuple(self._wire.integers(data, limit=_MAX_SMALL, what="a list of integers"))
         return struct.unpack(f"<{stored.n_elements}q", self._wire.data(data))
 
-    def _stored(self, message: _Message) -> Stored | None:
+    def _stored(self, message: _Message) -> OnnxTensor | None:
         """Check one tensor; None for one that holds no numbers (text, and types we do not know)."""
         if problem := name_problem(message.name):
             self._wire.fail(f"the tensor name {quoted(message.name)} {problem}")
@@ -305,8 +305,8 @@ class _Parser:
         stop: int,
         *,
         varints: bool = False,
-    ) -> Stored:
-        return Stored(
+    ) -> OnnxTensor:
+        return OnnxTensor(
             name=message.name, dtype=dtype, shape=shape, file=file, start=start, stop=stop, varints=varints
         )
 

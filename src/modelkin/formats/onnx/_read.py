@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import final
 
 from modelkin.errors import HeaderError, NotFound
 from modelkin.formats._interface import Request, Weights, taken_of_several
@@ -12,19 +15,53 @@ from modelkin.source import FileInfo, Source
 from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo
 from modelkin.untrusted import name_problem, quoted
 
-from ._choose import others, partner
-from ._external import External
 from ._graph import Graph
-from ._guess import guess_names
-from ._heads import config_of
-from ._names import Naming, name_weights
+from ._guess import config_of, guess_names
+from ._names import Naming, builder_name, name_weights, packed_slices, without_wrapper
 from ._parse import parse
-from ._rename import builder_name, packed_slices, without_wrapper
-from ._storage import arranged, scaled, some_lines
-from ._table import Table
+from ._storage import StoredLines, arranged, scaled, some_lines
+from ._stored import External
 from ._weights import Weight, find_uses
-from ._window import Window
-from ._wire import Wire
+from ._wire import Window, Wire
+
+ENDING = ".onnx"
+_STEMS = ("model", "encoder_model", "decoder_model_merged", "decoder_model", "decoder_with_past_model")
+_STEM = re.compile(rf"({'|'.join(sorted(_STEMS, key=len, reverse=True))})(?:[_.\-](.+))?")
+_VARIANTS = (
+    *("", "fp32", "fp16", "bf16", "o1", "o2", "o3", "o4"),
+    *("int8", "quantized", "uint8", "q8", "q4", "q4f16", "bnb4"),
+)
+_DECODERS = ("decoder_model_merged", "decoder_model", "decoder_with_past_model")
+
+
+def partner(name: str, files: Iterable[str]) -> str | None:
+    """Return the decoder that belongs to an encoder, in the same variant, or None."""
+    folder, base = posixpath.split(name)
+    if _parts(base)[0] != "encoder_model":
+        return None
+    beside = {posixpath.basename(other): other for other in files if posixpath.dirname(other) == folder}
+    ending = base.removeprefix("encoder_model")
+    return next(
+        (beside[f"{decoder}{ending}"] for decoder in _DECODERS if f"{decoder}{ending}" in beside), None
+    )
+
+
+def others(name: str, files: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Return the other exported files of a listing."""
+    return sorted(other for other in files if other.endswith(ENDING) and other not in {name, *taken})
+
+
+def _parts(base: str) -> tuple[str, str]:
+    found = _STEM.fullmatch(base.removesuffix(ENDING))
+    return (found[1], (found[2] or "").lower()) if found else ("", base.lower())
+
+
+def _rank(name: str) -> tuple[int, int, int, str]:
+    stem, variant = _parts(posixpath.basename(name))
+    stem_rank = _STEMS.index(stem) if stem else len(_STEMS)
+    variant_rank = _VARIANTS.index(variant) if variant in _VARIANTS else len(_VARIANTS)
+    return stem_rank, variant_rank, name.count("/"), name
+
 
 _CODE_NAMES = {"I8": "INT8", "U8": "UINT8", "I16": "INT16", "U16": "UINT16", "I32": "INT32"}
 _CODE_NAMES |= {"I4": "INT4", "U4": "UINT4", "I2": "INT2", "U2": "UINT2"}
@@ -39,26 +76,36 @@ class _Part:
     config: Mapping[str, object]
 
 
-def read(request: Request) -> Weights:
-    """Read one file; an encoder is read together with its decoder."""
-    source = request.fetcher.source
-    files = source.files()
-    second = partner(request.entry, files)
-    parts = [_read_file(request, request.entry)]
-    notes: list[Message] = []
-    if second is not None:
-        parts.append(_read_file(request, second))
-        parts[0] = _placed(parts[0], parts[1])
-        notes.append(say("format.two-graphs", encoder=request.entry, decoder=second))
-    unread = others(request.entry, files, [second] if second else [])
-    notes += taken_of_several(request.entry, unread)
-    tensors = [info for part in parts for info in part.tensors]
-    return Weights(
-        format="onnx",
-        index=TensorIndex(_distinct(tensors, request.entry)),
-        config=_joined_config(parts),
-        notes=(*notes, *dict.fromkeys(note for part in parts for note in part.notes)),
-    )
+@final
+class OnnxFormat:
+    """One file, an encoder with its decoder, and whatever files they keep their data in."""
+
+    def choose(self, files: Mapping[str, FileInfo]) -> str | None:
+        """Choose the most precise of the whole models."""
+        return min((name for name in files if name.endswith(ENDING)), key=_rank, default=None)
+
+    def read(self, request: Request) -> Weights:
+        """Read one file; an encoder is read together with its decoder."""
+        files = request.fetcher.source.files()
+        second = partner(request.entry, files)
+        parts = [_read_file(request, request.entry)]
+        notes: list[Message] = []
+        if second is not None:
+            parts.append(_read_file(request, second))
+            parts[0] = _placed(parts[0], parts[1])
+            notes.append(say("format.two-graphs", encoder=request.entry, decoder=second))
+        unread = others(request.entry, files, [second] if second else [])
+        notes += taken_of_several(request.entry, unread)
+        tensors = [info for part in parts for info in part.tensors]
+        return Weights(
+            format="onnx",
+            index=TensorIndex(_distinct(tensors, request.entry)),
+            config=_joined_config(parts),
+            notes=(*notes, *dict.fromkeys(note for part in parts for note in part.notes)),
+        )
+
+
+FORMAT = OnnxFormat()
 
 
 def _joined_config(parts: Sequence[_Part]) -> dict[str, object] | None:
@@ -157,7 +204,7 @@ def _info(name: str, weight: Weight) -> TensorInfo:
         storage, dtype = weight.blocks, f"INT{weight.blocks.bits}-G{weight.blocks.block}"
     elif weight.is_coded or dtype not in DTYPES:
         storage = scaled(
-            Table(stored=stored, turned=weight.turned),
+            StoredLines(stored=stored, turned=weight.turned),
             scale=weight.scale,
             zero=weight.zero,
             block=weight.block,
@@ -165,7 +212,7 @@ def _info(name: str, weight: Weight) -> TensorInfo:
         )
         dtype = _CODE_NAMES.get(dtype, f"{dtype}-SCALED")
     elif weight.turned or stored.varints:
-        storage = arranged(Table(stored=stored, turned=weight.turned))
+        storage = arranged(StoredLines(stored=stored, turned=weight.turned))
     return TensorInfo(
         name=name,
         dtype=dtype,

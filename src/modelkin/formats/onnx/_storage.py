@@ -24,11 +24,104 @@ from modelkin.tensors import (
     View,
     decode,
     encode,
+    line_elements,
     numbers_of,
 )
 
-from ._stored import Stored
-from ._table import Cut, Table, as_floats
+from ._stored import PACKED, OnnxTensor
+
+FAR = 64 << 10
+"""Bytes between two pieces of neighbouring rows from which on it pays to leave them out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCut:
+    """Some lines of a weight, and what to read of its stored tensor for them."""
+
+    runs: LineRuns
+    columns: tuple[int, int]
+    """Which elements of each line; all of them, unless the weight is turned."""
+    spans: tuple[tuple[int, int], ...]
+    """Stored elements, stretch by stretch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLines:
+    """A stored tensor seen as lines, turned or not."""
+
+    stored: OnnxTensor
+    turned: bool = False
+    """Two axes, of which the first runs fastest in the weight: what is a line there is a column here."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight."""
+        return self.stored.shape[::-1] if self.turned else self.stored.shape
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether some columns of the weight cost less than all: numbers of unknown places are read whole."""
+        return self.turned and not self.stored.varints
+
+    def cut(self, runs: LineRuns, columns: tuple[int, int] | None = None) -> LineCut:
+        """Say what to read for some lines, or of a turned weight for some columns of them."""
+        columns = columns or (0, line_elements(self.shape))
+        spans = self._turned_spans(runs, *columns) if self.turned else self._spans(runs)
+        return LineCut(runs=runs, columns=columns, spans=spans)
+
+    def ranges(self, cut: LineCut) -> tuple[ByteRange, ...]:
+        """Return the bytes of a cut."""
+        return tuple(self.stored.span(*span) for span in cut.spans)
+
+    def _spans(self, runs: LineRuns) -> tuple[tuple[int, int], ...]:
+        """Return runs of lines as they lie."""
+        if self.stored.varints:
+            return ((0, self.stored.n_elements),)
+        width = line_elements(self.shape)
+        return tuple((start * width, stop * width) for start, stop in runs)
+
+    def _turned_spans(self, runs: LineRuns, start: int, stop: int) -> tuple[tuple[int, int], ...]:
+        """Return what holds lines in the stored rows: one stretch, or one of each row where rows are long."""
+        stored, width = self.stored, self.stored.shape[1]
+        first, last = runs[0][0], runs[-1][1]
+        if stored.varints:
+            return ((0, stored.n_elements),)
+        if stored.dtype in PACKED or stored.dtype == "F4":
+            return ((start * width, stop * width),)
+        if stored.span(0, width).length - stored.span(first, last).length >= FAR:
+            return tuple((row * width + first, row * width + last) for row in range(start, stop))
+        return ((start * width + first, (stop - 1) * width + last),)
+
+    def lines(self, view: View, cut: LineCut) -> Array:
+        """Return the lines of a cut as stored numbers (lines, elements of a line)."""
+        if self.turned:
+            return self._turned_lines(view, cut)
+        parts = [self.stored.read(view, *span) for span in cut.spans]
+        flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        lines: Array = flat.reshape(-1, line_elements(self.shape))
+        return lines[numbers_of(cut.runs)] if self.stored.varints else lines
+
+    def _turned_lines(self, view: View, cut: LineCut) -> Array:
+        wanted, (start, stop), width = numbers_of(cut.runs), cut.columns, self.stored.shape[1]
+        if len(cut.spans) > 1:
+            rows = np.stack([self.stored.read(view, *span) for span in cut.spans])
+            return np.ascontiguousarray(rows[:, wanted - cut.runs[0][0]].T)
+        first, last = cut.spans[0]
+        flat = self.stored.read(view, first, last)
+        # The last row may lack its end, and the first its beginning.
+        begin, end = min(first, start * width), max(last, stop * width)
+        whole = flat
+        if (first, last) != (begin, end):
+            whole = np.zeros(end - begin, flat.dtype)
+            whole[first - begin : last - begin] = flat
+        rows = whole.reshape(-1, width)[start - begin // width :][: stop - start]
+        return np.ascontiguousarray(rows[:, wanted].T)
+
+
+def as_floats(values: Array) -> Array:
+    """Return numbers as float32, those in double precision as they are."""
+    return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+
 
 _Lines = npt.NDArray[np.int64]
 
@@ -37,7 +130,7 @@ _Lines = npt.NDArray[np.int64]
 class Arranged:
     """Plain numbers in another order, or stored one by one in protobuf's way."""
 
-    table: Table
+    table: StoredLines
 
     @property
     def n_bytes(self) -> int:
@@ -48,12 +141,12 @@ class Arranged:
         """Plan some lines."""
         return self._planned(self.table.cut(runs))
 
-    def _planned(self, cut: Cut) -> LinePlan:
+    def _planned(self, cut: LineCut) -> LinePlan:
         return LinePlan(
             ranges={self.table.stored.file: self.table.ranges(cut)}, build=partial(self._build, cut=cut)
         )
 
-    def _build(self, view: View, *, cut: Cut) -> Array:
+    def _build(self, view: View, *, cut: LineCut) -> Array:
         return as_floats(self.table.lines(view, cut))
 
 
@@ -68,14 +161,14 @@ class TurnedArranged(Arranged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factors:
+class CodeFactors:
     """Scales or zero points of a quantised weight: one, one for each index of an axis, or for each block."""
 
-    stored: Stored
+    stored: OnnxTensor
     shape: tuple[int, ...]
     """Seen against the stored codes: as many axes, each of length 1, the codes' own, or that of blocks."""
 
-    def span(self, codes: tuple[int, ...], block: int, cut: Cut, *, turned: bool) -> tuple[int, int]:
+    def span(self, codes: tuple[int, ...], block: int, cut: LineCut, *, turned: bool) -> tuple[int, int]:
         """Return which of them to read: they are few, but of a turned weight those of left out columns go."""
         if not turned or self.shape[0] == 1:
             return 0, self.stored.n_elements
@@ -84,7 +177,7 @@ class Factors:
             first, last = first // block, -(-last // block)
         return first * self.shape[1], last * self.shape[1]
 
-    def lines(self, view: View, codes: tuple[int, ...], block: int, cut: Cut, *, turned: bool) -> Array:
+    def lines(self, view: View, codes: tuple[int, ...], block: int, cut: LineCut, *, turned: bool) -> Array:
         """Return what stands against the lines of a cut; broadcasts against (lines, elements of a line)."""
         wanted = numbers_of(cut.runs)
         first, last = self.span(codes, block, cut, turned=turned)
@@ -118,9 +211,9 @@ class Factors:
 class Scaled:
     """Codes that stand for ``(code - zero point) * scale``."""
 
-    table: Table
-    scale: Factors | None
-    zero: Factors | None = None
+    table: StoredLines
+    scale: CodeFactors | None
+    zero: CodeFactors | None = None
     block: int = 0
     """Codes that share a scale along the blocked axis; 0 where there are no blocks."""
     rounded: str = "F32"
@@ -131,7 +224,7 @@ class Scaled:
         """Stored bytes with scales and zero points."""
         return sum(part.n_bytes for part in self._parts())
 
-    def _parts(self) -> list[Stored]:
+    def _parts(self) -> list[OnnxTensor]:
         factors = [item.stored for item in (self.scale, self.zero) if item is not None]
         return [self.table.stored, *factors]
 
@@ -139,7 +232,7 @@ class Scaled:
         """Plan some lines."""
         return self._planned(self.table.cut(runs))
 
-    def _planned(self, cut: Cut) -> LinePlan:
+    def _planned(self, cut: LineCut) -> LinePlan:
         codes, turned = self.table.stored.shape, self.table.turned
         ranges: dict[str, list[ByteRange]] = {self.table.stored.file: list(self.table.ranges(cut))}
         for part in (self.scale, self.zero):
@@ -148,7 +241,7 @@ class Scaled:
                 ranges.setdefault(part.stored.file, []).append(part.stored.span(*span))
         return LinePlan(ranges=ranges, build=partial(self._build, cut=cut))
 
-    def _build(self, view: View, *, cut: Cut) -> Array:
+    def _build(self, view: View, *, cut: LineCut) -> Array:
         values = as_floats(self.table.lines(view, cut))
         codes, turned = self.table.stored.shape, self.table.turned
         with np.errstate(all="ignore"):  # scales that are no numbers make weights that are none
@@ -211,7 +304,7 @@ def _rounded(values: Array, dtype: str) -> Array:
 
 
 def factor_shape(
-    factors: Stored, codes: Sequence[int], *, axis: int | None, block: int = 0
+    factors: OnnxTensor, codes: Sequence[int], *, axis: int | None, block: int = 0
 ) -> tuple[int, ...] | None:
     """Return how scales stand against codes, or None when they cannot.
 
@@ -245,12 +338,14 @@ def factor_shape(
     return tuple(whole if place == axis else 1 for place, whole in enumerate(codes))
 
 
-def arranged(table: Table) -> Storage:
+def arranged(table: StoredLines) -> Storage:
     """Return how plain numbers are read: by columns, too, where their bytes run so."""
     return TurnedArranged(table=table) if table.by_columns else Arranged(table=table)
 
 
-def scaled(table: Table, *, scale: Factors | None, zero: Factors | None, block: int, rounded: str) -> Storage:
+def scaled(
+    table: StoredLines, *, scale: CodeFactors | None, zero: CodeFactors | None, block: int, rounded: str
+) -> Storage:
     """Return how codes are read: by columns, too, where their bytes run so."""
     kind = TurnedScaled if table.by_columns else Scaled
     return kind(table=table, scale=scale, zero=zero, block=block, rounded=rounded)

@@ -1,16 +1,19 @@
-"""How the numbers of one ONNX tensor lie in a file: raw, as packed nibbles, or as protobuf's varints."""
+"""How the numbers of one ONNX tensor lie in its file: raw, packed, in blocks, or as protobuf's varints."""
 
 from __future__ import annotations
 
 import math
+import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from modelkin.errors import HeaderError
-from modelkin.source import ByteRange
-from modelkin.tensors import DTYPES, Array, View, decode, unpacked
-from modelkin.untrusted import quoted
+from modelkin.errors import HeaderError, NotFound
+from modelkin.source import ByteRange, FileInfo, Source
+from modelkin.tensors import DTYPES, Array, LinePlan, LineRuns, View, decode, unpacked
+from modelkin.untrusted import path_problem, quoted
 
 TYPES = {
     1: "F32",
@@ -55,7 +58,7 @@ def is_float(dtype: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class OnnxTensor:
     """One tensor of the file, as it lies there."""
 
     name: str
@@ -129,3 +132,152 @@ def _from_varints(data: Array, dtype: str, count: int) -> Array | None:
         return (_unpacked(low, dtype) if dtype in PACKED else decode(low.tobytes(), dtype, count))[:count]
     width = bits_of(dtype) // 8
     return decode(words.astype(f"<u{width}").tobytes(), dtype, count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NBitBlocks:
+    """Rows of a few bits in blocks, each with a scale and perhaps a zero point (MatMulNBits and its kin)."""
+
+    codes: OnnxTensor
+    """``rows * n_blocks`` blocks of ``block * bits / 8`` bytes, the first code in the lowest bits."""
+    scales: OnnxTensor
+    """One for each block."""
+    zeros: OnnxTensor | None
+    """One for each block: packed like the codes, each row beginning on a byte; or plain floats."""
+    n_rows: int
+    width: int
+    """Elements of a row; the last block may have more room than that."""
+    bits: int
+    block: int
+    default_zero: int
+    """Zero point where none is stored."""
+
+    @property
+    def n_blocks(self) -> int:
+        """NBitBlocks of a row."""
+        return -(-self.width // self.block)
+
+    @property
+    def n_bytes(self) -> int:
+        """Stored bytes with scales and zero points."""
+        return self.codes.n_bytes + self.scales.n_bytes + (self.zeros.n_bytes if self.zeros else 0)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.n_blocks * self.block * self.bits // 8
+
+    @property
+    def _zero_bytes(self) -> int:
+        return -(-self.n_blocks * self.bits // 8)
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan some rows: their codes, scales and zero points lie in rows, too."""
+        ranges: dict[str, list[ByteRange]] = {}
+        for start, stop in runs:
+            ranges.setdefault(self.codes.file, []).append(
+                self._bytes(self.codes, start, stop, self._row_bytes)
+            )
+            ranges.setdefault(self.scales.file, []).append(
+                self.scales.span(start * self.n_blocks, stop * self.n_blocks)
+            )
+            if self.zeros is not None:
+                ranges.setdefault(self.zeros.file, []).append(self._zero_range(self.zeros, start, stop))
+        return LinePlan(ranges=ranges, build=partial(self._build, runs=runs))
+
+    def _bytes(self, stored: OnnxTensor, start: int, stop: int, row: int) -> ByteRange:
+        return ByteRange(stored.start + start * row, stored.start + stop * row)
+
+    def _zero_range(self, zeros: OnnxTensor, start: int, stop: int) -> ByteRange:
+        if zeros.dtype == "U8":
+            return self._bytes(zeros, start, stop, self._zero_bytes)
+        return zeros.span(start * self.n_blocks, stop * self.n_blocks)
+
+    def _build(self, view: View, *, runs: LineRuns) -> Array:
+        parts = [self._rows(view, start, stop) for start, stop in runs]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _rows(self, view: View, start: int, stop: int) -> Array:
+        n_rows, n_blocks = stop - start, self.n_blocks
+        codes = self._codes(view(self.codes.file, self._bytes(self.codes, start, stop, self._row_bytes)))
+        values = codes.reshape(n_rows, n_blocks, self.block).astype(np.float32)
+        scales = self.scales.read(view, start * n_blocks, stop * n_blocks)
+        with np.errstate(all="ignore"):
+            values -= self._zeros(view, start, stop)
+            values *= scales.astype(np.float32, copy=False).reshape(n_rows, n_blocks, 1)
+        lines: Array = values.reshape(n_rows, -1)[:, : self.width]
+        return np.ascontiguousarray(lines)
+
+    def _zeros(self, view: View, start: int, stop: int) -> Array | np.float32:
+        if self.zeros is None:
+            return np.float32(self.default_zero)
+        if self.zeros.dtype != "U8":
+            found = self.zeros.read(view, start * self.n_blocks, stop * self.n_blocks)
+            return found.astype(np.float32, copy=False).reshape(stop - start, self.n_blocks, 1)
+        packed = self._codes(view(self.zeros.file, self._zero_range(self.zeros, start, stop)))
+        rows = packed.reshape(stop - start, -1)[:, : self.n_blocks]
+        return rows[:, :, None].astype(np.float32)
+
+    def _codes(self, data: bytes | bytearray | memoryview) -> Array:
+        return unpacked(np.frombuffer(data, np.uint8), self.bits)
+
+
+class External:
+    """Finds the data of one graph's tensors.
+
+    Parameters
+    ----------
+    source
+        The model's files; nothing outside it is ever looked at.
+    file
+        The graph. Places are relative to its folder.
+    """
+
+    def __init__(self, source: Source, file: str) -> None:
+        self._source = source
+        self._file = file
+        self._known: dict[str, FileInfo] = {}
+
+    def __call__(self, tensor: str, stated: Mapping[str, str], n_bytes: int) -> tuple[str, ByteRange]:
+        """Return file and place of a tensor's data."""
+        location = stated.get("location", "")
+        if (problem := path_problem(location)) is not None:
+            raise HeaderError(
+                self._file,
+                f"tensor {quoted(tensor)} lies in the file {quoted(location)}, whose name {problem}",
+                hint="Data must lie in the model's own folder.",
+            )
+        info = self._info(tensor, location)
+        offset = self._number(tensor, stated, "offset", 0)
+        length = self._number(tensor, stated, "length", n_bytes)
+        if length != n_bytes:
+            raise self._error(tensor, f"takes {n_bytes} bytes, but {length} are stated in {quoted(location)}")
+        if offset + length > info.size:
+            raise self._error(
+                tensor,
+                f"claims bytes {offset}-{offset + length} of {quoted(location)}, which has {info.size}",
+            )
+        return info.name, ByteRange(offset, offset + length)
+
+    def _info(self, tensor: str, location: str) -> FileInfo:
+        if location not in self._known:
+            path = posixpath.join(posixpath.dirname(self._file), location)
+            info = self._source.find(path)
+            if info is None:
+                raise NotFound(
+                    f"{self._source.location.ref}/{path}",
+                    f"no such file, where tensor {quoted(tensor)} of {self._file} has its data",
+                    hint="The model is incomplete; fetch this file, too.",
+                )
+            self._known[location] = info
+        return self._known[location]
+
+    def _number(self, tensor: str, stated: Mapping[str, str], key: str, default: int) -> int:
+        text = stated.get(key, "")
+        if not text:
+            return default
+        if len(text) > 19 or not (text.isascii() and text.isdigit()):
+            raise self._error(tensor, f"states the {key} {quoted(text)}, which is no number of bytes")
+        return int(text)
+
+    def _error(self, tensor: str, problem: str) -> HeaderError:
+        return HeaderError(self._file, f"tensor {quoted(tensor)} {problem}", hint="The file is damaged.")

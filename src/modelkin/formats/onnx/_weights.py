@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ._blocks import Blocks
-from ._graph import Body, Graph, Node
-from ._storage import Factors, factor_shape
-from ._stored import PACKED, Stored, is_float
+from ._graph import Body, Graph, Operator
+from ._storage import CodeFactors, factor_shape
+from ._stored import PACKED, NBitBlocks, OnnxTensor, is_float
 
 MICROSOFT = "com.microsoft"
 _INTEGERS = ("I8", "U8", "I16", "U16", "I32", *PACKED)
@@ -25,13 +24,13 @@ _LOOKUPS = {"Gather": 0}
 class Weight:
     """What one stored tensor stands for."""
 
-    stored: Stored
+    stored: OnnxTensor
     turned: bool = False
-    scale: Factors | None = None
-    zero: Factors | None = None
+    scale: CodeFactors | None = None
+    zero: CodeFactors | None = None
     block: int = 0
     rounded: str = "F32"
-    blocks: Blocks | None = None
+    blocks: NBitBlocks | None = None
     """Set instead of the others for rows of blocks."""
 
     @property
@@ -48,11 +47,11 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class WeightUse:
     """One operator that reads a weight."""
 
     weight: Weight
-    node: Node
+    node: Operator
     place: int
     """Which input."""
     body: Body
@@ -66,33 +65,33 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class GraphUses:
     """All uses of the weights of a graph."""
 
-    uses: tuple[Use, ...]
+    uses: tuple[WeightUse, ...]
     helpers: frozenset[str]
     """Names of tensors that are scales or zero points of others."""
 
 
-def find_uses(graph: Graph) -> Found:
+def find_uses(graph: Graph) -> GraphUses:
     """Follow every stored tensor to where it is used."""
-    uses: list[Use] = []
+    uses: list[WeightUse] = []
     helpers: set[str] = set()
     for body in graph.bodies:
         finder = _Finder(graph.tensors, body)
         uses += finder.uses()
         helpers |= finder.helpers
-    return Found(uses=tuple(uses), helpers=frozenset(helpers))
+    return GraphUses(uses=tuple(uses), helpers=frozenset(helpers))
 
 
 class _Finder:
-    def __init__(self, tensors: Mapping[str, Stored], body: Body) -> None:
+    def __init__(self, tensors: Mapping[str, OnnxTensor], body: Body) -> None:
         self._tensors = tensors
         self._body = body
         self._values: dict[str, Weight] = {}
         self.helpers: set[str] = set()
 
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> Iterator[WeightUse]:
         # Operators stand in the order in which they run; where that is broken a weight is not followed.
         for node in self._body.nodes:
             derived = self._derived(node)
@@ -108,7 +107,7 @@ class _Finder:
 
     # -- what is done to a weight before it is used ------------------------------------------------------
 
-    def _derived(self, node: Node) -> Weight | None:
+    def _derived(self, node: Operator) -> Weight | None:
         weight = self._weight(node.input(0))
         match node.op:
             case "Identity" | "Cast":
@@ -126,7 +125,7 @@ class _Finder:
                 return self._multiplied(node)
         return None
 
-    def _multiplied(self, node: Node) -> Weight | None:
+    def _multiplied(self, node: Operator) -> Weight | None:
         """Codes times scales, written as a plain product."""
         for codes, scales in ((0, 1), (1, 0)):
             weight = self._weight(node.input(codes))
@@ -148,7 +147,7 @@ class _Finder:
             return None
         return replace(weight, scale=scales, zero=zeros, block=block, rounded=_result_type(scales.stored))
 
-    def _factors(self, name: str, weight: Weight, *, axis: int | None, block: int = 0) -> Factors | None:
+    def _factors(self, name: str, weight: Weight, *, axis: int | None, block: int = 0) -> CodeFactors | None:
         found = self._weight(name)
         if found is None or found.is_coded or found.turned or weight.turned or not 0 <= block < 1 << 31:
             return None
@@ -156,11 +155,11 @@ class _Finder:
         if shape is None:
             return None
         self.helpers.add(found.stored.name)
-        return Factors(stored=found.stored, shape=shape)
+        return CodeFactors(stored=found.stored, shape=shape)
 
     # -- uses --------------------------------------------------------------------------------------------
 
-    def _of(self, node: Node) -> Iterator[Use]:
+    def _of(self, node: Operator) -> Iterator[WeightUse]:
         special = self._special(node)
         if special is not None:
             yield special
@@ -169,9 +168,9 @@ class _Finder:
                 continue
             weight = self._weight(name)
             if weight is not None:
-                yield Use(weight=weight, node=node, place=place, body=self._body, kind="other")
+                yield WeightUse(weight=weight, node=node, place=place, body=self._body, kind="other")
 
-    def _special(self, node: Node) -> Use | None:
+    def _special(self, node: Operator) -> WeightUse | None:
         """Return the use of a weight in a product or a lookup."""
         if node.op == "MatMulNBits":
             return self._use(node, 1, self._n_bits(node), "turned product", bias=node.input(5))
@@ -195,15 +194,17 @@ class _Finder:
             return self._product(node, _PRODUCTS[node.op])
         return None
 
-    def _use(self, node: Node, place: int, weight: Weight | None, kind: str, *, bias: str = "") -> Use | None:
+    def _use(
+        self, node: Operator, place: int, weight: Weight | None, kind: str, *, bias: str = ""
+    ) -> WeightUse | None:
         if weight is None:
             return None
         output = node.outputs[0] if node.outputs else ""
-        return Use(
+        return WeightUse(
             weight=weight, node=node, place=place, body=self._body, kind=kind, output=output, bias=bias
         )
 
-    def _product(self, node: Node, place: int) -> Use | None:
+    def _product(self, node: Operator, place: int) -> WeightUse | None:
         weight = self._weight(node.input(place))
         if weight is None or len(weight.shape) != 2:
             return None
@@ -229,7 +230,7 @@ class _Finder:
 
     # -- products of codes, whose scales come after ------------------------------------------------------
 
-    def _integer(self, node: Node, weight: Weight | None, *, axis: int) -> Weight | None:
+    def _integer(self, node: Operator, weight: Weight | None, *, axis: int) -> Weight | None:
         if weight is None or weight.is_coded or weight.stored.dtype not in _INTEGERS:
             return weight
         zero = node.input(3)
@@ -261,7 +262,7 @@ class _Finder:
         name = f"{weight.stored.name.removesuffix('_quantized')}_scale"
         return name if name in self._tensors else ""
 
-    def _lookup(self, node: Node) -> Weight | None:
+    def _lookup(self, node: Operator) -> Weight | None:
         """Return a table; one of codes is scaled after its rows are taken."""
         weight = self._weight(node.input(0))
         if weight is None or len(weight.shape) != 2 or node.number("axis", 0) != 0:
@@ -273,7 +274,7 @@ class _Finder:
 
     # -- blocks of a few bits ----------------------------------------------------------------------------
 
-    def _n_bits(self, node: Node) -> Weight | None:
+    def _n_bits(self, node: Operator) -> Weight | None:
         """MatMulNBits: rows of outputs, each in blocks along the inputs."""
         if node.input(4) or node.number("weight_prepacked", 0):
             return None  # inputs in an order of their own, or a layout for one kind of hardware
@@ -282,7 +283,7 @@ class _Finder:
             node, codes=node.input(1), scales=node.input(2), zeros=node.input(3), rows=n_rows, width=width
         )
 
-    def _lookup_blocks(self, node: Node) -> Weight | None:
+    def _lookup_blocks(self, node: Operator) -> Weight | None:
         """GatherBlockQuantized: rows of a table, in blocks along each."""
         codes = self._tensors.get(node.input(0))
         if codes is None or len(codes.shape) != 2 or node.number("gather_axis", 0) != 0:
@@ -298,12 +299,12 @@ class _Finder:
             node, codes=codes.name, scales=node.input(2), zeros=node.input(3), rows=rows, width=width
         )
 
-    def _scaled_blocks(self, node: Node, codes: Stored) -> Weight | None:
+    def _scaled_blocks(self, node: Operator, codes: OnnxTensor) -> Weight | None:
         block = node.number("block_size", 128)
         return self._scaled(Weight(stored=codes), node.input(2), node.input(3), axis=1, block=block)
 
     def _blocked(
-        self, node: Node, *, codes: str, scales: str, zeros: str, rows: int, width: int
+        self, node: Operator, *, codes: str, scales: str, zeros: str, rows: int, width: int
     ) -> Weight | None:
         bits, block = (
             node.number("bits", 4),
@@ -315,7 +316,7 @@ class _Finder:
             return None
         if stored.dtype != "U8" or stored.varints or scale.varints or not is_float(scale.dtype):
             return None
-        blocks = Blocks(
+        blocks = NBitBlocks(
             codes=stored,
             scales=scale,
             zeros=zero,
@@ -331,7 +332,7 @@ class _Finder:
         return Weight(stored=stored, blocks=blocks)
 
 
-def _blocks_fit(blocks: Blocks) -> bool:
+def _blocks_fit(blocks: NBitBlocks) -> bool:
     """Say whether codes, scales and zero points have as many bytes as rows and blocks take."""
     n_blocks = blocks.n_rows * blocks.n_blocks
     if blocks.codes.n_bytes != n_blocks * blocks.block * blocks.bits // 8:
@@ -351,5 +352,5 @@ def _are_codes(weight: Weight) -> bool:
     return weight.stored.dtype in _INTEGERS and len(weight.stored.shape) >= 2
 
 
-def _result_type(scale: Stored) -> str:
+def _result_type(scale: OnnxTensor) -> str:
     return scale.dtype if scale.dtype in ("F16", "BF16") else "F32"

@@ -18,8 +18,16 @@ from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, line_elements, looked_up, unpacked
 from modelkin.untrusted import JsonRefused, strict_object
 
-from ._checks import expect_dtype, expect_shape, fail, part
-from ._found import Checkpoint, Found, template, weight
+from ._scheme import (
+    FoundWeight,
+    SchemeInput,
+    expect_dtype,
+    expect_shape,
+    fail,
+    part,
+    template,
+    weight,
+)
 from ._stored import by_file
 
 _STATE: Final = ".quant_state.bitsandbytes__"
@@ -28,7 +36,7 @@ _MOST_AXES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class QuantState:
     """What the JSON beside a weight says."""
 
     shape: tuple[int, ...]
@@ -50,7 +58,7 @@ class Nested:
 class FourBits:
     """One weight."""
 
-    expected: State
+    expected: QuantState
     """What a tensor of the same kind says; that this one says the same is checked when it is read."""
     codes: TensorInfo
     absmax: TensorInfo
@@ -103,7 +111,7 @@ class FourBits:
         return np.concatenate(lines).reshape(-1, width)
 
     def _stretch(
-        self, view: View, table: Array, state: State, first: int, last: int, start: int, stop: int
+        self, view: View, table: Array, state: QuantState, first: int, last: int, start: int, stop: int
     ) -> Array:
         """Return the weights from `start` up to `stop`, out of the blocks from `first` up to `last`."""
         block = state.block
@@ -116,7 +124,7 @@ class FourBits:
             weights *= self._absmax(view, state, first, last)[:, None]
         return weights.reshape(-1)[start - begin : stop - begin]
 
-    def _absmax(self, view: View, state: State, first: int, last: int) -> Array:
+    def _absmax(self, view: View, state: QuantState, first: int, last: int) -> Array:
         data = view(self.absmax.file, self._magnitudes(first, last))
         if self.nested is None:
             return np.frombuffer(data, "<f4")
@@ -127,7 +135,7 @@ class FourBits:
         return magnitudes
 
 
-def find(checkpoint: Checkpoint) -> Iterator[Found]:
+def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     states = {name: info for name, info in checkpoint.index.items() if _STATE in name}
     # Opening would take one small read for each tensor: instead, one of each kind speaks for its kind, and
@@ -144,7 +152,7 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
         yield _weight(checkpoint, info, read_state(told, read[told.name]))
 
 
-def _weight(checkpoint: Checkpoint, info: TensorInfo, state: State) -> Found:
+def _weight(checkpoint: SchemeInput, info: TensorInfo, state: QuantState) -> FoundWeight:
     name, _, kind = info.name.partition(_STATE)
     label = _TYPES.get(kind)
     if label is None:
@@ -174,7 +182,7 @@ def _weight(checkpoint: Checkpoint, info: TensorInfo, state: State) -> Found:
     return weight(name, label, state.shape, codes, storage, *uses)
 
 
-def read_state(info: TensorInfo, data: bytes) -> State:
+def read_state(info: TensorInfo, data: bytes) -> QuantState:
     """Read the JSON that a tensor holds, and refuse what makes no sense."""
     try:
         found = strict_object(data, as_python_writes=True)
@@ -187,7 +195,7 @@ def read_state(info: TensorInfo, data: bytes) -> State:
     offset = found.get("nested_offset", 0.0)
     if not isinstance(offset, (int, float)) or not math.isfinite(offset):
         fail(info, "expected a finite nested_offset")
-    return State(
+    return QuantState(
         shape=tuple(shape),
         block=_block(info, found.get("blocksize")),
         nested_block=_block(info, found.get("nested_blocksize")) if nested else 0,

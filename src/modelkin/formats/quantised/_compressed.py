@@ -12,14 +12,22 @@ import numpy as np
 
 from modelkin.tensors import TensorInfo
 
-from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
-from ._found import Checkpoint, Found, weight
-from ._grid import Grid
-from ._matrix import Matrix, PackedDown, PackedRows, Plain
-from ._stored import Stored
+from ._matrix import Matrix, PackedDown, PackedRows, Plain, ScaleGrid, grid_along_rows
+from ._scheme import (
+    FLOATS,
+    FoundWeight,
+    SchemeInput,
+    expect_dtype,
+    expect_shape,
+    expect_stack,
+    fail,
+    part,
+    weight,
+)
+from ._stored import ScaledRows
 
 
-def find(checkpoint: Checkpoint) -> Iterator[Found]:
+def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     index = checkpoint.index
     packed = {
@@ -40,8 +48,8 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
 
 
 def _weight(
-    checkpoint: Checkpoint, name: str, codes: TensorInfo, told: TensorInfo, shape: tuple[int, ...]
-) -> Found:
+    checkpoint: SchemeInput, name: str, codes: TensorInfo, told: TensorInfo, shape: tuple[int, ...]
+) -> FoundWeight:
     index = checkpoint.index
     expect_dtype(codes, "I32")
     lead = list(expect_stack(codes)[:-1])
@@ -60,20 +68,13 @@ def _weight(
         expect_dtype(order, "I32")
         expect_shape(order, (n_columns,))
 
-    def grid(matrix: Matrix) -> Grid:
-        return Grid(
-            matrix=matrix,
-            n_columns=n_groups,
-            rows_each=lead[-1],
-            grid_rows_each=lead[-1],
-            row_block=1,
-            column_block=n_columns // n_groups,
-            column_groups=order,
-        )
+    def grid(matrix: Matrix) -> ScaleGrid:
+        group = n_columns // n_groups
+        return grid_along_rows(matrix, n_rows=lead[-1], n_groups=n_groups, group=group, column_groups=order)
 
     zeros = index.get(f"{name}_zero_point")
     packed_zeros = zeros is not None and zeros.dtype == "I32"
-    stored = Stored(
+    stored = ScaledRows(
         shape=shape,
         # Both codes and packed zero points are stored with half of the range added, which cancels.
         codes=PackedRows(
@@ -97,7 +98,7 @@ def _zeros(zeros: TensorInfo, bits: int, lead: tuple[int, ...], n_groups: int) -
     return PackedDown(info=zeros, bits=bits, n_rows=lead[0])
 
 
-def _bits(checkpoint: Checkpoint, codes: TensorInfo, n_columns: int) -> int:
+def _bits(checkpoint: SchemeInput, codes: TensorInfo, n_columns: int) -> int:
     """Return the bits of a code: those of which the row of integers holds just enough."""
     declared = {bits for inner in checkpoint.settings.weights() if (bits := inner.number("num_bits"))}
     fitting = [bits for bits in range(1, 9) if -(-n_columns * bits // 32) == codes.shape[-1]]

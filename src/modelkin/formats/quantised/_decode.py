@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
+from modelkin.formats._interface import Request, Weights
 from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from . import _awq, _bitsandbytes, _compressed, _fp4, _gptq, _hqq, _mlx, _scaled
-from ._checks import fail
-from ._found import Checkpoint, Found, ReadSmall
-from ._settings import Settings, read_settings
+from . import _bitsandbytes, _compressed, _fp4, _hqq, _scaled
+from ._declared import awq_problem, find_awq, find_gptq, find_mlx, gptq_problem, mlx_problem
+from ._scheme import FoundWeight, ReadSmall, SchemeInput, Settings, fail, read_settings, small_reader
 
-_Find = Callable[[Checkpoint], Iterator[Found]]
+_Find = Callable[[SchemeInput], Iterator[FoundWeight]]
 
 # Their tensors say by name and shape what they are, with or without a config.
 _ALWAYS: Final[tuple[_Find, ...]] = (
@@ -27,7 +28,11 @@ _ALWAYS: Final[tuple[_Find, ...]] = (
     _hqq.find,
 )
 # These need the config: names and shapes leave open how many bits a code has.
-_DECLARED: Final = {"gptq": _gptq, "awq": _awq, "mlx": _mlx}
+_DECLARED: Final = {
+    "gptq": (gptq_problem, find_gptq),
+    "awq": (awq_problem, find_awq),
+    "mlx": (mlx_problem, find_mlx),
+}
 _SELF_TOLD: Final = frozenset(
     {"bitsandbytes", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "modelopt_fp4", "mxfp4", "hqq"}
 )
@@ -71,9 +76,9 @@ def decode_index(
         error: its tensors stay as they are, and a note says so.
     """
     settings = _by_layout(read_settings(config))
-    checkpoint = Checkpoint(index=index, settings=settings, read_small=read_small)
+    checkpoint = SchemeInput(index=index, settings=settings, read_small=read_small)
     finders, notes = _finders(checkpoint)
-    found: dict[str, Found] = {}
+    found: dict[str, FoundWeight] = {}
     for find in finders:
         for one in find(checkpoint):
             if one.info.name in found:
@@ -98,16 +103,16 @@ def decode_index(
     return decoded, (*_told(found.values(), len(rest) - len(kept)), *notes)
 
 
-def _finders(checkpoint: Checkpoint) -> tuple[list[_Find], list[Message]]:
+def _finders(checkpoint: SchemeInput) -> tuple[list[_Find], list[Message]]:
     """Return what looks for weights, and notes about what cannot be decoded."""
     method = checkpoint.settings.method
     packed = next((name for name in checkpoint.index if name.endswith(".qweight")), None)
     if method in _DECLARED:
-        scheme = _DECLARED[method]
-        problem = scheme.problem(checkpoint)
+        problem_of, find = _DECLARED[method]
+        problem = problem_of(checkpoint)
         if problem is None:
             # Other tensors of these names would be taken for something else.
-            return [scheme.find], []
+            return [find], []
         return [], [say("format.not-decoded", method=method, problem=problem)]
     if method is not None and method not in _SELF_TOLD:
         return [], [say("format.method-unknown", method=quoted(method), known=_KNOWN)]
@@ -136,8 +141,17 @@ def _check_rest(settings: Settings, rest: Iterable[TensorInfo]) -> None:
             fail(info, f"is quantised ({info.dtype}), but its scales are missing")
 
 
-def _told(found: Iterable[Found], n_dropped: int) -> list[Message]:
+def _told(found: Iterable[FoundWeight], n_dropped: int) -> list[Message]:
     counted = Counter(one.info.dtype for one in found)
     kinds = tuple(f"{count} {label}" for label, count in counted.most_common())
     notes = [say("format.put-together", kinds=kinds)]
     return [*notes, say("format.activations", n=n_dropped)] if n_dropped else notes
+
+
+def put_together(weights: Weights, request: Request) -> Weights:
+    """Make weights of codes and scales; the config is read only where some tensor may be one."""
+    if not has_codes(weights.index):
+        return weights
+    config = weights.config or request.config
+    index, notes = decode_index(weights.index, config, small_reader(request.fetcher, weights.index))
+    return replace(weights, index=index, notes=(*weights.notes, *notes))

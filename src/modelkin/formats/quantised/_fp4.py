@@ -11,16 +11,23 @@ from dataclasses import replace
 
 from modelkin.tensors import TensorInfo, float_table
 
-from ._checks import expect_dtype, expect_shape, expect_stack, fail, part
-from ._found import Checkpoint, Found, weight
-from ._grid import Grid, whole_grid
-from ._matrix import PackedRows, Plain
-from ._stored import Stored, Transposed
+from ._matrix import PackedRows, Plain, grid_along_rows, whole_grid
+from ._scheme import (
+    FoundWeight,
+    SchemeInput,
+    expect_dtype,
+    expect_shape,
+    expect_stack,
+    fail,
+    part,
+    weight,
+)
+from ._stored import ScaledColumns, ScaledRows
 
 MX_BLOCK, NV_BLOCK = 32, 16
 
 
-def find(checkpoint: Checkpoint) -> Iterator[Found]:
+def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     for name, info in checkpoint.index.items():
         if name.endswith("_blocks") and info.dtype == "U8" and len(info.shape) == 4:
@@ -31,7 +38,7 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
             yield _packed(checkpoint, name, info)
 
 
-def _experts(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
+def _experts(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeight:
     scales = part(checkpoint.index, codes, f"{name}_scales")
     expect_dtype(scales, "U8")
     n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # four axes brought it here
@@ -42,10 +49,10 @@ def _experts(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
     stored = four_bits(flat, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)
     shape = n_experts, n_blocks * MX_BLOCK, n_outputs
     # Loaders keep experts input-first, and so do copies that are not quantised.
-    return weight(name, "MXFP4", shape, codes, Transposed(stored=stored), scales.name)
+    return weight(name, "MXFP4", shape, codes, ScaledColumns(stored=stored), scales.name)
 
 
-def _packed(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
+def _packed(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeight:
     """Read what compressed-tensors and ModelOpt write."""
     index = checkpoint.index
     scales = part(index, codes, f"{name}_scale")
@@ -68,22 +75,20 @@ def _packed(checkpoint: Checkpoint, name: str, codes: TensorInfo) -> Found:
     return weight(name, "NVFP4", stored.shape, codes, stored, scales.name, outer.name)
 
 
-def four_bits(codes: TensorInfo, scales: TensorInfo, *, block: int) -> Stored:
+def four_bits(codes: TensorInfo, scales: TensorInfo, *, block: int) -> ScaledRows:
     """Return rows of floats of four bits, two in a byte, with one scale a block."""
     *lead, width = codes.shape
     n_columns = 8 * codes.n_bytes // max(1, codes.n_elements) * width // 4
     if n_columns % block:
         fail(codes, f"{n_columns} weights in a row do not fill blocks of {block}")
     expect_shape(scales, (*lead, n_columns // block))
-    return Stored(
+    return ScaledRows(
         shape=(*lead, n_columns),
         codes=PackedRows(info=codes, bits=4, n_columns=n_columns, table=float_table("F4")),
-        scale=Grid(
-            matrix=Plain(info=scales, n_columns=n_columns // block),
-            n_columns=n_columns // block,
-            rows_each=lead[-1],
-            grid_rows_each=lead[-1],
-            row_block=1,
-            column_block=block,
+        scale=grid_along_rows(
+            Plain(info=scales, n_columns=n_columns // block),
+            n_rows=lead[-1],
+            n_groups=n_columns // block,
+            group=block,
         ),
     )

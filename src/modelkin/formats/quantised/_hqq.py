@@ -16,8 +16,7 @@ import numpy as np
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, decode, line_elements
 
-from ._checks import FLOATS, expect_dtype, fail, part
-from ._found import Checkpoint, Found, template, weight
+from ._scheme import FLOATS, FoundWeight, SchemeInput, expect_dtype, fail, part, template, weight
 from ._stored import by_file
 
 # Bits -> codes in one integer, and what integers these are.
@@ -111,7 +110,7 @@ class Folded:
         return np.repeat(values, self.group)[skip : skip + stop - start]
 
 
-def find(checkpoint: Checkpoint) -> Iterator[Found]:
+def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     index = checkpoint.index
     codes = {name: info for name, info in index.items() if name.endswith(".W_q")}
@@ -128,7 +127,9 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
         yield _weight(checkpoint, prefix, info, told)
 
 
-def _weight(checkpoint: Checkpoint, prefix: str, codes: TensorInfo, told: list[tuple[int, ...]]) -> Found:
+def _weight(
+    checkpoint: SchemeInput, prefix: str, codes: TensorInfo, told: list[tuple[int, ...]]
+) -> FoundWeight:
     index = checkpoint.index
     shape, (bits, *_), (group, *_), (axis, *_) = told
     if bits not in _PACKED or axis not in (0, 1) or len(shape) != 2 or min(shape) < 1:

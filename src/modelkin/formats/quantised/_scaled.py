@@ -11,11 +11,20 @@ from typing import Final
 
 from modelkin.tensors import TensorInfo, count_lines
 
-from ._checks import FLOATS, expect_dtype, expect_shape, expect_stack, fail, part
-from ._found import Checkpoint, Found, template, weight
-from ._grid import Grid, whole_grid
-from ._matrix import Plain
-from ._stored import Stored
+from ._matrix import Plain, ScaleGrid, whole_grid
+from ._scheme import (
+    FLOATS,
+    FoundWeight,
+    SchemeInput,
+    expect_dtype,
+    expect_shape,
+    expect_stack,
+    fail,
+    part,
+    template,
+    weight,
+)
+from ._stored import ScaledRows
 
 FP8: Final = ("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 _ENDINGS: Final = ("_scale_inv", "_scale")
@@ -25,7 +34,7 @@ _MX_BLOCK: Final = 32
 _PER_CODE: Final = 7.874015718698502e-3
 
 
-def find(checkpoint: Checkpoint) -> Iterator[Found]:
+def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights of eight bits that have scales beside them."""
     index = checkpoint.index
     _check_layouts(checkpoint)
@@ -38,7 +47,7 @@ def find(checkpoint: Checkpoint) -> Iterator[Found]:
                 yield _weight(checkpoint, codes, info, inverse=ending == "_scale_inv")
 
 
-def _weight(checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, inverse: bool) -> Found:
+def _weight(checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, inverse: bool) -> FoundWeight:
     shape = expect_stack(codes)
     zeros = checkpoint.index.get(f"{codes.name}_zero_point")
     powers = scales.dtype == "U8"
@@ -54,12 +63,12 @@ def _weight(checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, in
     label = "INT8" if codes.dtype == "I8" else "FP8-block" if by_blocks else "FP8"
     if scales.dtype == "F8_E8M0" and scale.row_block == 1 and scale.column_block == _MX_BLOCK:
         label = "MXFP8"
-    stored = Stored(shape=shape, codes=Plain(info=codes, n_columns=shape[-1]), scale=scale, zero=zero)
+    stored = ScaledRows(shape=shape, codes=Plain(info=codes, n_columns=shape[-1]), scale=scale, zero=zero)
     uses = [scales.name, *([zeros.name] if zeros is not None else [])]
     return weight(codes.name, label, shape, codes, stored, *uses)
 
 
-def _bitsandbytes(checkpoint: Checkpoint, prefix: str, scales: TensorInfo) -> Found:
+def _bitsandbytes(checkpoint: SchemeInput, prefix: str, scales: TensorInfo) -> FoundWeight:
     codes = part(checkpoint.index, scales, f"{prefix}weight")
     expect_dtype(codes, "I8")
     expect_dtype(scales, "F32")
@@ -67,13 +76,13 @@ def _bitsandbytes(checkpoint: Checkpoint, prefix: str, scales: TensorInfo) -> Fo
     expect_shape(scales, (count_lines(shape),))
     grid = block_grid(checkpoint, codes, scales, default=None)
     codes_of = Plain(info=codes, n_columns=shape[-1])
-    stored = Stored(shape=shape, codes=codes_of, scale=grid, factor=_PER_CODE)
+    stored = ScaledRows(shape=shape, codes=codes_of, scale=grid, factor=_PER_CODE)
     layout = checkpoint.index.get(f"{prefix}weight_format")
     uses = [scales.name, *([layout.name] if layout is not None else [])]
     return weight(codes.name, "BNB-8", shape, codes, stored, *uses)
 
 
-def _check_layouts(checkpoint: Checkpoint) -> None:
+def _check_layouts(checkpoint: SchemeInput) -> None:
     """Refuse codes in the order of an old GPU kernel. One layer speaks for all: no writer mixes orders."""
     layouts = {
         template(name): info
@@ -86,8 +95,8 @@ def _check_layouts(checkpoint: Checkpoint) -> None:
 
 
 def block_grid(
-    checkpoint: Checkpoint, codes: TensorInfo, scales: TensorInfo, *, default: tuple[int, int] | None
-) -> Grid:
+    checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, default: tuple[int, int] | None
+) -> ScaleGrid:
     """Return which scale counts for which weights, as the shapes of both say.
 
     Parameters
@@ -116,7 +125,7 @@ def block_grid(
     row_block, column_block = (
         _block(scales, shape[axis], scales.shape[axis], blocks[axis] if blocks else None) for axis in (-2, -1)
     )
-    return Grid(
+    return ScaleGrid(
         matrix=Plain(info=scales, n_columns=scales.shape[-1]),
         n_columns=scales.shape[-1],
         rows_each=shape[-2],
@@ -126,7 +135,7 @@ def block_grid(
     )
 
 
-def _declared(checkpoint: Checkpoint) -> tuple[int, int] | None:
+def _declared(checkpoint: SchemeInput) -> tuple[int, int] | None:
     groups = (inner.pair("block_structure") for inner in checkpoint.settings.weights())
     return checkpoint.settings.pair("weight_block_size") or next(filter(None, groups), None)
 

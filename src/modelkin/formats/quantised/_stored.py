@@ -13,8 +13,7 @@ import numpy as np
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, View, count_lines, numbers_of
 
-from ._grid import Grid
-from ._matrix import Matrix, Rows
+from ._matrix import Matrix, Rows, ScaleGrid
 
 MOST_RANGES: Final = 8192
 """Of one reading of lines that lie across the rows of a file; more are joined to whole rows."""
@@ -27,15 +26,15 @@ _CACHE_LINE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class ScaledRows:
     """Weights ``(code - zero) * scale * factor + bias``, read row by row."""
 
     shape: tuple[int, ...]
     codes: Matrix
-    scale: Grid
-    zero: Grid | None = None
-    bias: Grid | None = None
-    outer: Grid | None = None
+    scale: ScaleGrid
+    zero: ScaleGrid | None = None
+    bias: ScaleGrid | None = None
+    outer: ScaleGrid | None = None
     """One more scale, of the scales."""
     outer_divides: bool = False
     factor: float | None = None
@@ -50,7 +49,7 @@ class Stored:
         return math.lcm(self.codes.align, *(grid.align for grid in self._grids))
 
     @property
-    def _grids(self) -> tuple[Grid, ...]:
+    def _grids(self) -> tuple[ScaleGrid, ...]:
         return tuple(grid for grid in (self.scale, self.zero, self.bias, self.outer) if grid is not None)
 
     def plan(self, runs: LineRuns) -> LinePlan:
@@ -93,10 +92,10 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transposed:
+class ScaledColumns:
     """Weights stored input-first: lines run across the rows of the file, so some columns come cheaper."""
 
-    stored: Stored
+    stored: ScaledRows
 
     @property
     def n_bytes(self) -> int:

@@ -7,21 +7,60 @@ storages in the order of the keys, each after eight bytes with its number of ele
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.source import ByteRange, merged
+from modelkin.source import ByteRange, Fetched, Fetcher, merged
 from modelkin.tensors import DTYPES
 from modelkin.untrusted import plain, quoted
 
 from ._archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
-from ._globals import UNREAD_BYTES
 from ._machine import Machine
 from ._stack import MAX_PICKLE_BYTES, PickleEnds
-from ._steps import Reads, Steps
-from ._values import Global, StorageRef, Value
+from ._values import UNREAD_BYTES, Global, StorageRef, Value
+
+T = TypeVar("T")
+Reads: TypeAlias = Callable[[ByteRange], bytes]
+"""Gives bytes that were asked for."""
+Steps: TypeAlias = Generator[list[ByteRange], Reads, T]
+"""Yields the ranges of its file that it needs, gets a way to read them, and returns what it found."""
+
+
+def run_together(fetcher: Fetcher, readers: Mapping[str, Steps[T]]) -> dict[str, T]:
+    """Run the readers of several files side by side: one fetch for each step of all.
+
+    Parameters
+    ----------
+    fetcher
+        Reads the files.
+    readers
+        By file.
+    """
+    results: dict[str, T] = {}
+    wanted: dict[str, list[ByteRange]] = {}
+
+    def advance(file: str, reads: Reads | None) -> None:
+        try:
+            reader = readers[file]
+            wanted[file] = next(reader) if reads is None else reader.send(reads)
+        except StopIteration as end:
+            wanted.pop(file, None)
+            results[file] = end.value
+
+    for file in readers:
+        advance(file, None)
+    while wanted:
+        fetched = fetcher.fetch(wanted, task="reading headers")
+        for file in list(wanted):
+            advance(file, _reads(fetched, file))
+    return results
+
+
+def _reads(fetched: Fetched, file: str) -> Reads:
+    return lambda item: bytes(fetched.view(file, item))
+
 
 LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -43,7 +82,7 @@ _OTHER_FILES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class TorchContents:
     """The object of a file's pickle, described."""
 
     file: str
@@ -58,7 +97,7 @@ class Contents:
     """Where the storages lie, for the older layout."""
 
 
-def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[Contents]:
+def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[TorchContents]:
     """Read what a file holds, without its numbers.
 
     Parameters
@@ -82,7 +121,7 @@ def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[
     return (yield from _streamed(file, size, beginning, check=check))
 
 
-def locate(contents: Contents, keys: Iterable[str]) -> Steps[dict[str, ByteRange]]:
+def locate(contents: TorchContents, keys: Iterable[str]) -> Steps[dict[str, ByteRange]]:
     """Find the bytes of some storages; those of an archive by their local headers, all in one step."""
     archive = contents.archive
     if archive is None:
@@ -108,7 +147,7 @@ def element_bytes(dtype: str) -> int:
 # -- archives ------------------------------------------------------------------------------------------
 
 
-def _archived(file: str, size: int, tail: bytes) -> Steps[Contents]:
+def _archived(file: str, size: int, tail: bytes) -> Steps[TorchContents]:
     place, count = find_directory(tail[-TAIL_BYTES:], file=file, file_size=size)
     before = size - len(tail)
     if place.start >= before:
@@ -140,7 +179,7 @@ def _archived(file: str, size: int, tail: bytes) -> Steps[Contents]:
         _fail(file, "its pickle ends early")
     if machine.position != len(data):
         _fail(file, f"{len(data) - machine.position} bytes follow the end of its pickle")
-    return Contents(
+    return TorchContents(
         file=file,
         top=top,
         storages=machine.storages,
@@ -176,7 +215,7 @@ def _storage_member(archive: Archive, storage: StorageRef) -> Member:
 # -- the older layout ----------------------------------------------------------------------------------
 
 
-def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[Contents]:
+def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[TorchContents]:
     data = beginning
     while True:
         try:
@@ -209,7 +248,7 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[C
         )
     if check and places:
         yield from _checked(file, machine.storages, places)
-    return Contents(
+    return TorchContents(
         file=file, top=top, storages=machine.storages, unknown=tuple(machine.unknown), places=places
     )
 

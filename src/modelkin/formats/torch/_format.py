@@ -22,10 +22,9 @@ from modelkin.tensors import (
 )
 from modelkin.untrusted import plain, quoted
 
-from ._contents import contents_of, locate
+from ._contents import Steps, contents_of, locate, run_together
 from ._layout import place_tensor
-from ._state import State, find_state, usual_names
-from ._steps import Steps, run_together
+from ._state import StateDict, find_state, usual_names
 from ._values import Holder
 
 INDEX_SUFFIX = ".bin.index.json"
@@ -53,7 +52,7 @@ class TorchFile:
 
     tensors: tuple[TensorInfo, ...] = field(repr=False)
     """Under the names of the file."""
-    state: State = field(repr=False)
+    state: StateDict = field(repr=False)
     notes: tuple[Message, ...]
 
 
@@ -113,7 +112,7 @@ class TorchFormat:
             opened |= _open(fetcher, index.files[first : first + _FILES_AT_ONCE], request.head_bytes)
         joined = join_shards(index, {file: found.tensors for file, found in opened.items()}, file=entry)
         refs = {name: ref for found in opened.values() for name, ref in found.state.tensors.items()}
-        names, notes = usual_names(State(tensors=refs, beside=MappingProxyType({})))
+        names, notes = usual_names(StateDict(tensors=refs, beside=MappingProxyType({})))
         tensors = _renamed(tuple(joined.values()), names, entry)
         told = dict.fromkeys(note for found in opened.values() for note in found.notes)
         weights = Weights(format="pytorch", index=TensorIndex(tensors), notes=(*told, *notes))
@@ -174,7 +173,7 @@ def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: st
     return list(renamed.values())
 
 
-def _whisper_config(state: State) -> dict[str, object] | None:
+def _whisper_config(state: StateDict) -> dict[str, object] | None:
     dims = state.beside.get("dims")
     if isinstance(dims, Holder):
         dims = dims.attributes

@@ -4,15 +4,152 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange
-from modelkin.tensors import MAX_ELEMENTS, TensorInfo
+from modelkin.tensors import (
+    DTYPES,
+    MAX_ELEMENTS,
+    Array,
+    LinePlan,
+    LineRuns,
+    TensorInfo,
+    View,
+    decode,
+    line_elements,
+    numbers_of,
+    raw_bits,
+)
 from modelkin.untrusted import plain, quoted
 
 from ._contents import element_bytes, storage_bytes
-from ._strided import strided
 from ._values import TensorRef
+
+_MAX_RANGES = 4096
+"""More pieces than this are read as one: asking for each would cost more than what lies between."""
+_AT_ONCE = 1 << 20
+"""Elements that are gathered in one go: their places take eight bytes each."""
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strided:
+    """A view of a run of numbers."""
+
+    file: str
+    start: int
+    """Of the first element."""
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements, none negative."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the elements, each counted once for each place it has in the tensor."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self._width
+
+    @property
+    def _width(self) -> int:
+        return DTYPES[self.dtype].bits // 8
+
+    def plan(self, runs: LineRuns) -> LinePlan:
+        """Plan lines: pieces of what is needed, or all from the first to the last where they are too many."""
+        return self._planned(self._firsts(numbers_of(runs)), line_elements(self.shape))
+
+    def _planned(self, firsts: Places, width: int) -> LinePlan:
+        """Plan as many elements of lines, from these places on."""
+        pieces = self._pieces(np.unique(firsts), width)
+        ranges = [
+            ByteRange(self.start + int(start) * self._width, self.start + int(stop) * self._width)
+            for start, stop in pieces
+        ]
+        return LinePlan(ranges={self.file: ranges}, build=partial(self._build, firsts, width, pieces, ranges))
+
+    def _firsts(self, lines: Places) -> Places:
+        """Return where each line begins, in elements."""
+        axes = np.unravel_index(lines, self.shape[:-1]) if len(self.shape) > 1 else ()
+        places = np.zeros(lines.size, np.int64)
+        for index, step in zip(axes, self.strides, strict=False):
+            places += index * step
+        return places
+
+    def _pieces(self, firsts: Places, width: int) -> Places:
+        """Return the stretches of elements that lines at these places take, in rising order."""
+        step = self.strides[-1]
+        whole = np.array([[firsts[0], firsts[-1] + (width - 1) * step + 1]])
+        starts, stops = _joined(firsts, firsts + 1)
+        if width > 1 and step <= 1:
+            return _fewest(*_joined(firsts, firsts + (width if step else 1)), whole)
+        if starts.size * width > _MAX_RANGES * 16:
+            return whole
+        # Neighbouring lines lie side by side at every step along the line.
+        steps = np.arange(width, dtype=np.int64)[:, None] * step
+        begun, ended = (starts + steps).reshape(-1), (stops + steps).reshape(-1)
+        order = np.argsort(begun, kind="stable")
+        return _fewest(*_joined(begun[order], ended[order]), whole)
+
+    def _build(
+        self, firsts: Places, width: int, pieces: Places, ranges: list[ByteRange], view: View
+    ) -> Array:
+        step = self.strides[-1]
+        parts = [raw_bits(view(self.file, item), self.dtype, item.length // self._width) for item in ranges]
+        stored: npt.NDArray[Any] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        lengths = pieces[:, 1] - pieces[:, 0]
+        # Where each piece begins in what was read, less where it begins in the tensor.
+        shifts = np.cumsum(lengths) - lengths - pieces[:, 0]
+        bits = np.empty((firsts.size, width), stored.dtype)
+        along = np.arange(width, dtype=np.int64) * step
+        n_lines = max(1, _AT_ONCE // width)
+        for begin in range(0, firsts.size, n_lines):
+            places = firsts[begin : begin + n_lines, None] + along
+            if len(pieces) == 1:
+                places += shifts[0]
+            else:
+                places += shifts[np.searchsorted(pieces[:, 0], places, side="right") - 1]
+            np.take(stored, places, out=bits[begin : begin + n_lines], mode="clip")
+        stored_order = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
+        return decode(stored_order.reshape(-1).view(np.uint8).data, self.dtype, bits.size).reshape(bits.shape)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StridedColumns(Strided):
+    """A matrix whose bytes run along the columns."""
+
+    def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
+        """Plan some columns of lines."""
+        start, stop = columns
+        return self._planned(self._firsts(numbers_of(runs)) + start * self.strides[-1], stop - start)
+
+
+def strided(
+    *, file: str, start: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Strided:
+    """Return a view: one that can be read by columns where columns lie apart and lines do not."""
+    by_columns = len(shape) == 2 and 0 < strides[0] < strides[1]
+    kind = StridedColumns if by_columns else Strided
+    return kind(file=file, start=start, dtype=dtype, shape=shape, strides=strides)
+
+
+def _joined(starts: Places, stops: Places) -> tuple[Places, Places]:
+    """Join stretches in rising order where they touch or overlap."""
+    reached = np.maximum.accumulate(stops)
+    begins = np.concatenate([[True], starts[1:] > reached[:-1]])
+    ends = np.concatenate([begins[1:], [True]])
+    return starts[begins], reached[ends]
+
+
+def _fewest(starts: Places, stops: Places, whole: Places) -> Places:
+    return whole if starts.size > _MAX_RANGES else np.stack([starts, stops], axis=1)
+
 
 _FREE_ELEMENTS = 1 << 20
 """A view may repeat the numbers of its storage up to this size, or up to the size of its storage."""

@@ -14,9 +14,21 @@ from typing import Final
 from modelkin.errors import FormatError, UnsupportedFormat
 from modelkin.untrusted import plain, quoted
 
-from ._globals import CALLS, HARMLESS, TORCHSCRIPT_CALLS, is_script_class, script_object, storage_of
-from ._stack import MAX_NAME, MAX_OPCODES, PickleEnds, Stack
-from ._values import Global, Holder, Opaque, StorageRef, Value, kind_of
+from ._stack import MAX_NAME, MAX_OPCODES, PickleEnds, PickleStack
+from ._values import (
+    CALLS,
+    HARMLESS,
+    TORCHSCRIPT_CALLS,
+    Global,
+    Holder,
+    Opaque,
+    StorageRef,
+    Value,
+    is_script_class,
+    kind_of,
+    script_object,
+    storage_of,
+)
 
 MAX_UNKNOWN = 1_000
 """Different names that are mentioned though nobody knows them."""
@@ -31,13 +43,13 @@ _REFUSED: Final = {
 }
 
 
-class Machine(Stack):
+class Machine(PickleStack):
     """Reads one pickle.
 
     Parameters
     ----------
     data, start, file
-        As of `Stack`.
+        As of `PickleStack`.
     script
         Whether classes of TorchScript may be there.
 

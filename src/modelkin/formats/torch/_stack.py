@@ -27,7 +27,7 @@ class PickleEnds(Exception):
     """The bytes at hand end inside the pickle: an answer rather than an error, more are needed."""
 
 
-class Stack:
+class PickleStack:
     """What the instructions work on.
 
     Parameters

@@ -48,7 +48,7 @@ _OF_BARE_MODELS: Final = ("layers", "embed_tokens", "norm", "encoder", "decoder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StateDict:
     """The weights of one file."""
 
     tensors: Mapping[str, TensorRef] = field(repr=False)
@@ -58,7 +58,7 @@ class State:
     notes: tuple[Message, ...] = ()
 
 
-def find_state(top: Value, *, file: str) -> State:
+def find_state(top: Value, *, file: str) -> StateDict:
     """Find the weights in the object of a file.
 
     Raises
@@ -96,10 +96,10 @@ def find_state(top: Value, *, file: str) -> State:
         notes.append(say("format.not-model", parts=tuple(left)))
     if walk.n_arrays:
         notes.append(say("format.numpy-arrays", n=walk.n_arrays))
-    return State(tensors=walk.tensors, beside=beside, notes=tuple(notes))
+    return StateDict(tensors=walk.tensors, beside=beside, notes=tuple(notes))
 
 
-def usual_names(state: State) -> tuple[dict[str, str], tuple[Message, ...]]:
+def usual_names(state: StateDict) -> tuple[dict[str, str], tuple[Message, ...]]:
     """Return what each tensor is called without the marks of wrappers, and what was done, in words."""
     names = {name: name for name in state.tensors}
     notes: list[Message] = []

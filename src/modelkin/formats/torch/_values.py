@@ -1,14 +1,19 @@
 """What a torch file's pickle can turn into: plain data, and descriptions of everything else.
 
 Nothing here can do anything. Strings, numbers and containers are themselves; a tensor is where it lies, and
-any other object no more than its name.
+any other object no more than its name. A pickle says "call this by name with these arguments". Here a name is
+a key of a table, and the function found there only describes what torch would have made; no module is
+imported and no name is looked up anywhere else. The table is short on purpose: what state dicts, training
+checkpoints with plain data, and TorchScript hold. Everything else is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from modelkin.tensors import MAX_RANK
 from modelkin.untrusted import plain
 
 Value: TypeAlias = object
@@ -87,3 +92,285 @@ def checked_key(key: Value) -> Value:
 def kind_of(value: Value) -> str:
     """Return a short word for a value, which never shows what is inside."""
     return str(value) if isinstance(value, Global) else type(value).__name__
+
+
+Call: TypeAlias = Callable[[tuple[Value, ...]], Value]
+"""Describes the result of a call with these arguments; a `ValueError` says what is wrong with them."""
+
+_MAX_SIZE = 1 << 62
+
+DTYPES_OF_TORCH: Final[Mapping[str, str]] = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+}
+"""torch's name of a number format -> ours."""
+
+UNREAD_BYTES: Final[Mapping[str, int]] = {"complex32": 4, "complex128": 16, "float4_e2m1fn_x2": 1}
+"""Formats that are known but not read, with the bytes of an element: such tensors are left out."""
+
+_DTYPES: Final[Mapping[Global, str]] = {
+    Global("torch", name): DTYPES_OF_TORCH.get(name, name) for name in (*DTYPES_OF_TORCH, *UNREAD_BYTES)
+}
+_STORAGES: Final[Mapping[Global, str]] = {
+    **{
+        Global("torch", f"{kind}Storage"): dtype
+        for kind, dtype in {
+            "Bool": "BOOL",
+            "Byte": "U8",
+            "Char": "I8",
+            "Short": "I16",
+            "Int": "I32",
+            "Long": "I64",
+            "Half": "F16",
+            "BFloat16": "BF16",
+            "Float": "F32",
+            "Double": "F64",
+            "ComplexFloat": "C64",
+            "ComplexDouble": "complex128",
+        }.items()
+    },
+    # Without a type of its own: its length counts bytes, and the tensor says what they are.
+    Global("torch.storage", "UntypedStorage"): "U8",
+    Global("torch.storage", "_UntypedStorage"): "U8",
+    Global("torch", "UntypedStorage"): "U8",
+}
+_TENSOR_CLASSES: Final = frozenset(
+    {Global("torch._tensor", "Tensor"), Global("torch", "Tensor"), Global("torch.nn.parameter", "Parameter")}
+)
+
+
+def storage_of(pid: Value) -> StorageRef:
+    """Return the storage that a persistent id names: ``('storage', type, key, location, numel)``.
+
+    Raises
+    ------
+    ValueError
+        It names something else.
+    """
+    if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
+        raise ValueError("expected the five parts of a storage")
+    _, kind, key, location, numel = pid[:5]
+    if not isinstance(kind, Global):
+        raise ValueError("expected the type of a storage")
+    if kind not in _STORAGES:
+        raise ValueError(f"the storage type {kind} is not one that can be read")
+    if not isinstance(key, str) or not isinstance(location, str):
+        raise ValueError("expected a text for the storage's key and place")
+    if len(pid) == 6 and pid[5] is not None:
+        raise ValueError("views of storages, as torch wrote them before 0.4, are not read")
+    return StorageRef(key, _STORAGES[kind], _count(numel, "the length of a storage"))
+
+
+# -- tensors -------------------------------------------------------------------------------------------
+
+
+def _tensor(args: tuple[Value, ...], dtype: str | None = None) -> TensorRef:
+    if len(args) < 4:
+        raise ValueError(f"expected storage, offset, size and strides, got {len(args)} arguments")
+    storage, offset, shape, strides = args[:4]
+    if not isinstance(storage, StorageRef):
+        raise ValueError("expected a storage as the first argument")
+    axes, steps = _counts(shape, "shape"), _counts(strides, "strides")
+    if len(axes) != len(steps):
+        raise ValueError(f"{len(axes)} axes have {len(steps)} strides")
+    return TensorRef(storage, dtype or storage.dtype, _count(offset, "an offset"), axes, steps)
+
+
+def _tensor_v2(args: tuple[Value, ...]) -> TensorRef:
+    if not 4 <= len(args) <= 7:
+        raise ValueError(f"expected up to 7 arguments, got {len(args)}")
+    _check_metadata(args[6:])
+    return _tensor(args)
+
+
+def _tensor_v3(args: tuple[Value, ...]) -> TensorRef:
+    if not 7 <= len(args) <= 8:
+        raise ValueError(f"expected 7 or 8 arguments, got {len(args)}")
+    dtype = args[6]
+    if not isinstance(dtype, Global) or dtype not in _DTYPES:
+        raise ValueError("expected a number format as the seventh argument")
+    _check_metadata(args[7:])
+    return _tensor(args, _DTYPES[dtype])
+
+
+def _check_metadata(rest: tuple[Value, ...]) -> None:
+    """Refuse a tensor that is the negative or the conjugate of what is stored."""
+    metadata = rest[0] if rest else None
+    if metadata is None or metadata == {}:
+        return
+    raise ValueError("tensors with lazy negation or conjugation are not read")
+
+
+def _parameter(args: tuple[Value, ...]) -> TensorRef:
+    if not args or not isinstance(args[0], TensorRef):
+        raise ValueError("expected a tensor as the first argument")
+    return args[0]
+
+
+def _from_type(args: tuple[Value, ...]) -> Value:
+    """Describe a tensor with attributes of its own; a class of tensors is refused by its name."""
+    if len(args) != 4:
+        raise ValueError(f"expected 4 arguments, got {len(args)}")
+    function, kind, inner, _ = args
+    if not isinstance(kind, Global) or kind not in _TENSOR_CLASSES:
+        raise ValueError(f"tensors of the class {kind_of(kind)} are not read")
+    if not isinstance(function, Global) or function not in _REBUILDS or not isinstance(inner, tuple):
+        raise ValueError("expected a way to rebuild a tensor")
+    return _REBUILDS[function](inner)
+
+
+def _count(value: Value, what: str) -> int:
+    # A bool is an int to Python, but no writer uses one here.
+    if type(value) is not int or not 0 <= value < _MAX_SIZE:
+        raise ValueError(f"expected a number from 0 on for {what}")
+    return value
+
+
+def _counts(value: Value, what: str) -> tuple[int, ...]:
+    if not isinstance(value, tuple | list) or len(value) > MAX_RANK:
+        raise ValueError(f"expected at most {MAX_RANK} numbers for the {what}")
+    return tuple(_count(item, f"the {what}") for item in value)
+
+
+_REBUILDS: Final[Mapping[Global, Call]] = {
+    Global("torch._utils", "_rebuild_tensor"): _tensor,
+    Global("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
+    Global("torch._utils", "_rebuild_tensor_v3"): _tensor_v3,
+    Global("torch._utils", "_rebuild_parameter"): _parameter,
+    Global("torch._utils", "_rebuild_parameter_with_state"): _parameter,
+}
+
+
+# -- other data ----------------------------------------------------------------------------------------
+
+
+def _mapping(args: tuple[Value, ...]) -> dict[Value, Value]:
+    """Describe a dictionary that is filled afterwards; old writers gave its items at once, as pairs."""
+    items = args[-1] if args else ()
+    if not isinstance(items, list | tuple):
+        return {}
+    made: dict[Value, Value] = {}
+    for pair in items:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ValueError("expected pairs")
+        made[checked_key(pair[0])] = pair[1]
+    return made
+
+
+def _empty_mapping(args: tuple[Value, ...]) -> dict[Value, Value]:
+    """Describe a dictionary whose arguments are a factory, or the items themselves."""
+    return args[0] if args and isinstance(args[0], dict) else {}
+
+
+def _sequence(args: tuple[Value, ...]) -> list[Value]:
+    return args[0] if args and isinstance(args[0], list) else []
+
+
+def _size(args: tuple[Value, ...]) -> tuple[int, ...]:
+    return _counts(args[0] if args else (), "size")
+
+
+def _opaque(kind: str) -> Call:
+    made = Opaque(kind)
+    return lambda args: made
+
+
+def _holder(kind: str) -> Call:
+    return lambda args: Holder(kind)
+
+
+def _first(args: tuple[Value, ...]) -> Value:
+    if not args:
+        raise ValueError("expected an argument")
+    return args[0]
+
+
+def _table() -> dict[Global, Call]:
+    calls: dict[Global, Call] = dict(_REBUILDS)
+    calls |= {
+        Global("torch._tensor", "_rebuild_from_type_v2"): _from_type,
+        Global("collections", "OrderedDict"): _mapping,
+        Global("collections", "defaultdict"): _empty_mapping,
+        Global("collections", "Counter"): _empty_mapping,
+        Global("collections", "deque"): _sequence,
+        Global("torch", "Size"): _size,
+        Global("torch", "device"): _opaque("device"),
+        Global("torch.serialization", "_get_layout"): _opaque("layout"),
+        Global("argparse", "Namespace"): _holder("namespace"),
+        Global("types", "SimpleNamespace"): _holder("namespace"),
+        Global("_codecs", "encode"): _opaque("bytes"),
+        Global("datetime", "datetime"): _opaque("date"),
+        Global("datetime", "date"): _opaque("date"),
+        Global("datetime", "timedelta"): _opaque("date"),
+        Global("numpy", "dtype"): _opaque("numpy dtype"),
+    }
+    for builtins in ("builtins", "__builtin__"):
+        calls |= {Global(builtins, name): _sequence for name in ("set", "frozenset")}
+        calls |= {
+            Global(builtins, name): _opaque(name) for name in ("bytearray", "complex", "slice", "range")
+        }
+    calls |= {Global("pathlib", name): _opaque("path") for name in ("Path", "PosixPath", "WindowsPath")}
+    for core in ("numpy.core.multiarray", "numpy._core.multiarray"):
+        calls[Global(core, "scalar")] = _opaque("numpy number")
+        calls[Global(core, "_reconstruct")] = _opaque("numpy array")
+    return calls
+
+
+CALLS: Final[Mapping[Global, Call]] = _table()
+"""What may be called in any file."""
+
+TORCHSCRIPT_CALLS: Final[Mapping[Global, Call]] = {
+    Global("torch.jit._pickle", name): _first
+    for name in (
+        "build_intlist",
+        "build_tensorlist",
+        "build_doublelist",
+        "build_boollist",
+        "restore_type_tag",
+    )
+}
+"""What may be called in an archive of TorchScript besides: containers with a note of their type."""
+
+HARMLESS: Final = frozenset(
+    {
+        *_DTYPES,
+        *_STORAGES,
+        *_TENSOR_CLASSES,
+        *CALLS,
+        *TORCHSCRIPT_CALLS,
+        Global("numpy", "ndarray"),
+        *(
+            Global(module, name)
+            for module in ("builtins", "__builtin__")
+            for name in ("dict", "list", "int", "float")
+        ),
+    }
+)
+"""Names that are not worth telling anybody about."""
+
+
+def is_script_class(name: Global) -> bool:
+    """Say whether a name is a class of TorchScript's own, whose objects are their attributes."""
+    return name.module == "__torch__" or name.module.startswith("__torch__.")
+
+
+def script_object(name: Global) -> Holder:
+    """Describe an object of such a class."""
+    return Holder(f"TorchScript {name.name}")
