@@ -157,17 +157,16 @@ def error_table() -> str:
 
 
 def code_map() -> str:
-    """Every module with the first line of its docstring."""
+    """Every room with the first line of its docstring: the modules at the root, then the packages."""
     package = Path(modelkin.__file__).parent
+    rooms = [path for path in package.glob("*.py") if not path.name.startswith("__main")]
+    rooms += package.glob("*/__init__.py")
+    rooms += [path for inner in ("comparison", "casework") for path in (package / inner).glob("*/__init__.py")]
     lines = ["src/modelkin/"]
-    for path in sorted(package.rglob("*.py"), key=lambda path: (path.parent.parts, path.name)):
-        relative = path.relative_to(package)
-        if relative.name == "__init__.py" and len(relative.parts) > 1:
-            lines.append(f"  {relative.parent.as_posix() + '/':<26} {_summary(path)}")
-        elif len(relative.parts) == 1:
-            lines.append(f"  {relative.name:<26} {_summary(path)}")
-        else:
-            lines.append(f"      {relative.name:<22} {_summary(path)}")
+    for path in sorted(rooms, key=lambda path: (path.name == "__init__.py", path.parent.parts, path.name)):
+        inside = path.relative_to(package)
+        name = f"{inside.parent.as_posix()}/" if len(inside.parts) > 1 else inside.name
+        lines.append(f"  {name:<22} {_summary(path)}")
     return _block("\n".join(lines))
 
 
