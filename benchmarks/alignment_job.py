@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import modelkin as mk
 from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
 from modelkin.comparison import plan_comparison
-from modelkin.comparison.alignment import find_frame
-from modelkin.comparison.deep import DeepStage, learn_frame
+from modelkin.comparison.deep import DeepStage
+from modelkin.comparison.frames import frame_of_tokens, frame_of_units
 from modelkin.comparison.methods import Skipped, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import pair_tokens
-from modelkin.message import Message, say
 from modelkin.model import Model, open_model
 
 OPTIONS = mk.CompareOptions(depth="deep")
@@ -57,29 +54,21 @@ def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, 
 
 def _survey(stage: DeepStage, name: str) -> str:
     pair = replace(stage.pair, layer_pairs=stage._pairs_to_match())
-    stage._survey(pair, (name,))
+    stage._probe(pair, (name,))
     skipped = [item.reason for item in stage.evidence if isinstance(item, Skipped)]
-    if load_method(name).plan(pair).surveys:
+    if load_method(name).plan(pair).probes:
         return "done"
     return str(skipped[0]) if skipped else "nothing to do"
 
 
 def _frame(stage: DeepStage, way: str) -> str:
     if way == "tokens":
-        found = learn_frame(stage.reading, stage.pair)
+        found = frame_of_tokens(stage.reading, stage.pair)
     else:
-        rows = frame_rows(stage.pair)
-        if rows is None:
+        if frame_rows(stage.pair) is None:
             return "too large"
-        slices = [[item for part in parts for item in part.slices] for parts in (rows.candidate, rows.base)]
-        stage.reading.pay(slices[0], slices[1])
-        made = find_frame(
-            np.concatenate(stage.reading.read_parts(0, rows.candidate)),
-            np.concatenate(stage.reading.read_parts(1, rows.base)),
-            learned_from=say("even-layers"),
-            seed=0,
-        )
-        found = None if isinstance(made, Message) else made
+        by_units = frame_of_units(stage.reading, stage.pair)
+        found = None if by_units is None else by_units.frame
     return "none" if found is None else f"{found.kind}, fit {found.fit:.2f}"
 
 

@@ -366,16 +366,18 @@ ModelLike = str | ModelRef | Source | Model
 def open_models(
     models: Sequence[ModelLike], options: FetchOptions | None = None, *, progress: Progress | None = None
 ) -> Iterator[list[Model]]:
-    """Open models side by side, and close them at the end; those that were open already stay open.
+    """Open models side by side and look where they are; close them at the end, but for those that were open.
 
-    If one cannot be opened, the others are closed and the error of the first such model is raised.
+    If one is not there, the others are closed and the error of the first such model is raised.
     """
     with ExitStack() as stack:
 
         def opened(model: ModelLike) -> Model:
             if isinstance(model, Model):
                 return model
-            return stack.enter_context(open_model(model, options, progress=progress))
+            made = stack.enter_context(open_model(model, options, progress=progress))
+            _ = made.location  # asks a remote place for its files
+            return made
 
         yield _side_by_side(opened, models)
 

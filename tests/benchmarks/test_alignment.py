@@ -25,6 +25,7 @@ from modelkin.comparison import plan_comparison
 from modelkin.comparison.deep import DeepStage
 from modelkin.comparison.methods import Tested, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.tokens import UNREAD, pair_tokens
 from modelkin.model import open_model
 from modelkin.source import ByteRange
@@ -51,8 +52,8 @@ SMALL = {
 }
 
 
-def stage_of(candidate, base, tokens=UNREAD):
-    return DeepStage(ModelPair(candidate=candidate, base=base, options=DEEP), tokens)
+def stage_of(candidate, base, tokens=UNREAD, rehearsal=None):
+    return DeepStage(ModelPair(candidate=candidate, base=base, options=DEEP), tokens, rehearsal=rehearsal)
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +77,11 @@ def bytes_of(stage, name):
     plan = load_method(name).plan(replace(stage.pair, layer_pairs=stage._pairs_to_match()))
     return tuple(
         model.plan(
-            [item for survey in plan.surveys for part in parts(survey) for item in part.slices]
+            [item for probe in plan.probes for part in parts(probe) for item in part.slices]
         ).bytes_needed
         for model, parts in (
-            (stage.models.candidate, lambda survey: survey.candidate),
-            (stage.models.base, lambda survey: survey.base),
+            (stage.models.candidate, lambda probe: probe.candidate),
+            (stage.models.base, lambda probe: probe.base),
         )
     )
 
@@ -116,16 +117,17 @@ def test_the_plan_of_all_steps_stays_within_a_gigabyte(large):
         assert plan.bytes_to_fetch + beside <= alignment.CEILING
 
 
-@pytest.mark.parametrize("with_units", [False, True])
-def test_each_way_of_the_stage_stays_within_its_allowance(large, with_units):
-    _, stage = large
-    spent = stage.rehearse(with_units=with_units)
-    assert 0 < spent <= stage.pair.byte_allowance
-    asked = [
-        model.plan(slices).bytes_needed
-        for model, slices in zip(stage.reading.models, stage.reading.asked, strict=True)
-    ]
-    assert max(asked) <= spent
+@pytest.mark.parametrize("reordered", [False, True])
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_each_way_of_the_stage_stays_within_its_allowance(opened, name, reordered):
+    rehearsal = Rehearsal(reordered=reordered)
+    candidate, base, tokens = opened(name)
+    stage = stage_of(candidate, base, tokens, rehearsal)
+    stage.run()
+    spent = stage.reading.spent
+    assert 0 < max(spent) <= stage.pair.byte_allowance
+    for model, slices, paid in zip(stage.reading.models, rehearsal.asked, spent, strict=True):
+        assert 0 < model.plan(slices).bytes_needed <= paid
 
 
 def test_rows_for_a_map_are_enough_for_a_rotation_where_they_can_be_had(large):
@@ -185,9 +187,9 @@ def test_first_features_are_enough_where_units_are_stored_input_first(ceiling):
         open_model(Synthetic(subject, seed=1, vocabulary=1, name=name)) for name in ("copy", "base")
     )
     stage = stage_of(mine, theirs)
-    stage._survey(stage.pair, ("mlp-map",))
+    stage._probe(stage.pair, ("mlp-map",))
     plan = load_method("mlp-map").plan(stage.pair)
-    n_bytes = mine.plan([item for part in plan.surveys[0].candidate for item in part.slices]).bytes_needed
+    n_bytes = mine.plan([item for part in plan.probes[0].candidate for item in part.slices]).bytes_needed
     assert n_bytes <= 0.08 * stage.pair.byte_allowance + 6 * 128 * BF16
     assert {item.n_features for item in stage.evidence if isinstance(item, Tested)} < set(range(24, 128))
     assert stage.maps[0].path == tuple((layer, layer) for layer in range(6))
@@ -200,9 +202,9 @@ def test_a_second_reading_of_kept_sketches_costs_nothing():
     )
     models = mine, theirs
     stage = stage_of(mine, theirs)
-    stage._survey(stage.pair, ("mlp-map",))
+    stage._probe(stage.pair, ("mlp-map",))
     spent, read = list(stage.reading.spent), [model.totals().bytes_fetched for model in models]
-    stage._survey(stage.pair, ("mlp-map",))
+    stage._probe(stage.pair, ("mlp-map",))
     assert stage.reading.spent == spent
     assert [model.totals().bytes_fetched for model in models] == read
     assert stage.maps[0] == stage.maps[1]

@@ -5,9 +5,10 @@ from collections import Counter
 
 import pytest
 from tests.comparison.test_deep_false_accusations import random_model, same_geometry
-from tests.support import llama_files
+from tests.support import HubServer, llama_files
 
 import modelkin as mk
+from modelkin.comparison import plan_comparison
 from modelkin.comparison.verdict import decide
 from modelkin.errors import NotFound
 from modelkin.message import Message
@@ -112,3 +113,33 @@ def test_nothing_is_told_of_steps_that_are_not_made():
     listener = Listener()
     mk.compare(candidate=random_model(1), base=random_model(2), progress=listener)
     assert listener.steps == []
+
+
+def covered(ranges):
+    return {(file, byte) for file, item in ranges for byte in range(item.start, item.stop)}
+
+
+@pytest.mark.parametrize("depth", ["quick", "standard", "deep"])
+def test_a_rehearsal_reads_no_tensor_and_names_all_that_a_run_may_read(depth):
+    options = mk.CompareOptions(depth=depth, fetch=mk.FetchOptions(max_gap=0))
+    models = [
+        mk.open_model(random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)), options.fetch)
+        for seed in (1, 2)
+    ]
+    read_headers(models)
+    heads = [covered((entry.file, entry) for entry in model.fetcher.ledger.entries) for model in models]
+    plans = plan_comparison(candidate=models[0], base=models[1], options=options)
+    n_read = [len(model.fetcher.ledger) for model in models]
+    mk.compare(candidate=models[0], base=models[1], options=options)
+    for model, plan, head, n_before in zip(models, plans, heads, n_read, strict=True):
+        read = covered((entry.file, entry) for entry in model.fetcher.ledger.entries)
+        assert head < read <= head | covered(plan.requests)
+        assert head == covered((entry.file, entry) for entry in model.fetcher.ledger.entries[:n_before])
+
+
+def test_nothing_is_planned_where_published_digests_are_equal(tmp_path):
+    files = llama_files()
+    with HubServer({"org/a": files, "org/b": files}) as hub:
+        fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
+        plans = plan_comparison(candidate="org/b", base="org/a", options=mk.CompareOptions(fetch=fetch))
+    assert [plan.bytes_needed for plan in plans] == [0, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,10 +99,12 @@ def compare(
     from modelkin import CompareOptions
     from modelkin import compare as compare_models
     from modelkin.document import comparison_view
+    from modelkin.model import open_models
 
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
-    with ExitStack() as stack:
-        opened = [stack.enter_context(_open(ref, fetch, output)) for ref in (candidate, base, *controls)]
+    with open_models((candidate, base, *controls), fetch, progress=output) as opened:
+        for model in opened:
+            output.remark(f"reading {model.describe()}")
         if dry_run:
             _show_plans(opened, options, output)
             return
@@ -119,14 +120,6 @@ def compare(
         output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
     if any(FAIL_ON[word] is result.verdict.related for word in fail_on):
         click.get_current_context().exit(FAILED)
-
-
-def _open(ref: str, fetch: FetchOptions, output: Output) -> Model:
-    from modelkin import open_model
-
-    model = open_model(ref, fetch, progress=output)
-    output.remark(f"reading {model.describe()}")
-    return model
 
 
 def _show_plans(opened: list[Model], options: CompareOptions, output: Output) -> None:

@@ -4,16 +4,16 @@ In the order in which things happen:
 
 ``stages``
     `compare` and `plan_comparison`: the order of everything below.
-``pair``
-    Two opened models as methods see them, and how much of them may be read.
-``tokens``
-    Rows that stand for the same tokens.
+``pair``, ``tokens``
+    Two opened models as methods see them, how much of them may be read, and rows of the same tokens.
 ``identity``
     Published digests before anything is read; every value, where that is cheap.
 ``sampling``
     The stages quick and standard: samples of parts of equal number.
-``deep``, ``reading``
-    The deep stage: which parts face each other, within a number of bytes.
+``deep``, ``frames``
+    The deep stage: which parts face each other, in coordinates as they are or in others.
+``reading``
+    The executor of all probes: prices, reads and evaluates them, or only prices them in a dry run.
 ``controls``
     The same tests on unrelated models, and the rank of the pair among them.
 ``kinship``, ``adapters``, ``claims``

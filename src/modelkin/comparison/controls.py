@@ -17,7 +17,7 @@ from modelkin.comparison.deep import agreements
 from modelkin.comparison.methods import Agreement, Evidence, Rank
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.record import ControlResult
-from modelkin.comparison.tokens import pair_tokens
+from modelkin.comparison.tokens import Tokens, pair_tokens
 from modelkin.comparison.verdict import Verdict, load_rule
 from modelkin.message import Message, joined, say
 from modelkin.model import Model, open_model
@@ -38,7 +38,14 @@ class Memory:
     judge: Callable[[ModelPair, Memory], Verdict]
     _verdicts: dict[ModelPair, Verdict] = field(default_factory=dict)
     _agreements: dict[ModelPair, tuple[Evidence, ...]] = field(default_factory=dict)
+    _tokens: tuple[tuple[Model, Model], Tokens] | None = None
     _references: list[Model] | None = None
+
+    def tokens(self, pair: ModelPair) -> Tokens:
+        """Pair the tokens of two models. Only the last ones are kept: vocabularies are long."""
+        if self._tokens is None or self._tokens[0] != pair.models:
+            self._tokens = pair.models, pair_tokens(*pair.models)
+        return self._tokens[1]
 
     def verdict(self, pair: ModelPair) -> Verdict:
         """Judge a pair without controls of its own."""
@@ -49,7 +56,7 @@ class Memory:
     def agreements(self, pair: ModelPair) -> tuple[Evidence, ...]:
         """Measure the agreement of a pair and nothing else."""
         if pair not in self._agreements:
-            self._agreements[pair] = agreements(pair, pair_tokens(*pair.models))
+            self._agreements[pair] = agreements(pair, self.tokens(pair))
         return self._agreements[pair]
 
     def references(self, options: FetchOptions) -> list[Model]:

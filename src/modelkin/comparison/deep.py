@@ -14,29 +14,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
-import numpy as np
-
-from modelkin.architecture import Architecture, Role
-from modelkin.comparison.alignment import Frame, LayerMap, find_frame, likely_pairs
+from modelkin.architecture import Architecture
+from modelkin.comparison.alignment import Frame, LayerMap, likely_pairs
+from modelkin.comparison.frames import frame_of_tokens, frame_of_units
 from modelkin.comparison.methods import (
     Evidence,
-    FrameRows,
     Pair,
-    Side,
     Skipped,
     Tested,
-    acting_gain,
-    frame_rows,
     load_method,
-    untouched_layers,
 )
 from modelkin.comparison.pair import ModelPair
-from modelkin.comparison.reading import Reading
+from modelkin.comparison.reading import Reading, Rehearsal
 from modelkin.comparison.tokens import Tokens
-from modelkin.message import Message, say
-from modelkin.model import Model
+from modelkin.message import say
 from modelkin.progress import Progress, Silent
-from modelkin.tensors import Array, TensorSlice
 
 FOUND_LOG10_P = -9.0
 """Evidence this strong settles where to look next: enough for the rule, corrected for all that is tested."""
@@ -46,11 +38,6 @@ _GOOD_FIT = 0.9
 """Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Part of the byte allowance up to which more layers than that are matched."""
-_TOKENS_A_DIMENSION = 3
-_TOKEN_SHARE = 0.19
-"""Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
-_WELL = 0.98
-"""A map that fits this well is not learned once more from other rows."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -77,6 +64,7 @@ class DeepStage:
     tokens: InitVar[Tokens]
     earlier: Sequence[Evidence] = ()
     progress: Progress = field(default_factory=Silent)
+    rehearsal: Rehearsal | None = None
     evidence: list[Evidence] = field(default_factory=list)
     maps: list[LayerMap] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -86,12 +74,16 @@ class DeepStage:
 
     def __post_init__(self, tokens: Tokens) -> None:
         self.pair = self.models.seen(tokens, self.models.deep_bytes())
-        self.reading = Reading(self.models.models, self.pair.byte_allowance)
+        self.reading = Reading(self.models.models, self.pair.byte_allowance, self.rehearsal)
 
     def run(self) -> DeepResult:
-        """Make attempts until one decides."""
+        """Make attempts until one decides.
+
+        In a rehearsal nothing is found, so that all of them are made. Which layers are matched depends on
+        what is found; by relative depth is as good a guess as any, since layers are mostly of one size.
+        """
         self.progress.note(say("step-maps"))
-        self._survey(self.pair, (*_MAPS, "residual-writers"))
+        self._probe(self.pair, (*_MAPS, "residual-writers"))
         if not self._settled("identity") and self._same_coordinates():
             self._look_for_units()
         best = "identity" if self._same_coordinates() else "none"
@@ -100,30 +92,6 @@ class DeepStage:
         if not self._settled(best):
             self._measure_agreement()
         return self._result(best)
-
-    def rehearse(self, *, with_units: bool) -> int:
-        """Go through all steps and read nothing: `reading` then holds what they would read, at most.
-
-        Which layers are matched depends on what is found; by relative depth is as good a guess as any, since
-        all layers are of one size in nearly all models.
-        """
-        matched = replace(self.pair, layer_pairs=self._pairs_to_match())
-        self._rehearse(self.pair, (*_MAPS, "residual-writers"))
-        self._rehearse(matched, _UNIT_METHODS if with_units else ())
-        for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
-            wanted = _token_slices(self.pair, role)
-            if wanted is not None:
-                self.reading.pay(*wanted)
-        rows = frame_rows(self.pair)
-        if rows is not None:
-            self.reading.pay(*_slices(rows))
-        self._rehearse(matched, ("unit-agreement",))
-        return max(self.reading.spent)
-
-    def _rehearse(self, pair: Pair, names: Iterable[str]) -> None:
-        for name in names:
-            for survey in load_method(name).plan(pair).surveys:
-                self.reading.pay_survey(survey)
 
     def _best_frame(self, best: str) -> str:
         """Try other coordinates; they are better where units of more layers are found in them."""
@@ -140,6 +108,8 @@ class DeepStage:
 
     def _same_coordinates(self) -> bool:
         """Say whether directions, not only gains, agree in coordinates as they are."""
+        if self.rehearsal is not None:
+            return self.rehearsal.reordered
         return any(
             item.frame == "identity" and item.component != "norms" and (item.z or 0.0) > 0
             for item in _found((*self.earlier, *self.evidence))
@@ -172,54 +142,37 @@ class DeepStage:
 
     def _look_for_units(self) -> None:
         self.progress.note(say("step-units"))
-        self._survey(replace(self.pair, layer_pairs=self._pairs_to_match()), _UNIT_METHODS)
+        self._probe(replace(self.pair, layer_pairs=self._pairs_to_match()), _UNIT_METHODS)
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
     def _framed_pairs(self) -> Iterable[Pair]:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
         self.progress.note(say("step-token-frame"))
-        by_tokens = learn_frame(self.reading, self.pair)
-        if by_tokens is not None:
-            self.token_frame = by_tokens
-            self.frames.append(by_tokens)
-            if by_tokens.kind != "identity":
-                yield replace(self.pair, frame=by_tokens)
+        self.token_frame = frame_of_tokens(self.reading, self.pair)
+        if self.token_frame is not None:
+            self.frames.append(self.token_frame)
+            if self.token_frame.kind != "identity":
+                yield replace(self.pair, frame=self.token_frame)
         self.progress.note(say("step-unit-frame"))
-        rows = frame_rows(self.pair)
-        if rows is None or not self.reading.pay(*_slices(rows)):
-            return
-        learned = self.reading.read_parts(0, rows.candidate), self.reading.read_parts(1, rows.base)
-        made = find_frame(
-            np.concatenate(learned[0]),
-            np.concatenate(learned[1]),
-            learned_from=say("even-layers"),
-            seed=self.pair.seed,
-        )
-        if isinstance(made, Frame):
-            self.frames.append(made)
-            if made.kind == "identity":
-                return
-            left = (
-                self.reading.read_parts(0, rows.left_candidate),
-                self.reading.read_parts(1, rows.left_base),
-            )
-            untouched = untouched_layers(rows.left, learned=learned, left=left)
-            if untouched:
-                yield replace(self.pair, frame=made, only_layers=untouched)
+        by_units = frame_of_units(self.reading, self.pair)
+        if by_units is not None:
+            self.frames.append(by_units.frame)
+            if by_units.untouched:
+                yield replace(self.pair, frame=by_units.frame, only_layers=by_units.untouched)
 
     def _test_in(self, pair: Pair) -> None:
         self.progress.note(say("step-framed", frame=say(f"frame.{pair.frame_kind}")))
-        self._survey(pair, _MAPS)
+        self._probe(pair, _MAPS)
         if pair.only_layers is None:
-            self._survey(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
+            self._probe(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
 
     def _measure_agreement(self) -> None:
         """Measure what needs controls to mean something."""
-        if self.token_frame is not None:
+        if self.token_frame is not None or self.rehearsal is not None:
             self.progress.note(say("step-agreement"))
             pair = replace(self.pair, frame=self.token_frame, layer_pairs=self._pairs_to_match())
-            self._survey(pair, ("unit-agreement",))
+            self._probe(pair, ("unit-agreement",))
 
     # -- layers ---------------------------------------------------------------------------------------------
 
@@ -248,22 +201,18 @@ class DeepStage:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def _survey(self, pair: Pair, names: Iterable[str]) -> None:
+    def _probe(self, pair: Pair, names: Iterable[str]) -> None:
         for name in names:
             method = load_method(name)
             plan = method.plan(pair)
             self.evidence += plan.skipped
-            n_left_out = 0
-            for survey in plan.surveys:
-                keep = name if name in _MAPS else ""
-                if not self.reading.pay_survey(survey, keep=keep):
-                    n_left_out += 1
-                    continue
-                found = survey.evaluate(*self.reading.read_survey(survey, keep=keep))
-                self.evidence += found.evidence
-                self.maps += found.maps
-            if n_left_out:
-                reason = say("bytes-used-up", n=n_left_out, all=len(plan.surveys))
+            found = [self.reading.run(probe) for probe in plan.probes]
+            for item in found:
+                if item is not None:
+                    self.evidence += item.evidence
+                    self.maps += item.maps
+            if None in found:
+                reason = say("bytes-used-up", n=found.count(None), all=len(found))
                 self.evidence.append(method.skip(reason, frame=pair.frame_kind))
 
     def _result(self, frame: str) -> DeepResult:
@@ -286,78 +235,10 @@ class DeepStage:
         return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
 
-def learn_frame(reading: Reading, pair: Pair) -> Frame | None:
-    """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
-    best: Frame | None = None
-    for role, code in ((Role.EMBEDDING, "embedding-rows"), (Role.OUTPUT_HEAD, "head-rows")):
-        wanted = _token_slices(pair, role)
-        if wanted is None or not reading.pay(*wanted):
-            continue
-        # Handed over and not held here: `find_frame` gives rows back when it needs them no more.
-        rows = [
-            _token_rows(model, side, slices, role)
-            for model, side, slices in zip(reading.models, (pair.candidate, pair.base), wanted, strict=True)
-        ]
-        made = find_frame(rows.pop(0), rows.pop(), learned_from=say(code), seed=pair.seed)
-        if isinstance(made, Frame) and (best is None or made.fit > best.fit):
-            best = made
-        if best is not None and best.fit > _WELL:
-            break
-    return best
-
-
-def _token_slices(pair: Pair, role: Role) -> tuple[tuple[TensorSlice, ...], tuple[TensorSlice, ...]] | None:
-    """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
-    sides, tokens = (pair.candidate, pair.base), pair.tokens
-    entries = [side.architecture.find(role) for side in sides]
-    if isinstance(tokens, Message) or entries[0] is None or entries[1] is None:
-        return None
-    infos = [side.index[entry.tensor] for side, entry in zip(sides, entries, strict=True) if entry]
-    widths = [side.architecture.sizes.get("residual") for side in sides]
-    if any(info.shape[-1] != width for info, width in zip(infos, widths, strict=True)):
-        return None
-    row_bytes = max(info.row_bits // 8 for info in infos)
-    most = min(
-        _TOKENS_A_DIMENSION * max(info.shape[-1] for info in infos),
-        int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
-    )
-    rows = [
-        (mine, theirs)
-        for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
-        if mine < infos[0].n_rows and theirs < infos[1].n_rows
-    ][:most]
-    mine, theirs = (
-        (
-            TensorSlice.scattered(info.name, [row[column] for row in rows]),
-            *(TensorSlice.whole(name) for name in _last_gains(side, role)),
-        )
-        for column, (side, info) in enumerate(zip(sides, infos, strict=True))
-    )
-    return mine, theirs
-
-
-def _token_rows(model: Model, side: Side, slices: tuple[TensorSlice, ...], role: Role) -> Array:
-    values, *gains = model.read(slices)
-    rows = np.asarray(values, dtype=np.float32)
-    return rows * acting_gain(gains[0], side.architecture) if gains else rows
-
-
-def _last_gains(side: Side, role: Role) -> tuple[str, ...]:
-    """Return the gain of the last norm, which the output head reads through."""
-    norm = side.architecture.find(Role.FINAL_NORM) if role is Role.OUTPUT_HEAD else None
-    return () if norm is None else (norm.tensor,)
-
-
-def _slices(rows: FrameRows) -> tuple[list[TensorSlice], list[TensorSlice]]:
-    sides = (*rows.candidate, *rows.left_candidate), (*rows.base, *rows.left_base)
-    mine, theirs = ([item for part in parts for item in part.slices] for parts in sides)
-    return mine, theirs
-
-
 def agreements(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
     """Measure the agreement of a pair and nothing else, as is done for controls."""
     stage = DeepStage(models, tokens)
-    stage.token_frame = learn_frame(stage.reading, stage.pair)
+    stage.token_frame = frame_of_tokens(stage.reading, stage.pair)
     stage._measure_agreement()
     return tuple(item for item in stage.evidence if not isinstance(item, Skipped))
 

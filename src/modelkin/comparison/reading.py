@@ -1,22 +1,39 @@
-"""What the deep stage may read: each step is paid for beforehand; sketches that are needed again are kept."""
+"""The one executor of probes: each is priced, then read and evaluated; a rehearsal only prices them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from modelkin.comparison.methods import Part, Survey
+from modelkin.comparison.methods import Part, Probe
 from modelkin.model import Model
 from modelkin.tensors import Array, TensorSlice
 
 _BATCH_BYTES = 64_000_000
 _KEPT_BYTES = 256_000_000
-"""Of each model: all layers are compared once more in every map of the residual stream that is tried."""
+"""Of each model, for what probes keep."""
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """A dry run: what would be read is noted and nothing is read.
+
+    Which way a comparison takes depends on what it finds. As nothing is found, the dearer way is taken; where
+    either may be dearer, the rehearsal says which.
+    """
+
+    reordered: bool = False
+    """Whether units are taken to be in other places, in the same coordinates."""
+    asked: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
+    """What would be read of candidate and base."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """Reads both models of a pair until a number of bytes of either is used up.
+    """Reads probes of both models of a pair, until a number of bytes of either is used up.
 
     Bytes are counted whether they are stored or not, so that a second run, which finds all of them in the
     store, decides as the first one did.
@@ -24,45 +41,42 @@ class Reading:
 
     models: tuple[Model, Model]
     room: int
+    rehearsal: Rehearsal | None = None
     spent: list[int] = field(default_factory=lambda: [0, 0])
-    asked: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
-    """Everything that was paid for."""
     _kept: tuple[dict[tuple[str, tuple[TensorSlice, ...]], Array | None], ...] = field(
         default_factory=lambda: ({}, {}), repr=False
     )
     _kept_bytes: list[int] = field(default_factory=lambda: [0, 0])
 
-    def pay(self, mine: Sequence[TensorSlice], theirs: Sequence[TensorSlice]) -> bool:
-        """Say whether so much may still be read of both; if so, it counts as read."""
-        costs = [
-            model.plan(slices).bytes_needed for model, slices in zip(self.models, (mine, theirs), strict=True)
-        ]
+    def run(self, probe: Probe[_Found]) -> _Found | None:
+        """Pay for a probe, read and evaluate it; None if the bytes do not suffice, or nothing is read."""
+        return self.read(probe) if self.pay(probe) else None
+
+    def pay(self, *probes: Probe[_Found]) -> bool:
+        """Say whether so much may still be read of both models; if so, it counts as read."""
+        new = [[self._new(side, probe) for probe in probes] for side in (0, 1)]
+        slices = [[item for parts in side for part in parts for item in part.slices] for side in new]
+        costs = [model.plan(wanted).bytes_needed for model, wanted in zip(self.models, slices, strict=True)]
         if any(spent + cost > self.room for spent, cost in zip(self.spent, costs, strict=True)):
             return False
-        for side, (cost, slices) in enumerate(zip(costs, (mine, theirs), strict=True)):
+        for side, cost in enumerate(costs):
             self.spent[side] += cost
-            self.asked[side].extend(slices)
+            if self.rehearsal is not None:
+                self.rehearsal.asked[side].extend(slices[side])
+            for probe, parts in zip(probes, new[side], strict=True):
+                if probe.keep:
+                    self._kept[side].update({(probe.keep, part.slices): None for part in parts})
         return True
 
-    def pay_survey(self, survey: Survey, *, keep: str = "") -> bool:
-        """Pay for the parts of a survey, without those that are kept from an earlier one.
+    def read(self, probe: Probe[_Found]) -> _Found | None:
+        """Read and evaluate a probe that was paid for; None in a rehearsal."""
+        if self.rehearsal is not None:
+            return None
+        return probe.evaluate(
+            self._read_parts(0, probe.candidate, probe.keep), self._read_parts(1, probe.base, probe.keep)
+        )
 
-        `keep` names surveys that make the same of the same slices; without a name nothing is kept.
-        """
-        new = [self._new(side, parts, keep) for side, parts in enumerate((survey.candidate, survey.base))]
-        slices = [[item for part in parts for item in part.slices] for parts in new]
-        paid = self.pay(slices[0], slices[1])
-        if paid and keep:
-            for side, parts in enumerate(new):
-                self._kept[side].update({(keep, part.slices): None for part in parts})
-        return paid
-
-    def read_survey(self, survey: Survey, *, keep: str = "") -> tuple[list[Array], list[Array]]:
-        """Read what was paid for."""
-        return self.read_parts(0, survey.candidate, keep=keep), self.read_parts(1, survey.base, keep=keep)
-
-    def read_parts(self, side: int, parts: Sequence[Part], *, keep: str = "") -> list[Array]:
-        """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
+    def _read_parts(self, side: int, parts: Sequence[Part], keep: str) -> list[Array]:
         kept = self._kept[side]
         found = {
             number: known
@@ -78,14 +92,48 @@ class Reading:
             if key in kept and self._kept_bytes[side] + rows.nbytes <= _KEPT_BYTES:
                 kept[key] = rows
                 self._kept_bytes[side] += rows.nbytes
-        return [found[number] for number in range(len(parts))]
+        return [found.pop(number) for number in range(len(parts))]
 
-    def _new(self, side: int, parts: Iterable[Part], keep: str) -> list[Part]:
-        return [part for part in parts if self._kept[side].get((keep, part.slices)) is None]
+    def _new(self, side: int, probe: Probe[_Found]) -> list[Part]:
+        parts = (probe.candidate, probe.base)[side]
+        return [part for part in parts if self._kept[side].get((probe.keep, part.slices)) is None]
+
+
+def price(models: tuple[Model, Model], probes: Sequence[Probe[_Found]]) -> int:
+    """Return how many bytes probes cost together, of the model that is dearer."""
+    sides = zip(models, _slices(probes), strict=True)
+    return max(model.plan(slices).bytes_needed for model, slices in sides)
+
+
+def read_together(
+    models: tuple[Model, Model], probes: Sequence[Probe[_Found]], rehearsal: Rehearsal | None = None
+) -> Iterator[tuple[Probe[_Found], list[Array], list[Array]]]:
+    """Read small probes in one pass over each model, side by side; yield what is to be evaluated."""
+    wanted = _slices(probes)
+    if rehearsal is not None:
+        for asked, slices in zip(rehearsal.asked, wanted, strict=True):
+            asked += slices
+        return
+    with ThreadPoolExecutor(len(models)) as pool:
+        mine, theirs = map(iter, pool.map(lambda model, slices: model.read(slices), models, wanted))
+    for probe in probes:
+        yield (
+            probe,
+            [part.reduce([next(mine) for _ in part.slices]) for part in probe.candidate],
+            [part.reduce([next(theirs) for _ in part.slices]) for part in probe.base],
+        )
+
+
+def _slices(probes: Iterable[Probe[_Found]]) -> tuple[list[TensorSlice], list[TensorSlice]]:
+    listed = list(probes)
+    return (
+        [item for probe in listed for part in probe.candidate for item in part.slices],
+        [item for probe in listed for part in probe.base for item in part.slices],
+    )
 
 
 def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:
-    """Read and reduce parts in batches."""
+    """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
     reduced: list[Array] = []
     for batch in _batches(model, parts):
         arrays = iter(model.read([item for part in batch for item in part.slices]))

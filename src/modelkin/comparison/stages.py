@@ -21,6 +21,7 @@ from modelkin.comparison.identity import copy_of_relative, full_identity, publis
 from modelkin.comparison.kinship import alignment_summary, relation_of
 from modelkin.comparison.methods import Evidence, all_methods
 from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.record import (
     Comparison,
     ControlResult,
@@ -28,8 +29,8 @@ from modelkin.comparison.record import (
     ledger_record,
     model_summary,
 )
-from modelkin.comparison.sampling import Sampled, plan_samples, read_samples
-from modelkin.comparison.tokens import UNREAD, Tokens, pair_tokens, tokenizer_summary
+from modelkin.comparison.sampling import Sampled, read_samples
+from modelkin.comparison.tokens import UNREAD, Tokens, tokenizer_summary
 from modelkin.comparison.verdict import GUESSED, Identity, Verdict, decide, load_rule
 from modelkin.describe import config_difference
 from modelkin.message import Message, say
@@ -67,15 +68,14 @@ def compare(
     Comparison
         The verdict with all evidence, and everything needed to check it.
     """
-    options = options or CompareOptions()
+    options, told = options or CompareOptions(), progress or Silent()
     with open_models((candidate, base, *controls), options.fetch, progress=progress) as opened:
         read_headers(opened)
         mine, theirs, *others = opened
         pair = ModelPair(candidate=mine, base=theirs, options=options)
-        memory = Memory(lambda pair, memory: judge(pair, memory).verdict)
+        memory = _memory()
         try:
-            judged = judge(pair, memory, others, progress or Silent())
-            return _recorded(pair, judged, others, memory, progress or Silent())
+            return _recorded(pair, judge(pair, memory, others, told), others, memory, told)
         finally:
             memory.close()
 
@@ -91,7 +91,20 @@ def plan_comparison(
     options = options or CompareOptions()
     with open_models((candidate, base), options.fetch, progress=progress) as opened:
         read_headers(opened)
-        return _plans(ModelPair(candidate=opened[0], base=opened[1], options=options))
+        mine, theirs = opened
+        pair = ModelPair(candidate=mine, base=theirs, options=options)
+        # Either units were reordered, or not; what is said of each model is the dearer of both.
+        ways = [Rehearsal(reordered=reordered) for reordered in ((False, True) if pair.is_deep else (False,))]
+        memory = _memory()
+        for rehearsal in ways:
+            judge(pair, memory, rehearsal=rehearsal)
+        plans = [(mine.plan(way.asked[0]), theirs.plan(way.asked[1])) for way in ways]
+        dearer = [max(side, key=lambda plan: plan.bytes_needed) for side in zip(*plans, strict=True)]
+        return dearer[0], dearer[1]
+
+
+def _memory() -> Memory:
+    return Memory(lambda pair, memory: judge(pair, memory).verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,21 +120,25 @@ class Judgement:
 
 
 def judge(
-    pair: ModelPair, memory: Memory, controls: Sequence[Model] = (), progress: Progress = _SILENT
+    pair: ModelPair,
+    memory: Memory,
+    controls: Sequence[Model] = (),
+    progress: Progress = _SILENT,
+    rehearsal: Rehearsal | None = None,
 ) -> Judgement:
-    """Read stage by stage until the verdict is decided."""
+    """Read stage by stage until the verdict is decided; a rehearsal goes through all stages of the depth."""
     identity = published_identity(pair)
     if identity is not None:
         return _decided(pair, "quick", Sampled(), UNREAD, identity=identity)
-    sampled = read_samples(pair, "quick", UNREAD)
+    sampled = read_samples(pair, "quick", UNREAD, rehearsal)
     if pair.options.depth == "quick":
         return _decided(pair, "quick", sampled, UNREAD)
-    tokens = pair_tokens(*pair.models)
-    sampled += read_samples(pair, "standard", tokens)
-    identity = full_identity(pair, sampled.equality)
+    tokens = memory.tokens(pair)
+    sampled += read_samples(pair, "standard", tokens, rehearsal)
+    identity = full_identity(pair, sampled.equality) if rehearsal is None else None
     if pair.options.depth == "standard" or identity is not None:
         return _decided(pair, "standard", sampled, tokens, identity=identity)
-    deep = DeepStage(pair, tokens, sampled.evidence, progress).run()
+    deep = DeepStage(pair, tokens, sampled.evidence, progress, rehearsal).run()
     scores = []
     if worth_calibrating(deep.evidence):
         progress.note(say("step-ranks"))
@@ -226,23 +243,3 @@ def _environment(options: CompareOptions, verdict: Verdict, controls: Sequence[M
         byte_budget=options.fetch.byte_budget,
         controls=tuple(model.location.ref for model in controls),
     )
-
-
-def _plans(pair: ModelPair) -> tuple[BytePlan, BytePlan]:
-    """Plan all stages of the depth."""
-    tasks, _ = plan_samples(pair, "quick", UNREAD)
-    tokens: Tokens = UNREAD
-    if pair.options.depth != "quick":
-        tokens = pair_tokens(*pair.models)
-        tasks += plan_samples(pair, "standard", tokens)[0]
-    mine = [item for task in tasks for item in task.candidate]
-    theirs = [item for task in tasks for item in task.base]
-    if pair.is_deep:
-        # Either units were reordered, or not; what is said of each model is the dearer of both.
-        stages = [DeepStage(pair, tokens), DeepStage(pair, tokens)]
-        for stage, with_units in zip(stages, (False, True), strict=True):
-            stage.rehearse(with_units=with_units)
-        ways = [stage.reading.asked for stage in stages]
-        mine += max((way[0] for way in ways), key=lambda way: pair.candidate.plan(way).bytes_needed)
-        theirs += max((way[1] for way in ways), key=lambda way: pair.base.plan(way).bytes_needed)
-    return pair.candidate.plan(mine), pair.base.plan(theirs)

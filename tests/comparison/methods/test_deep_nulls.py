@@ -54,9 +54,9 @@ def surveyed(name, number):
     plan = load_method(name).plan(replace(pair, layer_pairs=facing))
     return [
         item
-        for survey in plan.surveys
-        for item in survey.evaluate(
-            read_parts(models[0], survey.candidate), read_parts(models[1], survey.base)
+        for probe in plan.probes
+        for item in probe.evaluate(
+            read_parts(models[0], probe.candidate), read_parts(models[1], probe.base)
         ).evidence
     ]
 

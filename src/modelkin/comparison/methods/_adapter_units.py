@@ -15,7 +15,7 @@ from modelkin.tensors import Array, TensorSlice
 
 from ._axis import unit_evidence
 from ._blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
-from ._interface import Factors, Method, MethodCard, Pair, Plan, Side, Task
+from ._interface import Factors, Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
 from ._result import Evidence, Skipped
 
 SPACE = "mlp"
@@ -70,12 +70,12 @@ class AdapterUnits(Method):
         planned = [
             self._both(pair, place) if len(bare) == 2 else self._one(pair, place) for place in _places(pair)
         ]
-        tasks = tuple(item for item in planned if isinstance(item, Task))
+        probes = tuple(item for item in planned if isinstance(item, Probe))
         skipped = [item for item in planned if isinstance(item, Skipped)]
         skipped += [] if planned else [self.skip(say("adapter-no-update"))]
-        return Plan(tasks=tasks, skipped=tuple(skipped))
+        return Plan(probes=probes, skipped=tuple(skipped))
 
-    def _one(self, pair: Pair, place: _Place) -> Task | Skipped:
+    def _one(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
         """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
         turned = pair.candidate.updates is None
         adapter, model = (pair.base, pair.candidate) if turned else (pair.candidate, pair.base)
@@ -110,14 +110,14 @@ class AdapterUnits(Method):
             return self._tested(pair, place, rows[::-1] if turned else rows, sign_free=True)
 
         theirs = (block.slice,)
-        return Task(
+        return sample_probe(
             candidate=theirs if turned else mine,
             base=mine if turned else theirs,
             evaluate=evaluate,
             same_parts=False,
         )
 
-    def _both(self, pair: Pair, place: _Place) -> Task | Skipped:
+    def _both(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
         """Plan the updates of two adapters against each other: their products, which no gauge changes."""
         sides = pair.candidate, pair.base
         pairs = [_factors(side, place) for side in sides]
@@ -152,7 +152,7 @@ class AdapterUnits(Method):
             rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
             return self._tested(pair, place, rows, sign_free=False)
 
-        return Task(candidate=slices[0], base=slices[1], evaluate=evaluate, same_parts=False)
+        return sample_probe(candidate=slices[0], base=slices[1], evaluate=evaluate, same_parts=False)
 
     def _tested(self, pair: Pair, place: _Place, rows: tuple[Matrix, Matrix], *, sign_free: bool) -> Evidence:
         return unit_evidence(

@@ -15,7 +15,7 @@ from modelkin.comparison.alignment import UnitMatch, agreement, match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._interface import Findings, MethodCard, Pair, Plan, Side, Survey
+from ._interface import Findings, MethodCard, Pair, Plan, Probe, Side
 from ._matching import MOST_UNITS, TOO_LARGE, Matching, joined, mapped, parts
 from ._result import Agreement, Effect, Evidence, Skipped
 from ._sketch import Source, frame_problem, source_of
@@ -48,7 +48,7 @@ class UnitAgreement(Matching):
         problem = frame_problem(pair)
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
@@ -57,16 +57,16 @@ class UnitAgreement(Matching):
             elif self._too_large(pair, theirs):
                 skipped.append(self._skipped(pair, TOO_LARGE, layer))
             else:
-                surveys.append(self._survey(pair, (layer, facing), (mine, theirs), partners))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+                probes.append(self._probe(pair, (layer, facing), (mine, theirs), partners))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _survey(
+    def _probe(
         self,
         pair: Pair,
         layers: tuple[int, int],
         first: tuple[Sequence[Source], Sequence[Source]],
         second: tuple[Sequence[Source], Sequence[Source]],
-    ) -> Survey:
+    ) -> Probe[Findings]:
         gated = second[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
@@ -81,7 +81,7 @@ class UnitAgreement(Matching):
             )
             return Findings(evidence=(self._judged(pair, layers, first[0][0], one, two),))
 
-        return Survey(
+        return Probe(
             candidate=(
                 *parts(pair.candidate, first[0], most=MOST_UNITS),
                 *parts(pair.candidate, second[0], most=MOST_UNITS),

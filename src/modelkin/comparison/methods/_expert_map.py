@@ -15,7 +15,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, rows_part, source_of
 from ._tied import is_tied
@@ -50,17 +50,17 @@ class ExpertMap(Method):
         problem = frame_problem(pair)
         if problem is not None:
             return Plan(skipped=(self.skip(problem, frame=pair.frame_kind),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _experts(pair.candidate, layer), _experts(pair.base, facing)
             counts = {source.n_units for source in (*mine, *theirs)}
             if mine and theirs and len(counts) == 1 and min(counts) >= FEWEST_UNITS:
-                surveys.append(self._survey(pair, layer, facing, mine[:MOST_EXPERTS], theirs))
-        return Plan(surveys=tuple(surveys))
+                probes.append(self._probe(pair, layer, facing, mine[:MOST_EXPERTS], theirs))
+        return Plan(probes=tuple(probes))
 
-    def _survey(
+    def _probe(
         self, pair: Pair, layer: int, facing: int, mine: Sequence[Source], theirs: Sequence[Source]
-    ) -> Survey:
+    ) -> Probe[Findings]:
         count = min(MOST_UNITS, mine[0].n_units)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
@@ -77,7 +77,7 @@ class ExpertMap(Method):
             ]
             return Findings(evidence=tuple(found))
 
-        return Survey(
+        return Probe(
             candidate=tuple(rows_part(pair.candidate, source, count=count) for source in mine),
             base=tuple(rows_part(pair.base, source, count=count) for source in theirs),
             evaluate=evaluate,

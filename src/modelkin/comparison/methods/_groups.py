@@ -29,7 +29,7 @@ from ._blocks import (
     unit_block,
     units_across,
 )
-from ._interface import Method, MethodCard, Pair, Plan, Side, Task
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence
 
@@ -47,7 +47,7 @@ class GroupRows(Method):
         """Return one block for each group, or say why there are none."""
 
     def plan(self, pair: Pair) -> Plan:
-        """Plan one task for each of a few layers."""
+        """Plan one probe for each of a few layers."""
         problem = residual_problem(pair) or self._fixed_order(pair)
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
@@ -60,7 +60,7 @@ class GroupRows(Method):
             for number in spread(len(both), min(self.n_layers, pair.n_layers))
         ]
         return Plan(
-            tasks=tuple(task for _, task in planned if isinstance(task, Task)),
+            probes=tuple(probe for _, probe in planned if isinstance(probe, Probe)),
             skipped=tuple(
                 self.skip(reason, layers=(layer,), role=self.role.value)
                 for layer, reason in planned
@@ -75,7 +75,7 @@ class GroupRows(Method):
                 return say("order-fixed", space=self.card.axis, model=side.name, reason=space.why)
         return None
 
-    def _planned(self, pair: Pair, layer: int) -> Task | Message:
+    def _planned(self, pair: Pair, layer: int) -> Probe[Findings] | Message:
         found = [self.blocks(side, layer) for side in (pair.candidate, pair.base)]
         for blocks in found:
             if isinstance(blocks, Message):
@@ -100,7 +100,7 @@ class GroupRows(Method):
                 details={"rows_a_group": self.n_rows},
             )
 
-        return Task(
+        return sample_probe(
             candidate=tuple(block.slice for block in mine),
             base=tuple(block.slice for block in theirs),
             evaluate=evaluate,

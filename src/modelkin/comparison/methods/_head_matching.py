@@ -20,7 +20,7 @@ from modelkin.tensors import Array
 
 from ._axis import unit_evidence
 from ._blocks import UnitChoice, unit_block
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
 from ._matching import FOUND_COSINE, FOUND_SHARE, in_order
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
@@ -62,17 +62,17 @@ class HeadMatching(Method):
         problem = residual_problem(pair)
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _heads(pair.candidate, layer), _heads(pair.base, facing)
             if mine is None or theirs is None:
                 skipped.append(self.skip(say("outputs-by-heads"), layers=(layer,)))
             else:
-                surveys.append(self._survey(pair, (layer, facing), mine, theirs))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+                probes.append(self._probe(pair, (layer, facing), mine, theirs))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _survey(self, pair: Pair, layers: tuple[int, int], mine: _Heads, theirs: _Heads) -> Survey:
+    def _probe(self, pair: Pair, layers: tuple[int, int], mine: _Heads, theirs: _Heads) -> Probe[Findings]:
         width = pair.base.architecture.sizes["residual"]
         n = min(MOST_DIMENSIONS, width)
         rng = np.random.default_rng([pair.seed, 31])
@@ -83,7 +83,7 @@ class HeadMatching(Method):
             products = _products(candidate, mine, first, n), _products(base, theirs, first, n)
             return Findings(evidence=(self._judged(pair, layers, products, seen, kept),))
 
-        return Survey(
+        return Probe(
             candidate=_parts(pair.candidate, mine, first, n),
             base=_parts(pair.base, theirs, first, n),
             evaluate=evaluate,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.alignment import Frame, LayerMap
@@ -16,6 +16,7 @@ from modelkin.tokenizer import TokenPairs
 from ._result import Evidence, Skipped
 
 Stage = Literal["quick", "standard", "deep"]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +93,8 @@ class Pair:
         return "identity" if self.frame is None else self.frame.kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What to read on both sides, and what to make of it."""
-
-    candidate: tuple[TensorSlice, ...]
-    base: tuple[TensorSlice, ...]
-    evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence] = field(repr=False)
-    same_parts: bool = True
-    """Whether both sides are the same parts of two models, so that equal values can be counted."""
+def _as_read(arrays: Sequence[Array]) -> Array:
+    return arrays[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,32 +102,52 @@ class Part:
     """One piece of one model that is read and made small at once, so that memory does not grow with depth."""
 
     slices: tuple[TensorSlice, ...]
-    reduce: Callable[[Sequence[Array]], Array] = field(repr=False)
+    reduce: Callable[[Sequence[Array]], Array] = field(default=_as_read, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe(Generic[Found]):
+    """What to read of both models, and what to make of it. Whoever reads it knows its price beforehand."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    evaluate: Callable[[list[Array], list[Array]], Found] = field(repr=False)
+    same_parts: bool = False
+    """Whether both sides are the same parts of two models, so that equal values can be counted."""
+    keep: str = ""
+    """Probes of one such name make the same of the same slices, so what was made is kept for the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a survey brought to light."""
+    """What a probe brought to light."""
 
     evidence: tuple[Evidence, ...] = ()
     maps: tuple[LayerMap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """Many parts of both models, each read and reduced by itself, then judged together."""
-
-    candidate: tuple[Part, ...]
-    base: tuple[Part, ...]
-    evaluate: Callable[[Sequence[Array], Sequence[Array]], Findings] = field(repr=False)
+def sample_probe(
+    *,
+    candidate: Iterable[TensorSlice],
+    base: Iterable[TensorSlice],
+    evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence],
+    same_parts: bool = True,
+) -> Probe[Findings]:
+    """Return a probe of single slices that is one test."""
+    mine, theirs = (tuple(Part(slices=(item,)) for item in slices) for slices in (candidate, base))
+    return Probe(
+        candidate=mine,
+        base=theirs,
+        evaluate=lambda left, right: Findings(evidence=(evaluate(left, right),)),
+        same_parts=same_parts,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The tasks of one method for one pair, and what it cannot do."""
+    """The probes of one method for one pair, and what it cannot do."""
 
-    tasks: tuple[Task, ...] = ()
-    surveys: tuple[Survey, ...] = ()
+    probes: tuple[Probe[Findings], ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
 

@@ -23,7 +23,7 @@ from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
 from ._axis import unit_evidence
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Effect, Evidence, Skipped, Tested
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
@@ -76,28 +76,28 @@ class _HalfMatching(Matching):
         problem = residual_problem(pair)
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             n_read = self._n_read(pair, theirs)
             if n_read is None:
                 skipped.append(self._skipped(pair, TOO_LARGE, layer))
             else:
-                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+                probes.append(self._probe(pair, (layer, facing), mine, theirs, n_read))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _survey(
+    def _probe(
         self,
         pair: Pair,
         layers: tuple[int, int],
         mine: Sequence[Source],
         theirs: Sequence[Source],
         n_read: int,
-    ) -> Survey:
+    ) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             return Findings(evidence=(self._judged(pair, layers, mine[0], joined(candidate), joined(base)),))
 
-        return Survey(
+        return Probe(
             candidate=parts(pair.candidate, mine, most=MOST_UNITS),
             base=parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,
@@ -206,7 +206,7 @@ class MlpOrder(Matching):
         problem = frame_problem(pair)
         if problem is not None:
             return Plan(skipped=(self._skipped(pair, problem),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         for layer, facing, mine, theirs in self._layers(pair):
             if mine[0].n_units == theirs[0].n_units or len(mine) > 1 or len(theirs) > 1:
@@ -215,17 +215,17 @@ class MlpOrder(Matching):
             if n_read is None:
                 skipped.append(self._skipped(pair, TOO_LARGE, layer))
             else:
-                surveys.append(self._survey(pair, (layer, facing), mine, theirs, n_read))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+                probes.append(self._probe(pair, (layer, facing), mine, theirs, n_read))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _survey(
+    def _probe(
         self,
         pair: Pair,
         layers: tuple[int, int],
         mine: Sequence[Source],
         theirs: Sequence[Source],
         n_read: int,
-    ) -> Survey:
+    ) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             problem = _fixed_order(candidate[0], base[0])
             if problem is not None:
@@ -233,7 +233,7 @@ class MlpOrder(Matching):
             match = match_units(mapped(pair, candidate[0]), base[0], seed=pair.seed)
             return Findings(evidence=(self._judged(pair, layers, mine[0], match, len(base[0])),))
 
-        return Survey(
+        return Probe(
             candidate=parts(pair.candidate, mine, most=MOST_UNITS),
             base=parts(pair.base, theirs, most=n_read),
             evaluate=evaluate,

@@ -15,7 +15,7 @@ from modelkin.stats import MIN_UNITS, AxisOptions, NotTestable, axis_test, joint
 from modelkin.tensors import Array, TensorSlice
 
 from ._axis import N_PERMUTATIONS, as_evidence
-from ._interface import Method, MethodCard, Pair, Plan, Side, Task
+from ._interface import Method, MethodCard, Pair, Plan, Side, sample_probe
 from ._result import Evidence
 
 _MOST_VECTORS = 512
@@ -85,8 +85,8 @@ class NormProfile(Method):
             )
 
         return Plan(
-            tasks=(
-                Task(
+            probes=(
+                sample_probe(
                     candidate=tuple(TensorSlice.whole(v.candidate.tensor) for v in vectors),
                     base=tuple(TensorSlice.whole(v.base.tensor) for v in vectors),
                     evaluate=evaluate,

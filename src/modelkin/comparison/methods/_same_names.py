@@ -14,7 +14,7 @@ from modelkin.tensors import Array, TensorSlice, sample_blocks
 
 from ._blocks import spread
 from ._equality import count_equal
-from ._interface import Method, MethodCard, Pair, Plan, Task
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, sample_probe
 from ._result import Evidence, Likeness
 
 _MOST_TENSORS = 48
@@ -55,9 +55,9 @@ class SameNames(Method):
         if not names:
             return Plan(skipped=(self.skip(say("no-names")),))
         chosen = [names[number] for number in spread(len(names), _MOST_TENSORS)]
-        return Plan(tasks=tuple(self._task(pair, name) for name in chosen))
+        return Plan(probes=tuple(self._probe(pair, name) for name in chosen))
 
-    def _task(self, pair: Pair, name: str) -> Task:
+    def _probe(self, pair: Pair, name: str) -> Probe[Findings]:
         infos = pair.candidate.index[name], pair.base.index[name]
         whole = infos[0].n_elements <= _BLOCKS * _BLOCK_ELEMENTS
         slices = tuple(
@@ -72,7 +72,7 @@ class SameNames(Method):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             return self._measured(name, candidate[0], base[0], (infos[0].dtype, infos[1].dtype))
 
-        return Task(candidate=(slices[0],), base=(slices[1],), evaluate=evaluate)
+        return sample_probe(candidate=(slices[0],), base=(slices[1],), evaluate=evaluate)
 
     def _measured(self, name: str, mine: Array, theirs: Array, dtypes: tuple[str, str]) -> Evidence:
         # Exporters' tables are recognised by their shape; a sample has lost it, so small tensors come whole.

@@ -13,7 +13,7 @@ from modelkin.tensors import Array, TensorInfo, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
 from ._axis import unit_evidence
-from ._interface import Method, MethodCard, Pair, Plan, Task
+from ._interface import Method, MethodCard, Pair, Plan, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence
 
@@ -62,8 +62,8 @@ class _TokenRows(Method):
             )
 
         return Plan(
-            tasks=(
-                Task(
+            probes=(
+                sample_probe(
                     candidate=(TensorSlice.scattered(mine.tensor, [row for row, _ in rows]),),
                     base=(TensorSlice.scattered(theirs.tensor, [row for _, row in rows]),),
                     evaluate=evaluate,

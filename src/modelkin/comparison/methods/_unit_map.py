@@ -19,7 +19,7 @@ from modelkin.tensors import Array
 
 from ._axis import unit_evidence
 from ._blocks import spread
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Side, Survey
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
 from ._tied import is_tied
@@ -94,7 +94,9 @@ class UnitMap(Method):
                 candidate, base = ([rows[:, : min(features)] for rows in side] for side in (candidate, base))
             return self._judged(pair, layers[0], layers[1], candidate, base)
 
-        return Plan(surveys=(Survey(candidate=parts[0], base=parts[1], evaluate=evaluate),))
+        # All layers are compared once more in every map of the residual stream that is tried.
+        probe = Probe(candidate=parts[0], base=parts[1], evaluate=evaluate, keep=self.card.name)
+        return Plan(probes=(probe,))
 
     def _sources(self, pair: Pair, side: Side) -> dict[int, Source]:
         """Return the tensors of all layers that read the residual stream with such units."""

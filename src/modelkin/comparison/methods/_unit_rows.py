@@ -27,7 +27,7 @@ from ._blocks import (
     units_across,
 )
 from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Method, MethodCard, Pair, Plan, Side, Task
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
 
@@ -77,11 +77,11 @@ class UnitRows(Method):
             yield Place(layer=both[number])
 
     def plan(self, pair: Pair) -> Plan:
-        """Plan one task for each target and place."""
+        """Plan one probe for each target and place."""
         problem = residual_problem(pair)
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
-        tasks: list[Task] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         found = False
         for target in self.targets(pair):
@@ -89,15 +89,17 @@ class UnitRows(Method):
             found = found or bool(places)
             for place in places:
                 planned = self._planned(pair, target, place, n_places=len(places))
-                if isinstance(planned, Task):
-                    tasks.append(planned)
+                if isinstance(planned, Probe):
+                    probes.append(planned)
                 else:
                     skipped.append(self.skip(planned, layers=(place.layer,), role=target.role.value))
         if not found:
             skipped.append(self.skip(say("no-layers")))
-        return Plan(tasks=tuple(tasks), skipped=tuple(skipped))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _planned(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Task | Message:
+    def _planned(
+        self, pair: Pair, target: Target, place: Place, *, n_places: int
+    ) -> Probe[Findings] | Message:
         mine, theirs = (_entry(side, target.role, place) for side in (pair.candidate, pair.base))
         if mine is None or theirs is None:
             return say("lacks-tensor")
@@ -130,16 +132,16 @@ class UnitRows(Method):
         )
         if choice.n_units < FEWEST_UNITS:
             return say("few-units", n=choice.n_units)
-        return self._task(pair, target, place, (mine, theirs), choice)
+        return self._probe(pair, target, place, (mine, theirs), choice)
 
-    def _task(
+    def _probe(
         self,
         pair: Pair,
         target: Target,
         place: Place,
         entries: tuple[RoleEntry, RoleEntry],
         choice: UnitChoice,
-    ) -> Task:
+    ) -> Probe[Findings]:
         sides = (pair.candidate, pair.base)
         blocks = [
             unit_block(
@@ -172,7 +174,7 @@ class UnitRows(Method):
                 details=details,
             )
 
-        return Task(
+        return sample_probe(
             candidate=_slices(blocks[0], gains[0]), base=_slices(blocks[1], gains[1]), evaluate=evaluate
         )
 

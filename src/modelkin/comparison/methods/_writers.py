@@ -22,7 +22,7 @@ from modelkin.tensors import Array
 
 from ._axis import unit_evidence
 from ._blocks import UnitChoice, unit_axis, unit_block, units_across
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Side, Survey
+from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Skipped
 from ._tied import is_tied
@@ -62,20 +62,20 @@ class ResidualWriters(Method):
         problem = residual_problem(pair)
         if problem is not None:
             return Plan(skipped=(self.skip(problem),))
-        surveys: list[Survey] = []
+        probes: list[Probe[Findings]] = []
         skipped: list[Skipped] = []
         for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
-            made = self._survey(pair, component, roles)
-            if roles is _MLP and not isinstance(made, Survey):
-                lighter = self._survey(pair, component, _ALWAYS)
-                made = lighter if isinstance(lighter, Survey) else made
-            if isinstance(made, Survey):
-                surveys.append(made)
+            made = self._probe(pair, component, roles)
+            if roles is _MLP and not isinstance(made, Probe):
+                lighter = self._probe(pair, component, _ALWAYS)
+                made = lighter if isinstance(lighter, Probe) else made
+            if isinstance(made, Probe):
+                probes.append(made)
             else:
                 skipped.append(self.skip(made, role=roles[0].value))
-        return Plan(surveys=tuple(surveys), skipped=tuple(skipped))
+        return Plan(probes=tuple(probes), skipped=tuple(skipped))
 
-    def _survey(self, pair: Pair, component: str, roles: Sequence[Role]) -> Survey | Message:
+    def _probe(self, pair: Pair, component: str, roles: Sequence[Role]) -> Probe[Findings] | Message:
         sides = pair.candidate, pair.base
         layers = [
             [layer for layer in side.architecture.layers if any(_writers(side, roles, layer))]
@@ -94,7 +94,7 @@ class ResidualWriters(Method):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             return self._judged(pair, component, roles[0], layers, split, (candidate, base))
 
-        return Survey(candidate=parts[0], base=parts[1], evaluate=evaluate)
+        return Probe(candidate=parts[0], base=parts[1], evaluate=evaluate)
 
     def _judged(
         self,

@@ -1,0 +1,113 @@
+"""Maps of the residual stream: learned from rows of shared tokens, or from MLP units of some layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import Frame, find_frame
+from modelkin.comparison.methods import Pair, Part, Probe, Side, acting_gain, frame_rows, untouched_layers
+from modelkin.comparison.reading import Reading
+from modelkin.message import Message, say
+from modelkin.tensors import Array, TensorSlice
+
+_TOKENS_A_DIMENSION = 3
+_TOKEN_SHARE = 0.19
+"""Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
+_WELL = 0.98
+"""A map that fits this well is not learned once more from other rows."""
+_TABLES = ((Role.EMBEDDING, say("embedding-rows")), (Role.OUTPUT_HEAD, say("head-rows")))
+
+
+def frame_of_tokens(reading: Reading, pair: Pair) -> Frame | None:
+    """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
+    best: Frame | None = None
+    for role, learned_from in _TABLES:
+        probe = _token_probe(pair, role, learned_from)
+        made = None if probe is None else reading.run(probe)
+        if made is not None and (best is None or made.fit > best.fit):
+            best = made
+        if best is not None and best.fit > _WELL:
+            break
+    return best
+
+
+def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame | None] | None:
+    """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
+    sides, tokens = (pair.candidate, pair.base), pair.tokens
+    entries = [side.architecture.find(role) for side in sides]
+    if isinstance(tokens, Message) or entries[0] is None or entries[1] is None:
+        return None
+    infos = [side.index[entry.tensor] for side, entry in zip(sides, entries, strict=True) if entry]
+    widths = [side.architecture.sizes.get("residual") for side in sides]
+    if any(info.shape[-1] != width for info, width in zip(infos, widths, strict=True)):
+        return None
+    row_bytes = max(info.row_bits // 8 for info in infos)
+    most = min(
+        _TOKENS_A_DIMENSION * max(info.shape[-1] for info in infos),
+        int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
+    )
+    rows = [
+        (mine, theirs)
+        for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
+        if mine < infos[0].n_rows and theirs < infos[1].n_rows
+    ][:most]
+    mine, theirs = (
+        _token_part(side, role, TensorSlice.scattered(info.name, [row[column] for row in rows]))
+        for column, (side, info) in enumerate(zip(sides, infos, strict=True))
+    )
+
+    def evaluate(candidate: list[Array], base: list[Array]) -> Frame | None:
+        # Handed over and not held here: `find_frame` gives rows back when it needs them no more.
+        made = find_frame(candidate.pop(), base.pop(), learned_from=learned_from, seed=pair.seed)
+        return made if isinstance(made, Frame) else None
+
+    return Probe(candidate=(mine,), base=(theirs,), evaluate=evaluate)
+
+
+def _token_part(side: Side, role: Role, rows: TensorSlice) -> Part:
+    norm = side.architecture.find(Role.FINAL_NORM) if role is Role.OUTPUT_HEAD else None
+
+    def reduce(arrays: Sequence[Array]) -> Array:
+        values = np.asarray(arrays[0], dtype=np.float32)
+        return values if norm is None else values * acting_gain(arrays[1], side.architecture)
+
+    return Part(slices=(rows,) if norm is None else (rows, TensorSlice.whole(norm.tensor)), reduce=reduce)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitFrame:
+    """A map that was learned from MLP units of the even layers."""
+
+    frame: Frame
+    untouched: frozenset[int]
+    """Layers that can be tested in it, since nothing of them was learned from."""
+
+
+def frame_of_units(reading: Reading, pair: Pair) -> UnitFrame | None:
+    """Learn a map of the residual stream from MLP units, and find layers that it was not learned from."""
+    rows = frame_rows(pair)
+    if rows is None:
+        return None
+    learn = Probe(candidate=rows.candidate, base=rows.base, evaluate=_as_read)
+    check = Probe(candidate=rows.left_candidate, base=rows.left_base, evaluate=_as_read)
+    if not reading.pay(learn, check) or (learned := reading.read(learn)) is None:
+        return None
+    made = find_frame(
+        np.concatenate(learned[0]),
+        np.concatenate(learned[1]),
+        learned_from=say("even-layers"),
+        seed=pair.seed,
+    )
+    if not isinstance(made, Frame):
+        return None
+    left = None if made.kind == "identity" else reading.read(check)
+    untouched = frozenset[int]() if left is None else untouched_layers(rows.left, learned=learned, left=left)
+    return UnitFrame(frame=made, untouched=untouched)
+
+
+def _as_read(candidate: list[Array], base: list[Array]) -> tuple[list[Array], list[Array]]:
+    return candidate, base
