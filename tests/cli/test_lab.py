@@ -8,8 +8,9 @@ import pytest
 from tests.support import llama_files
 
 from modelkin.casework.lab import NormsOptions, norms_from_json
-from modelkin.casework.lab._norms_records import FAMILIES, INITS
+from modelkin.casework.lab._norms import FAMILIES, INITS
 from modelkin.cli import lab as command
+from modelkin.document import to_json
 
 
 def test_help_lists_the_experiments(run):
@@ -33,7 +34,7 @@ def test_help_of_norms_states_the_defaults(run):
 def test_cosines_are_printed_and_written(run, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "modelkin.casework.lab._cosines_figures.draw", lambda figure, out, name: drawn.append(name)
+        "modelkin.casework.lab._cosines_files.draw", lambda figure, out, name: drawn.append(name)
     )
     status, out, err = run("lab", "cosines", "--pairs", "20", "--out", str(tmp_path / "o"), "--json")
     document = json.loads(out)
@@ -129,7 +130,7 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
         return result()
 
     monkeypatch.setattr("modelkin.casework.lab.norms_experiment", experiment)
-    monkeypatch.setattr("modelkin.casework.lab._norms_files.draw", lambda figure, out, name: None)
+    monkeypatch.setattr("modelkin.casework.lab._norms_report.draw", lambda figure, out, name: None)
     arguments = ("--small", "--init", "random", "--init", "ones", "--init", "random", "--steps", "9")
     status, out, err = run("lab", "norms", *arguments, "--family", "llama", "--out", str(tmp_path / "o"))
     assert status == 0
@@ -145,10 +146,8 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
 def test_results_are_told_anew_without_training(run, tmp_path, monkeypatch):
     from tests.casework.lab.test_norms import result
 
-    from modelkin.casework.lab import norms_to_json
-
     monkeypatch.setitem(sys.modules, "torch", None)
-    (tmp_path / "norms.json").write_text(norms_to_json(result()))
+    (tmp_path / "norms.json").write_text(to_json(result()))
     status, out, _ = run("lab", "norms", "--results", str(tmp_path / "norms.json"), "--json")
     assert status == 0
     assert json.loads(out)["conclusion"] == list(result().conclusion)

@@ -83,9 +83,7 @@ def norms(
       modelkin lab norms --init ones --seeds 6 --steps 1000 --family llama --out norms
       modelkin lab norms --results norms/norms.json --out norms
     """  # noqa: D301  click wants the character itself
-    from rich.markdown import Markdown
-
-    from modelkin.casework.lab import conclude, norms_document, norms_experiment, norms_from_json, write_norms
+    from modelkin.casework.lab import conclude, norms_blocks, norms_experiment, norms_from_json, write_norms
 
     if results is not None:
         result = conclude(norms_from_json(results.read_text(encoding="utf-8")))
@@ -96,7 +94,7 @@ def norms(
         if out is not None:
             write_norms(result, out)
     finally:  # a full disk is no reason to lose the numbers
-        output.result(result, lambda: Markdown(norms_document(result)))
+        output.result(result, lambda: norms_blocks(result))
     if out is not None:
         output.remark(f"the numbers are in {out}: begin with {out / 'NORMS.md'}")
 

@@ -27,13 +27,12 @@ from modelkin.casework.lab import (
     norms_experiment,
     norms_figures,
     norms_from_json,
-    norms_to_json,
     write_norms,
 )
-from modelkin.casework.lab._norms_measure import measure_pair, norm_test, unit_rows, unit_test
-from modelkin.casework.lab._norms_records import INITS, SCHEMA
+from modelkin.casework.lab._norms import INITS, SCHEMA, measure_pair, norm_test, unit_rows, unit_test
+from modelkin.casework.lab._norms_report import p_text
 from modelkin.casework.lab._norms_train import CORPORA, initial_gains, letters, unigram_loss
-from modelkin.casework.lab._norms_words import p_text
+from modelkin.document import to_json
 from modelkin.errors import FormatError, MissingExtra, UsageError
 from modelkin.figures import Scatter
 
@@ -337,7 +336,7 @@ class TestFiles:
             norms_from_json(text)
 
     def test_unknown_fields_are_refused(self):
-        document = json.loads(norms_to_json(result()))
+        document = json.loads(to_json(result()))
         document["pairs"][0]["extra"] = 1
         with pytest.raises(FormatError, match="extra"):
             norms_from_json(json.dumps(document))

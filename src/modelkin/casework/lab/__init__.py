@@ -6,48 +6,36 @@ Reading a zoo, deriving from it and the experiments on vectors need numpy alone.
 
 from . import derive
 from ._build import Builder, build_zoo, copy_embedded
-from ._centring import EXAMPLE, Centring, VectorPair, centring, read_vectors, write_centring
-from ._centring_models import model_vectors
-from ._checkpoint import Checkpoint, read_safetensors
+from ._centring import EXAMPLE, Centring, VectorPair, centring, model_vectors, read_vectors, write_centring
 from ._cosines import (
     CosineStudy,
     CosineStudyOptions,
-    DrawnCosines,
-    PublishedCosine,
     cosine_study,
+    exact_cosine,
+    limit_cosine,
     published_cosines,
 )
-from ._cosines_exact import ExactCosine, exact_cosine, limit_cosine
-from ._cosines_figures import cosine_figures, write_cosines
-from ._norms import norms_experiment
+from ._cosines_files import cosine_figures, write_cosines
+from ._norms import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
 from ._norms_figures import norms_figures
-from ._norms_files import norms_document, norms_from_json, norms_to_json, write_norms
-from ._norms_records import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
-from ._norms_words import Group, conclude, groups_of
-from ._parts import PARTS, Part, layer_of, part_of
-from ._recipes import Recipe, RecipeBook, Relation, load_recipes, parse_recipes
+from ._norms_report import conclude, groups_of, norms_blocks, norms_document, norms_from_json, write_norms
+from ._norms_train import norms_experiment
+from ._recipes import Relation, load_recipes, parse_recipes
 from ._zoo import Zoo, ZooModel, ancestry_table, embedded_zoo, load_zoo
+from .checkpoint import Checkpoint, layer_of, part_of, read_safetensors
 
 __all__ = [
     "EXAMPLE",
-    "PARTS",
     "Builder",
     "Centring",
     "Checkpoint",
     "CosineStudy",
     "CosineStudyOptions",
-    "DrawnCosines",
-    "ExactCosine",
-    "Group",
     "ModelRun",
     "NormCosine",
     "NormsOptions",
     "NormsResult",
     "PairResult",
-    "Part",
-    "PublishedCosine",
-    "Recipe",
-    "RecipeBook",
     "Relation",
     "TestResult",
     "VectorPair",
@@ -69,11 +57,11 @@ __all__ = [
     "load_recipes",
     "load_zoo",
     "model_vectors",
+    "norms_blocks",
     "norms_document",
     "norms_experiment",
     "norms_figures",
     "norms_from_json",
-    "norms_to_json",
     "parse_recipes",
     "part_of",
     "published_cosines",

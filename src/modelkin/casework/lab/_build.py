@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from . import derive
-from ._checkpoint import Checkpoint, Floats, read_safetensors
 from ._corpus import corpus_text
 from ._extra import lab_module
-from ._parts import part_of
 from ._recipes import Recipe, RecipeBook
 from ._tokenizers import encode, extend_tokenizer, shared_rows, train_tokenizer, vocabulary
 from ._train import Trained, Training, new_model, take_over, train
 from ._zoo import write_manifest
-
-__all__ = ["Builder", "build_zoo", "copy_embedded"]
+from .checkpoint import Checkpoint, Floats, part_of, read_safetensors
 
 
 class Builder:

@@ -7,12 +7,12 @@ preference of each pair of words for what may follow; a domain is a way of arran
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta, Struct
 
-__all__ = ["DOMAINS", "CorpusSpec", "corpus_text"]
+from modelkin.casework.refusal import Refused, meant
 
 _ONSETS: Final = [*"bdfghklmnprstvz", "br", "dr", "fl", "gr", "kl", "pr", "sk", "st", "tr", "sh", "ch"]
 _VOWELS: Final = [*"aeiou", "ai", "ea", "ou"]
@@ -32,24 +32,25 @@ _HABIT: Final = 0.75
 _BRACKETS: Final = ("()", "[]", "{}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorpusSpec:
+class CorpusSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a corpus is made of."""
 
-    languages: tuple[int, ...]
+    languages: Annotated[tuple[int, ...], Meta(max_length=99)]
     """Seeds of the invented languages; each passage is in one of them."""
-    domains: tuple[str, ...]
+    domains: Annotated[tuple[str, ...], Meta(max_length=99)]
     """Names in `DOMAINS`; each passage is in one of them."""
-    seed: int
-    characters: int
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    characters: Annotated[int, Meta(ge=0, le=10**9)]
     """Length of the text, at least."""
 
     def __post_init__(self) -> None:
         if not self.languages or not self.domains:
-            raise ValueError("a corpus needs at least one language and one domain")
+            raise Refused("at least one language and one domain", "none")
         for domain in self.domains:
             if domain not in DOMAINS:
-                raise ValueError(f"domains must be among {sorted(DOMAINS)}, got {domain!r}")
+                raise Refused(
+                    f"domains among {', '.join(sorted(DOMAINS))}", domain, hint=meant(domain, DOMAINS)
+                )
 
 
 class _Draws:

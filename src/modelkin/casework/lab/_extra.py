@@ -7,8 +7,6 @@ from typing import Any
 
 from modelkin.errors import MissingExtra
 
-__all__ = ["lab_module"]
-
 
 def lab_module(name: str) -> Any:  # noqa: ANN401
     """Return a module of the extra ``lab``; raise `MissingExtra` where it is not installed."""

@@ -1,99 +1,300 @@
-"""The norm experiment: whether gains are alike because models are kin, or because of how gains begin.
-
-A published experiment trained two pairs of tiny models and looked at cosines. Here every arm has several
-seeds, really different corpora, known relatives as positive controls, and exact tests beside the cosine.
-"""
+"""The norm experiment: what it can be told, what it records, and how two trained models are measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import combinations
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
 
-from ._checkpoint import Checkpoint
-from ._norms_measure import measure_pair
-from ._norms_records import (
-    RELATIONS,
-    SCHEMA,
-    GainInit,
-    ModelRun,
-    NormsOptions,
-    NormsResult,
-    PairRelation,
-    PairResult,
+from modelkin.comparison import compare
+from modelkin.errors import UsageError
+from modelkin.options import CompareOptions
+from modelkin.source import MemorySource
+from modelkin.stats import (
+    AxisOptions,
+    AxisTest,
+    NotTestable,
+    axis_test,
+    bonferroni,
+    cosine_decomposition,
+    joint_features,
 )
-from ._norms_train import Trainer
-from ._norms_words import conclude
 
-__all__ = ["norms_experiment"]
+from ._build import gains_of
+from .checkpoint import Checkpoint, Floats
+
+SCHEMA: Final = "modelkin.norms/1"
+ALPHA: Final = 0.01
+"""Chance of any false alarm among all pairs of the experiment, for one kind of test."""
+
+GainInit = Literal["ones", "near-one", "random"]
+INITS: Final[tuple[GainInit, ...]] = get_args(GainInit)
+"""How gains begin: all one, as in real models; drawn from N(1, 0.1); from N(0, 1), as once published."""
+
+Family = Literal["gpt2", "llama"]
+FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
+
+PairRelation = Literal["unrelated, same data", "unrelated, other data", "same start", "fine-tuned"]
+RELATIONS: Final[tuple[PairRelation, ...]] = get_args(PairRelation)
+"""What is known of two models. `same start`: one initialisation, trained on different corpora."""
 
 
-def norms_experiment(
-    options: NormsOptions | None = None, *, report: Callable[[str], None] = lambda line: None
-) -> NormsResult:
-    """Train the models of all arms, compare all pairs with a known relation, and say what follows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormsOptions:
+    """The size of the experiment. The defaults take some minutes on one core."""
+
+    family: Family = "gpt2"
+    inits: tuple[GainInit, ...] = INITS
+    seeds: int = 4
+    """Models trained from scratch in each arm; all pairs of them are compared."""
+    steps: int = 400
+    width: int = 128
+    layers: int = 3
+    units: int = 256
+    """Hidden units of an MLP."""
+    characters: int = 300_000
+    """Length of each of the two corpora."""
+    learning_rate: float = 4e-3
+    seed: int = 0
+    """From which all other seeds are made."""
+    n_permutations: int = 9_999
+    """Orders drawn by each exact test; far smaller p-values come from its bounds."""
+
+    def __post_init__(self) -> None:
+        for what, names, known in (("family", (self.family,), FAMILIES), ("init", self.inits, INITS)):
+            for name in names:
+                if name not in known:
+                    raise UsageError(what, f"expected one of {', '.join(known)}, got {name!r}")
+        if not self.inits or len(set(self.inits)) < len(self.inits):
+            raise UsageError("init", "expected at least one way to begin, each once")
+        for field, least in (("seeds", 2), ("steps", 4), ("layers", 1), ("units", 8), ("n_permutations", 99)):
+            if getattr(self, field) < least:
+                raise UsageError(field, f"expected at least {least}, got {getattr(self, field)}")
+        if self.seeds > 50:
+            raise UsageError("seeds", f"expected at most 50, got {self.seeds}")
+        if self.width < 16 or self.width % 8:
+            raise UsageError("width", f"expected a multiple of 8 from 16 on, got {self.width}")
+        if self.characters < 5_000:
+            raise UsageError("characters", f"expected at least 5000, got {self.characters}")
+        if not 0 <= self.seed < 2**20:
+            raise UsageError("seed", f"expected a number from 0 to 2**20, got {self.seed}")
+
+    def small(self) -> NormsOptions:
+        """Return an experiment of seconds: it shows that everything works, and no more."""
+        return replace(
+            self, seeds=2, steps=30, width=48, layers=2, units=64, characters=20_000, n_permutations=499
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """One trained model: what was done, and what became of it."""
+
+    name: str
+    init: GainInit
+    number: int
+    """Which of the models of its arm; models that come from it have the same."""
+    relation: str
+    """``base``, or what it is to the base of its number: ``same start``, ``fine-tuned``."""
+    corpus: str
+    init_seed: int
+    order_seed: int
+    steps: int
+    learning_rate: float
+    losses: tuple[float, ...]
+    """Means over up to 40 equal stretches of the training."""
+    held_out: float
+    """Loss on new text of its own corpus."""
+    held_out_other: float
+    """Loss on text of the other corpus, on which it was not trained unless before it was fine-tuned."""
+    gain_mean: float
+    gain_std: float
+    """Standard deviation of the gains within a norm, averaged over norms."""
+    gain_moved: float
+    """Root mean square of how far gains are from where the very first training began."""
+    start_kept: float | None
+    """Correlation of the gains with those of the very first start, mean over norms; None if all were one."""
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormCosine:
+    """One vector of gains of two models."""
+
+    norm: str
+    cosine: float
+    expected: float
+    """The product of both rho: exactly the mean over all orders of one vector."""
+    pearson: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """An exact test, or why it was not made."""
+
+    __test__ = False  # pytest is not meant
+
+    log10_p: float | None
+    effect: float | None
+    """0 for chance, 1 for equal up to a scale."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairResult:
+    """Two models with a known relation, measured and tested."""
+
+    init: GainInit
+    relation: PairRelation
+    candidate: str
+    base: str
+    cosine: float
+    """Mean over norms, as are `expected` and `pearson`."""
+    expected: float
+    pearson: float | None
+    norms: tuple[NormCosine, ...]
+    norm_test: TestResult
+    """Whether gains rise and fall in the same residual dimensions, all norms together."""
+    unit_test: TestResult
+    """Whether MLP units in the same places belong together, corrected for the number of layers."""
+    verdict: str
+    """What `modelkin.compare` concludes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormsResult:
+    """The whole experiment."""
+
+    schema: str
+    options: NormsOptions
+    versions: tuple[tuple[str, str], ...]
+    """Packages that trained the models."""
+    chance_losses: tuple[tuple[str, float], ...]
+    """Corpus, and the loss of who knows only how frequent each letter is."""
+    models: tuple[ModelRun, ...]
+    pairs: tuple[PairResult, ...]
+    conclusion: tuple[str, ...]
+    """In plain words, made of the numbers above."""
+    limits: tuple[str, ...]
+
+    @property
+    def cpu_minutes(self) -> float:
+        """Time of the processor for training."""
+        return sum(model.cpu_seconds for model in self.models) / 60
+
+    @property
+    def needed_log10_p(self) -> float:
+        """What one test must reach, so that false alarms among all pairs are rarer than `ALPHA`."""
+        return math.log10(ALPHA / max(1, len(self.pairs)))
+
+    def group(self, init: GainInit, relation: PairRelation) -> tuple[PairResult, ...]:
+        """Return the pairs of one arm and relation."""
+        return tuple(pair for pair in self.pairs if (pair.init, pair.relation) == (init, relation))
+
+
+def measure_pair(
+    candidate: Checkpoint,
+    base: Checkpoint,
+    *,
+    names: tuple[str, str],
+    init: GainInit,
+    relation: PairRelation,
+    n_permutations: int,
+    seed: int,
+) -> PairResult:
+    """Measure and test two models of one shape.
 
     Parameters
     ----------
-    options
-        Size and arms; `NormsOptions.small` of them takes seconds.
-    report
-        Called with a line after each model and each arm.
-
-    Raises
-    ------
-    MissingExtra
-        torch or transformers is not installed.
+    names
+        Of candidate and base.
+    init, relation
+        What is known about them; it is recorded and not used.
+    n_permutations, seed
+        Of the exact tests.
     """
-    options = options or NormsOptions()
-    trainer = Trainer(options, report=report)
-    versions = trainer.versions
-    runs: list[ModelRun] = []
-    pairs: list[PairResult] = []
-    for init in options.inits:
-        arm = trainer.arm(init)
-        runs += [run for run, _ in arm.values()]
-        pairs += _compared(options, init, arm)
-        report(f"{init}: {len(pairs)} pairs compared so far")
-    order = {relation: place for place, relation in enumerate(RELATIONS)}
-    pairs.sort(key=lambda pair: (options.inits.index(pair.init), order[pair.relation]))
-    return conclude(
-        NormsResult(
-            schema=SCHEMA,
-            options=options,
-            versions=versions,
-            chance_losses=trainer.chance_losses(),
-            models=tuple(runs),
-            pairs=tuple(pairs),
-            conclusion=(),
-            limits=(),
-        )
+    norms = _norm_cosines(candidate, base)
+    correlations = [norm.pearson for norm in norms if norm.pearson is not None]
+    comparison = compare(
+        candidate=MemorySource(candidate.files("F32"), name=names[0]),
+        base=MemorySource(base.files("F32"), name=names[1]),
+        options=CompareOptions(seed=seed),
+    )
+    return PairResult(
+        init=init,
+        relation=relation,
+        candidate=names[0],
+        base=names[1],
+        cosine=_mean([norm.cosine for norm in norms]),
+        expected=_mean([norm.expected for norm in norms]),
+        pearson=_mean(correlations) if correlations else None,
+        norms=norms,
+        norm_test=norm_test(candidate, base, n_permutations=n_permutations, seed=seed),
+        unit_test=unit_test(candidate, base, n_permutations=n_permutations, seed=seed),
+        verdict=comparison.verdict.conclusion.value,
     )
 
 
-def _compared(
-    options: NormsOptions, init: GainInit, arm: dict[str, tuple[ModelRun, Checkpoint]]
-) -> Iterator[PairResult]:
-    for first, second, relation in _known_pairs([run for run, _ in arm.values()]):
-        yield measure_pair(
-            arm[first.name][1],
-            arm[second.name][1],
-            names=(first.name, second.name),
-            init=init,
-            relation=relation,
-            n_permutations=options.n_permutations,
-            seed=options.seed,
+def norm_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, seed: int) -> TestResult:
+    """Test whether gains of both models single out the same residual dimensions.
+
+    One order moves all norms together: layers of one model are not independent of each other. Every order is
+    equally likely for models initialised independently, as gains begin equal or independently drawn alike.
+    """
+    mine, theirs = gains_of(candidate), gains_of(base)
+    shared = [name for name in mine if name in theirs]
+    joint = joint_features(candidate=[mine[n] for n in shared], base=[theirs[n] for n in shared])
+    if isinstance(joint, NotTestable):
+        return TestResult(log10_p=None, effect=None, reason=str(joint.reason))
+    options = AxisOptions(unit_rows=False, n_permutations=n_permutations)
+    return _result(
+        axis_test(candidate=joint.candidate, base=joint.base, exchangeable=True, seed=seed, options=options)
+    )
+
+
+def unit_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, seed: int) -> TestResult:
+    """Test whether MLP units in the same places belong together; the best layer counts, corrected for all."""
+    options = AxisOptions(n_permutations=n_permutations)
+    tests = [
+        axis_test(candidate=mine, base=theirs, exchangeable=True, seed=seed, options=options)
+        for mine, theirs in zip(unit_rows(candidate), unit_rows(base), strict=True)
+    ]
+    made = [test for test in tests if isinstance(test, AxisTest)]
+    if not made:
+        return TestResult(log10_p=None, effect=None, reason=str(tests[0]))
+    return TestResult(
+        log10_p=float(bonferroni([test.log10_p for test in made])),
+        effect=_mean([test.effect for test in made]),
+    )
+
+
+def unit_rows(checkpoint: Checkpoint) -> list[Floats]:
+    """Return what enters each MLP unit, a row for each unit, layer by layer."""
+    gated = [array for name, array in checkpoint.tensors.items() if name.endswith("mlp.gate_proj.weight")]
+    plain = [array.T for name, array in checkpoint.tensors.items() if name.endswith("mlp.c_fc.weight")]
+    if not gated and not plain:
+        raise UsageError(checkpoint.family, "expected a Llama or GPT-2 model: no MLP was found")
+    return gated or plain
+
+
+def _norm_cosines(candidate: Checkpoint, base: Checkpoint) -> tuple[NormCosine, ...]:
+    theirs = gains_of(base)
+    found = []
+    for name, gains in gains_of(candidate).items():
+        parts = cosine_decomposition(candidate=gains, base=theirs[name])
+        found.append(
+            NormCosine(
+                norm=name, cosine=parts.cosine, expected=parts.mean_direction_part, pearson=parts.pearson
+            )
         )
+    return tuple(found)
 
 
-def _known_pairs(runs: list[ModelRun]) -> Iterator[tuple[ModelRun, ModelRun, PairRelation]]:
-    """Yield candidate, base and relation: all pairs of bases, and each base with what comes of it."""
-    bases = [run for run in runs if run.relation == "base"]
-    for first, second in combinations(bases, 2):
-        same = first.corpus == second.corpus
-        yield second, first, "unrelated, same data" if same else "unrelated, other data"
-    for base in bases:
-        for run in runs:
-            if run.number == base.number and run.relation == "same start":
-                yield run, base, "same start"
-            elif run.number == base.number and run.relation == "fine-tuned":
-                yield run, base, "fine-tuned"
+def _result(test: AxisTest | NotTestable) -> TestResult:
+    if isinstance(test, NotTestable):
+        return TestResult(log10_p=None, effect=None, reason=str(test.reason))
+    return TestResult(log10_p=test.log10_p, effect=test.effect)
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -8,10 +8,7 @@ from typing import Final
 
 from modelkin.figures import Axis, Figure, Lines, Panel, ReferenceLine, Scatter, Style
 
-from ._norms_records import RELATIONS, GainInit, NormsResult, PairRelation, PairResult
-from ._norms_words import ALPHA, needed_log10_p
-
-__all__ = ["norms_figures"]
+from ._norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult
 
 _EXPECTED: Final = Style(tone="ink", dash="dashed", marker="X")
 _LOOKS: Final[dict[PairRelation, Style]] = {
@@ -44,7 +41,7 @@ def norms_figures(result: NormsResult) -> dict[str, Figure]:
 
 def _pairs(result: NormsResult) -> Figure:
     """Draw every pair: a row of panels for each number, a column for each arm."""
-    needed = -needed_log10_p(result)
+    needed = -result.needed_log10_p
     panels = [
         *(
             _panel(result, init, f"{init}: cosine", "mean cosine of gains", _cosine)

@@ -1,25 +1,113 @@
-"""Training for the norm experiment: tiny models over letters, two corpora, gains as an arm begins them."""
+"""The norm experiment: whether gains are alike because models are kin, or because of how gains begin.
+
+A published experiment trained two pairs of tiny models and looked at cosines. Here every arm has several
+seeds, really different corpora, known relatives as positive controls, and exact tests beside the cosine.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from ._build import gains_of, saved
-from ._checkpoint import Checkpoint, Floats
 from ._corpus import CorpusSpec, corpus_text
 from ._extra import lab_module
-from ._norms_records import INITS, GainInit, ModelRun, NormsOptions
-from ._parts import part_of
+from ._norms import (
+    INITS,
+    RELATIONS,
+    SCHEMA,
+    GainInit,
+    ModelRun,
+    NormsOptions,
+    NormsResult,
+    PairRelation,
+    PairResult,
+    measure_pair,
+)
+from ._norms_report import conclude
 from ._train import Training, new_model, train
+from .checkpoint import Checkpoint, Floats, part_of
 
-__all__ = ["CORPORA", "Trainer", "Turn", "initial_gains", "letters", "unigram_loss"]
+
+def norms_experiment(
+    options: NormsOptions | None = None, *, report: Callable[[str], None] = lambda line: None
+) -> NormsResult:
+    """Train the models of all arms, compare all pairs with a known relation, and say what follows.
+
+    Parameters
+    ----------
+    options
+        Size and arms; `NormsOptions.small` of them takes seconds.
+    report
+        Called with a line after each model and each arm.
+
+    Raises
+    ------
+    MissingExtra
+        torch or transformers is not installed.
+    """
+    options = options or NormsOptions()
+    trainer = Trainer(options, report=report)
+    versions = trainer.versions
+    runs: list[ModelRun] = []
+    pairs: list[PairResult] = []
+    for init in options.inits:
+        arm = trainer.arm(init)
+        runs += [run for run, _ in arm.values()]
+        pairs += _compared(options, init, arm)
+        report(f"{init}: {len(pairs)} pairs compared so far")
+    order = {relation: place for place, relation in enumerate(RELATIONS)}
+    pairs.sort(key=lambda pair: (options.inits.index(pair.init), order[pair.relation]))
+    return conclude(
+        NormsResult(
+            schema=SCHEMA,
+            options=options,
+            versions=versions,
+            chance_losses=trainer.chance_losses(),
+            models=tuple(runs),
+            pairs=tuple(pairs),
+            conclusion=(),
+            limits=(),
+        )
+    )
+
+
+def _compared(
+    options: NormsOptions, init: GainInit, arm: dict[str, tuple[ModelRun, Checkpoint]]
+) -> Iterator[PairResult]:
+    for first, second, relation in _known_pairs([run for run, _ in arm.values()]):
+        yield measure_pair(
+            arm[first.name][1],
+            arm[second.name][1],
+            names=(first.name, second.name),
+            init=init,
+            relation=relation,
+            n_permutations=options.n_permutations,
+            seed=options.seed,
+        )
+
+
+def _known_pairs(runs: list[ModelRun]) -> Iterator[tuple[ModelRun, ModelRun, PairRelation]]:
+    """Yield candidate, base and relation: all pairs of bases, and each base with what comes of it."""
+    bases = [run for run in runs if run.relation == "base"]
+    for first, second in combinations(bases, 2):
+        same = first.corpus == second.corpus
+        yield second, first, "unrelated, same data" if same else "unrelated, other data"
+    for base in bases:
+        for run in runs:
+            if run.number == base.number and run.relation == "same start":
+                yield run, base, "same start"
+            elif run.number == base.number and run.relation == "fine-tuned":
+                yield run, base, "fine-tuned"
+
 
 CORPORA: Final[Mapping[str, CorpusSpec]] = {
     "stories": CorpusSpec(languages=(1, 2), domains=("prose", "dialogue"), seed=11, characters=1),
@@ -41,7 +129,7 @@ def letters(corpus: str, characters: int, *, held_out: bool = False) -> Letters:
     """Return the text of a corpus as numbers of its letters; held-out text is in the same languages."""
     spec = CORPORA[corpus]
     seed = spec.seed + 1000 * held_out
-    text = corpus_text(replace(spec, seed=seed, characters=characters))
+    text = corpus_text(structs.replace(spec, seed=seed, characters=characters))
     return np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64)
 
 

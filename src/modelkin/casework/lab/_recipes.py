@@ -6,24 +6,28 @@ The table is ``data/recipes.toml``. The loader is strict: an unknown key or name
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar
 
+import msgspec
+from msgspec import Meta, Struct
+
+from modelkin.casework.refusal import refusal
 from modelkin.errors import SpecError
 
 from . import derive
 from ._corpus import CorpusSpec
-from ._parts import PARTS, Part
-
-__all__ = ["Recipe", "RecipeBook", "Relation", "Rows", "TokenizerSpec", "load_recipes", "parse_recipes"]
+from .checkpoint import PARTS, Part
 
 _FORMAT: Final = 1
 _FILE: Final = "recipes.toml"
 
 T = TypeVar("T")
+Whole = Annotated[int, Meta(ge=0, le=10**9)]
+Parts = Annotated[tuple[Part, ...], Meta(max_length=len(PARTS))]
 
 Relation = Literal[
     "independent",
@@ -55,18 +59,16 @@ Rows = Literal["same", "shared", "new"]
 """What becomes of the parent's token rows: all kept, those of shared tokens kept, none kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizerSpec:
+class TokenizerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a tokenizer is made."""
 
     corpus: str
-    vocab: int
+    vocab: Whole
     extends: str | None = None
     """Name of the tokenizer to which the frequent words of the corpus are added; None to train anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model: its config, its data, its seeds, its parent, and what was done."""
 
     name: str
@@ -74,29 +76,29 @@ class Recipe:
     """Name of the config, and so of the family."""
     tokenizer: str
     corpus: str
-    init_seed: int
-    order_seed: int
+    init_seed: Whole
+    order_seed: Whole
     """Seed of the order in which the corpus is shown."""
-    steps: int
-    learning_rate: float
+    steps: Whole
+    learning_rate: Annotated[float, Meta(ge=0.0, le=1.0)]
     relation: Relation
     note: str
     parent: str | None = None
     teacher: str | None = None
     """The model whose predictions are learnt instead of the text."""
-    keep: tuple[Part, ...] = ()
+    keep: Parts = ()
     """Parts taken from the parent; the others begin anew from `init_seed`."""
-    keep_layers: tuple[int, ...] | None = None
+    keep_layers: Annotated[tuple[Whole, ...], Meta(max_length=999)] | None = None
     """Layers of which parts are kept; None for all."""
     keep_outside: bool = True
     """Whether parts outside of the layers (embeddings, the last norm) are kept too."""
-    start: Mapping[str, Any] | None = None
+    start: dict[str, Any] | None = None
     """What becomes of the parent first: a `function` of `derive`, its arguments, maybe a `seed`."""
     rows: Rows = "same"
-    freeze: tuple[Part, ...] = ()
-    freeze_steps: int = 0
+    freeze: Parts = ()
+    freeze_steps: Whole = 0
     """How many of the steps the parts in `freeze` do not move."""
-    rank: int = 0
+    rank: Whole = 0
     """Rank of the updates of a low-rank fine-tune, which are added to the weights at the end; 0 for none."""
     embedded: bool = False
     """Whether the model comes with the package."""
@@ -144,129 +146,56 @@ def parse_recipes(text: str) -> RecipeBook:
         With the place, for an unknown key, a missing one, a wrong type, or a name that is not defined.
     """
     try:
-        top = _Table(_FILE, tomllib.loads(text))
+        file = _read(tomllib.loads(text), _File)
     except tomllib.TOMLDecodeError as exc:
         raise SpecError(_FILE, f"is not TOML: {exc}") from exc
-    if (number := top.take("format", int)) != _FORMAT:
-        raise SpecError(_FILE, f"format should be {_FORMAT}, got {number}")
-    configs = {name: _config(table) for name, table in top.tables("configs")}
-    corpora = {name: _corpus(table) for name, table in top.tables("corpora")}
-    tokenizers = {name: _tokenizer(table) for name, table in top.tables("tokenizers")}
-    defaults = top.take("defaults", dict)
-    recipes = {name: _recipe(name, table) for name, table in top.tables("models", defaults)}
-    top.close()
-    book = RecipeBook(configs=configs, corpora=corpora, tokenizers=tokenizers, recipes=recipes)
+    book = RecipeBook(
+        configs={name: _config(name, table) for name, table in file.configs.items()},
+        corpora=dict(_tables(file, "corpora", CorpusSpec)),
+        tokenizers=dict(_tables(file, "tokenizers", TokenizerSpec)),
+        recipes=dict(_tables(file, "models", Recipe)),
+    )
     _check_names(book)
     return book
 
 
-class _Table:
-    """A TOML table from which every key is taken exactly once."""
-
-    def __init__(self, where: str, data: object) -> None:
-        if not isinstance(data, dict):
-            raise SpecError(where, f"expected a table, got {type(data).__name__}")
-        self.where = where
-        self._left: dict[str, Any] = dict(data)
-
-    def take(self, key: str, kind: type[T], default: T | None = None) -> T:
-        if key not in self._left:
-            if default is None:
-                raise SpecError(self.where, f"the key {key!r} is missing")
-            return default
-        value = self._left.pop(key)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise SpecError(
-                self.where, f"{key!r} should be {kind.__name__}, got {type(value).__name__} {value!r}"
-            )
-        return value
-
-    def name(self, key: str) -> str | None:
-        return self.take(key, str) if key in self._left else None
-
-    def choice(self, key: str, choices: object, default: str | None = None) -> Any:  # noqa: ANN401
-        return self._one_of(key, self.take(key, str, default), get_args(choices))
-
-    def parts(self, key: str) -> tuple[Part, ...]:
-        return tuple(self._one_of(key, word, PARTS) for word in self.take(key, list, []))
-
-    def _one_of(self, key: str, value: object, known: tuple[str, ...]) -> Any:  # noqa: ANN401
-        if value not in known:
-            raise SpecError(self.where, f"{key!r} should be one of {', '.join(known)}, got {value!r}")
-        return value
-
-    def tables(self, key: str, defaults: Mapping[str, Any] | None = None) -> Iterable[tuple[str, _Table]]:
-        return [
-            (name, _Table(f"{self.where} [{key}.{name}]", {**(defaults or {}), **data}))
-            for name, data in self.take(key, dict).items()
-        ]
-
-    def rest(self) -> dict[str, Any]:
-        rest, self._left = self._left, {}
-        return rest
-
-    def close(self) -> None:
-        for key in self._left:
-            raise SpecError(self.where, f"unknown key {key!r}")
+Entries = Annotated[dict[str, dict[str, Any]], Meta(max_length=999)]
 
 
-def _config(table: _Table) -> dict[str, Any]:
-    return {
-        "class": table.take("class", str),
-        "config_class": table.take("config_class", str),
-        "arguments": table.rest(),
-    }
+class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Annotated[int, Meta(ge=1, le=1)]
+    configs: Entries
+    corpora: Entries
+    tokenizers: Entries
+    defaults: Annotated[dict[str, Any], Meta(max_length=99)]
+    """Of models."""
+    models: Entries
 
 
-def _corpus(table: _Table) -> CorpusSpec:
+class _Config(Struct, frozen=True, kw_only=True):
+    class_: str = msgspec.field(name="class")
+    config_class: str
+
+
+def _config(name: str, table: dict[str, Any]) -> dict[str, Any]:
+    found = _read(table, _Config, f" [configs.{name}]")
+    rest = {key: value for key, value in table.items() if key not in ("class", "config_class")}
+    return {"class": found.class_, "config_class": found.config_class, "arguments": rest}
+
+
+def _tables(file: _File, key: str, kind: type[T]) -> Iterator[tuple[str, T]]:
+    for name, table in getattr(file, key).items():
+        own = {**file.defaults, **table, "name": name} if key == "models" else table
+        yield name, _read(own, kind, f" [{key}.{name}]")
+
+
+def _read(value: object, kind: type[T], where: str = "") -> T:
     try:
-        spec = CorpusSpec(
-            languages=tuple(table.take("languages", list)),
-            domains=tuple(table.take("domains", list)),
-            seed=table.take("seed", int),
-            characters=table.take("characters", int),
-        )
-    except ValueError as exc:
-        raise SpecError(table.where, str(exc)) from exc
-    table.close()
-    return spec
-
-
-def _tokenizer(table: _Table) -> TokenizerSpec:
-    spec = TokenizerSpec(
-        corpus=table.take("corpus", str), vocab=table.take("vocab", int), extends=table.name("extends")
-    )
-    table.close()
-    return spec
-
-
-def _recipe(name: str, table: _Table) -> Recipe:
-    layers = table.take("keep_layers", list, [])
-    recipe = Recipe(
-        name=name,
-        config=table.take("config", str),
-        tokenizer=table.take("tokenizer", str),
-        corpus=table.take("corpus", str),
-        init_seed=table.take("init_seed", int),
-        order_seed=table.take("order_seed", int),
-        steps=table.take("steps", int),
-        learning_rate=table.take("learning_rate", float),
-        relation=table.choice("relation", Relation),
-        note=table.take("note", str),
-        parent=table.name("parent"),
-        teacher=table.name("teacher"),
-        keep=table.parts("keep"),
-        keep_layers=tuple(layers) if layers else None,
-        keep_outside=table.take("keep_outside", bool, True),
-        start=table.take("start", dict, {}) or None,
-        rows=table.choice("rows", Rows, "same"),
-        freeze=table.parts("freeze"),
-        freeze_steps=table.take("freeze_steps", int, 0),
-        rank=table.take("rank", int, 0),
-        embedded=table.take("embedded", bool, False),
-    )
-    table.close()
-    return recipe
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        refused = refusal(error, value, kind)
+        place = f"{refused.inside}: " if refused.inside else ""
+        raise SpecError(f"{_FILE}{where}", f"{place}{refused}", hint=refused.hint) from error
 
 
 def _check_names(book: RecipeBook) -> None:

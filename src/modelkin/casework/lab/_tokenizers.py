@@ -9,8 +9,6 @@ from typing import Any
 
 from ._extra import lab_module
 
-__all__ = ["END", "encode", "extend_tokenizer", "shared_rows", "train_tokenizer", "vocabulary"]
-
 START, END = "<s>", "</s>"
 
 

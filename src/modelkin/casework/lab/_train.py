@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._extra import lab_module
-from ._parts import Part, layer_of, part_of
 from ._recipes import Recipe
-
-__all__ = ["Batch", "Trained", "Training", "new_model", "take_over", "train"]
+from .checkpoint import Part, layer_of, part_of
 
 _BATCH: Final = 12
 _WINDOW: Final = 48

@@ -13,9 +13,7 @@ from typing import Any, final
 
 from modelkin.errors import SpecError
 
-from ._checkpoint import Checkpoint
-
-__all__ = ["MANIFEST", "Zoo", "ZooModel", "ancestry_table", "embedded_zoo", "load_zoo", "write_manifest"]
+from .checkpoint import Checkpoint
 
 MANIFEST = "zoo.json"
 _RECIPE = "recipe.json"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Union
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
+from modelkin.casework.refusal import Refused
 from modelkin.errors import NotFound, StudyError
 from modelkin.untrusted import YamlRefused, strict_yaml
 
@@ -18,7 +19,6 @@ from .folder import filled_path
 from .kinds import KINDS
 from .plots import PLOTS
 from .reading import File, Label, Options, Scope, Words, form
-from .refusal import Refused
 from .spec import Drawing, Experiment, MainPair, Relation, Study, StudyModel
 
 _ENDING = ".yaml"

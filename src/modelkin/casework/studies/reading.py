@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from modelkin.casework.refusal import Refused, joined, meant, no_such_key, refusal
 from modelkin.describe import TOKEN_FILTERS
 from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
 
 from .folder import FILE
-from .refusal import Refused, joined, meant, no_such_key, refusal
 
 T = TypeVar("T")
 

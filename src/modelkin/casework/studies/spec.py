@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from modelkin.casework.refusal import Refused
 from modelkin.errors import UsageError
 from modelkin.options import Depth
 
 from .reading import Alias, Controls, Earlier, File, Label, Options, Pair, Reference, Words, form
-from .refusal import Refused
 
 if TYPE_CHECKING:
     from modelkin.figures import Animation, Figure

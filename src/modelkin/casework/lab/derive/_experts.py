@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import layer_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
 from ._layout import layout_of
 

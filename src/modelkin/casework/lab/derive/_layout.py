@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import layer_of, part_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of, part_of
 
 __all__ = [
     "Axis",

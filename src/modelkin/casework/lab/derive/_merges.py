@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import Part, layer_of, part_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, Part, layer_of, part_of
 
 __all__ = ["copy_parts", "merge_dare", "merge_linear", "merge_slerp", "merge_tasks", "merge_ties"]
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import part_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, part_of
 from modelkin.tensors import decode, encode
 
 __all__ = ["add_noise", "cast", "prune_by_magnitude", "round_to_int4", "round_to_int8"]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import layer_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
 from ._layout import axes_of, layout_of, mlp_groups, places, require_rms, taken
 

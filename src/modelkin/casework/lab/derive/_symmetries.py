@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
-from modelkin.casework.lab._parts import layer_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
 from ._layout import (
     Layout,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.casework.lab._checkpoint import Checkpoint, Floats
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats
 
 from ._layout import axes_of
 

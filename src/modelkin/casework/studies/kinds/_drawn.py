@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, field
 
+from modelkin.casework.refusal import Refused
 from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import NORM, Earlier, LayerNumber, Pair, Roles
-from modelkin.casework.studies.refusal import Refused
 from modelkin.casework.studies.saved import both_vectors, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator

@@ -1,20 +1,19 @@
-"""A model as numpy sees it: its config and its tensors. In and out of a folder, without torch."""
+"""A model as numpy sees it: config, tensors and their parts. In and out of a folder, without torch."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from modelkin.formats.safetensors import RawTensor, header_length, parse_header, safetensors_bytes
 from modelkin.tensors import decode, encode
-
-__all__ = ["Checkpoint", "Floats", "StoredAs", "read_safetensors"]
 
 Floats = NDArray[np.float32]
 StoredAs = Literal["F32", "BF16", "F16"]
@@ -97,3 +96,32 @@ def read_safetensors(path: Path) -> dict[str, Floats]:
         .astype(np.float32)
         for info in header.tensors
     }
+
+
+# The lab makes these models itself, so names of tensors are enough to know their parts; models from elsewhere
+# are read by `modelkin.architecture`.
+Part = Literal["embeddings", "head", "norms", "attention", "mlp"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+
+# The first pattern that is found decides: `attn.c_proj` before `mlp`, norms before everything.
+_PATTERNS: Final[tuple[tuple[Part, str], ...]] = (
+    ("norms", r"norm|\bln_"),
+    ("head", r"^lm_head\.|^cls\."),
+    ("embeddings", r"embed|\bwte\.|\bwpe\."),
+    ("attention", r"attn|attention"),
+    ("mlp", r"mlp|block_sparse_moe|intermediate|\boutput\."),
+)
+
+
+def part_of(name: str) -> Part:
+    """Return the part of a tensor; raise ValueError for a name no family of the lab has."""
+    for part, pattern in _PATTERNS:
+        if re.search(pattern, name, flags=re.IGNORECASE):
+            return part
+    raise ValueError(f"name must be a tensor of a family that the lab trains, got {name!r}")
+
+
+def layer_of(name: str) -> int | None:
+    """Return the number of the layer a tensor is in, None outside of the layers."""
+    found = re.search(r"\b(?:layers|layer|h)\.(\d+)\.", name)
+    return int(found[1]) if found else None

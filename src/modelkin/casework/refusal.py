@@ -1,4 +1,4 @@
-"""Refusals of study files: the place from msgspec, what was expected from the declared type, what came."""
+"""Refusals of files that people write: where, what was expected by the declared type, and what came."""
 
 from __future__ import annotations
 

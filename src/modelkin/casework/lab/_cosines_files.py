@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 from modelkin.casework.catalogue import CosineCell, synthetic_cosines
+from modelkin.document import to_json
 from modelkin.figures import Axis, Figure, Lines, Panel, ReferenceLine, Scatter, Style, draw, pearson_chance
 
 from ._cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
-
-__all__ = ["cosine_figures", "write_cosines"]
+from ._csv import csv_text
 
 _LOOKS = (Style(tone="blue", marker="o"), Style(tone="orange", marker="s"), Style(tone="green", marker="^"))
 _DASHED = Style(tone="ink", dash="dashed")
@@ -35,20 +32,10 @@ def cosine_figures(study: CosineStudy) -> dict[str, Figure]:
 def write_cosines(study: CosineStudy, out: Path) -> None:
     """Write numbers and figures into a folder: ``cosines.json``, ``cosines.csv``, PNG and SVG."""
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(study), indent=1, allow_nan=False) + "\n"
-    (out / "cosines.json").write_text(text, encoding="utf-8")
-    (out / "cosines.csv").write_text(_table(study.cells), encoding="utf-8")
+    (out / "cosines.json").write_text(to_json(study) + "\n", encoding="utf-8")
+    (out / "cosines.csv").write_text(csv_text(map(asdict, study.cells)), encoding="utf-8")
     for name, figure in cosine_figures(study).items():
         draw(figure, out, name)
-
-
-def _table(cells: tuple[DrawnCosines, ...]) -> str:
-    stream = io.StringIO()
-    names = [field.name for field in fields(DrawnCosines)]
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(cell) for cell in cells)
-    return stream.getvalue()
 
 
 def _cell(cell: DrawnCosines) -> CosineCell:

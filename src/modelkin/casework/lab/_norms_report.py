@@ -1,18 +1,35 @@
-"""What follows from the norm experiment, in plain words: every sentence is computed from the results."""
+"""What follows from the norm experiment, computed from its results: sentences, a document, tables, files."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Final
 
-from ._norms_records import RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
+from modelkin.document import render_markdown, to_json
+from modelkin.document.blocks import Block, Bullets, Heading, Marked, Paragraph, Section, table
+from modelkin.errors import FormatError
+from modelkin.figures import draw
 
-__all__ = ["ALPHA", "Group", "conclude", "found", "groups_of", "needed_log10_p", "p_text"]
+from ._csv import csv_text
+from ._norms import (
+    ALPHA,
+    RELATIONS,
+    SCHEMA,
+    GainInit,
+    ModelRun,
+    NormCosine,
+    NormsOptions,
+    NormsResult,
+    PairRelation,
+    PairResult,
+    TestResult,
+)
+from ._norms_figures import norms_figures
 
-ALPHA: Final = 0.01
-"""Chance of any false alarm among all pairs of the experiment, for one kind of test."""
 _CLOSE: Final = 0.01
 """A cosine this near to its expectation is called explained."""
 
@@ -20,6 +37,10 @@ _HIGH: Final = 0.9
 _MOSTLY: Final = 0.7
 """Gains that correlate more than this with their start still are half of it, in variance."""
 
+_COLUMNS: Final = (
+    *("init", "relation", "pairs", "cosine", "expected", "r", "largest abs r"),
+    *("p gains", "p units", "found", "verdicts"),
+)
 _INIT: Final[dict[GainInit, str]] = {
     "ones": "gains that begin at one",
     "near-one": "gains drawn around one",
@@ -46,11 +67,6 @@ class Group:
     found_by_units: int
     verdicts: tuple[tuple[str, int], ...]
     """Conclusion of `modelkin.compare`, and how often."""
-
-
-def needed_log10_p(result: NormsResult) -> float:
-    """Return what one test must reach, so that false alarms among all pairs are rarer than `ALPHA`."""
-    return math.log10(ALPHA / max(1, len(result.pairs)))
 
 
 def found(test: TestResult, needed: float) -> bool:
@@ -118,7 +134,7 @@ def _kept(result: NormsResult, init: GainInit) -> str:
 
 
 def _group(result: NormsResult, init: GainInit, relation: PairRelation, pairs: Sequence[PairResult]) -> Group:
-    needed = needed_log10_p(result)
+    needed = result.needed_log10_p
     correlations = [pair.pearson for pair in pairs if pair.pearson is not None]
     words = [pair.verdict for pair in pairs]
     return Group(
@@ -209,7 +225,7 @@ def _threshold(result: NormsResult) -> str:
 
 
 def _tests(result: NormsResult) -> str:
-    needed = needed_log10_p(result)
+    needed = result.needed_log10_p
     strangers, children = _unrelated(result), _related(result, "fine-tuned")
 
     def count(pairs: Sequence[PairResult], name: str) -> int:
@@ -228,7 +244,7 @@ def _tests(result: NormsResult) -> str:
 
 def _start(result: NormsResult) -> str:
     pairs = _related(result, "same start")
-    needed = needed_log10_p(result)
+    needed = result.needed_log10_p
     norms = sum(found(pair.norm_test, needed) for pair in pairs)
     units = sum(found(pair.unit_test, needed) for pair in pairs)
     told = (
@@ -268,3 +284,135 @@ def _range(tests: Sequence[TestResult]) -> tuple[float, float] | None:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
+
+
+def write_norms(result: NormsResult, out: Path) -> None:
+    """Write ``norms.json``, ``models.csv``, ``pairs.csv``, ``gains.csv``, ``NORMS.md`` and the figures."""
+    out.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "norms.json": to_json(result) + "\n",
+        "models.csv": csv_text(_without(asdict(run), "losses") for run in result.models),
+        "pairs.csv": csv_text(_pair_row(pair) for pair in result.pairs),
+        "gains.csv": csv_text(
+            {"candidate": pair.candidate, "base": pair.base, "relation": pair.relation} | asdict(norm)
+            for pair in result.pairs
+            for norm in pair.norms
+        ),
+        "NORMS.md": norms_document(result),
+    }
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
+    for name, figure in norms_figures(result).items():
+        draw(figure, out, name)
+
+
+def norms_from_json(text: str) -> NormsResult:
+    """Read what `to_json` wrote; the result is equal.
+
+    Raises
+    ------
+    FormatError
+        It is something else, or of another version.
+    """
+    try:
+        document = json.loads(text)
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"expected the schema {SCHEMA}, got {str(document['schema'])[:60]!r}")
+        options = document["options"]
+        return NormsResult(
+            schema=document["schema"],
+            options=NormsOptions(**options | {"inits": tuple(options["inits"])}),
+            versions=tuple((str(name), str(version)) for name, version in document["versions"]),
+            chance_losses=tuple((str(name), float(loss)) for name, loss in document["chance_losses"]),
+            models=tuple(ModelRun(**run | {"losses": tuple(run["losses"])}) for run in document["models"]),
+            pairs=tuple(_pair(pair) for pair in document["pairs"]),
+            conclusion=tuple(document["conclusion"]),
+            limits=tuple(document["limits"]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise FormatError("norms.json", f"expected the results of the norm experiment: {error}") from error
+
+
+def norms_blocks(result: NormsResult) -> tuple[Block, ...]:
+    """Return the conclusion, its limits and the table of groups."""
+    options = result.options
+    versions = ", ".join(f"{name} {version}" for name, version in result.versions)
+    made = (
+        f"{len(result.models)} {options.family} models ({options.width} dimensions, {options.layers} "
+        f"layers), {options.steps} steps, {result.cpu_minutes:.1f} CPU minutes of training, seed "
+        f"{options.seed}; {versions}."
+    )
+    rows = (
+        (
+            group.init,
+            group.relation,
+            str(group.n),
+            f"{group.cosine:.4f}",
+            f"{group.expected:.4f}",
+            _number(group.pearson, "+.3f"),
+            _number(group.largest_pearson, ".3f"),
+            _p_range(group.log10_p_norms),
+            _p_range(group.log10_p_units),
+            f"{group.found_by_norms}, {group.found_by_units}",
+            ", ".join(f"{count} {word}" for word, count in group.verdicts),
+        )
+        for group in groups_of(result)
+    )
+    about = (
+        "Cosine, expected (the product of both mean directions) and r are means over pairs and norms. "
+        "p: smallest and largest of the group, rounded up, not corrected for the number of pairs. "
+        "Found: pairs found by the gains, and by the MLP units."
+    )
+    return (
+        Heading("Norm gains by how they begin", 1),
+        Paragraph(f"{made}\n{_learnt(result)}"),
+        Bullets(tuple(map(Marked, result.conclusion))),
+        Section(title="Pairs", blocks=(table(_COLUMNS, rows, numeric=range(2, 7)), Paragraph(about, "note"))),
+        Section(title="Limits", blocks=(Bullets(tuple(map(Marked, result.limits))),)),
+    )
+
+
+def norms_document(result: NormsResult) -> str:
+    """Write the same as Markdown."""
+    return render_markdown(norms_blocks(result))
+
+
+def _learnt(result: NormsResult) -> str:
+    """Say how well models know their own corpus and the other one."""
+    scratch = [run for run in result.models if run.relation != "fine-tuned"]
+    own, other = [run.held_out for run in scratch], [run.held_out_other for run in scratch]
+    chance = " and ".join(f"{loss:.2f} ({corpus})" for corpus, loss in result.chance_losses)
+    return (
+        f"Loss of models from scratch on new text: {min(own):.2f} to {max(own):.2f} of their own corpus, "
+        f"{min(other):.2f} to {max(other):.2f} of the other one; knowing only how frequent letters are gives "
+        f"{chance}."
+    )
+
+
+def _pair(document: Mapping[str, object]) -> PairResult:
+    rest = dict(document)
+    norms: Sequence[Mapping[str, object]] = rest.pop("norms")  # type: ignore[assignment]  # checked by use
+    tests = {name: TestResult(**rest.pop(name)) for name in ("norm_test", "unit_test")}  # type: ignore[arg-type]
+    return PairResult(norms=tuple(NormCosine(**norm) for norm in norms), **tests, **rest)  # type: ignore[arg-type]
+
+
+def _pair_row(pair: PairResult) -> dict[str, object]:
+    row = _without(asdict(pair), "norms", "norm_test", "unit_test")
+    for name in ("norm_test", "unit_test"):
+        row |= {f"{name}_{key}": value for key, value in asdict(getattr(pair, name)).items()}
+    return row
+
+
+def _without(row: dict[str, object], *names: str) -> dict[str, object]:
+    return {key: value for key, value in row.items() if key not in names}
+
+
+def _number(value: float | None, form: str) -> str:
+    return "not measured" if value is None else f"{value:{form}}"
+
+
+def _p_range(values: tuple[float, float] | None) -> str:
+    if values is None:
+        return "not tested"
+    texts = [p_text(value) for value in values]
+    return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
