@@ -123,6 +123,7 @@ HEAVY = (
     "torch",
     "transformers",
     "ml_dtypes",
+    "msgspec",
     "fsspec",
 )
 

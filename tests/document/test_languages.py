@@ -49,6 +49,7 @@ def test_korean_texts_are_korean():
         "message.sentences",
         "scope.model",
         "scope.pair",
+        "study.part",
         "text.no_layers_of",
         "text.of_side",
     }
@@ -160,7 +161,9 @@ def test_every_null_hypothesis_has_a_korean_form(method):
     assert HANGUL.search(KOREAN.tell(method.card.null))
 
 
-MESSAGES = [key for key in ENGLISH.texts if key.split(".")[0] in ("message", "summary", "limitation")]
+MESSAGES = [
+    key for key in ENGLISH.texts if key.split(".")[0] in ("message", "summary", "limitation", "study")
+]
 
 
 def sample(spec):

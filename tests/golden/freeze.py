@@ -235,9 +235,9 @@ def _study(name: str) -> Any:
     from tests.casework.studies.conftest import _FEWER, repositories
     from tests.support import HubServer
 
-    from modelkin.casework.studies import study_text
+    from modelkin.casework.studies import load_study
 
-    text = study_text(name)
+    text = load_study(name).text
     for pattern, fewer in _FEWER:
         text = pattern.sub(fewer, text)
     swaps = (

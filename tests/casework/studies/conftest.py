@@ -12,7 +12,7 @@ import pytest
 from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gains, tensors
 from tests.support import HubServer
 
-from modelkin.casework.studies import StudyResult, parse_study, run_study, study_text
+from modelkin.casework.studies import StudyResult, load_study, parse_study, run_study
 from modelkin.options import FetchOptions
 
 LAYERS = 41
@@ -69,10 +69,10 @@ class Done:
     result: StudyResult
     requests: int
 
-    def steps(self) -> dict[str, str | None]:
+    def steps(self) -> dict[str, str]:
         """Return what was skipped, with the reason."""
         every = (*self.result.experiments, *self.result.figures)
-        return {step.id: step.reason for step in every if step.status != "done"}
+        return {step.id: str(step.reason) for step in every if step.status != "done"}
 
 
 _FEWER = (
@@ -92,7 +92,7 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
 
     def get(name: str) -> Done:
         if name not in known:
-            text = study_text(name)
+            text = load_study(name).text
             for pattern, fewer in _FEWER:
                 text = pattern.sub(fewer, text)
             if name == "centred-review":  # the first layers and frames are enough to draw

@@ -67,6 +67,21 @@ def test_a_missing_model_has_its_reason_and_its_experiments_are_skipped(two: dic
     assert "No answer: b is missing" in report
 
 
+def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, str], tmp_path: Path):
+    text = GOOD.replace(
+        "title: Gains, roles: [input-norm]", "title: Gains, roles: [input-norm, mtp.input-norm]"
+    )
+    result = run_study(parse_study(text.encode()), tmp_path / "out", models=two, dpi=30, language="ko")
+    assert {item.reason.code for item in result.left_out} == {"study.no-such-tensor"}
+    assert str(result.left_out[0].what) == "gains: mtp.attention_norm of a"
+    report = (tmp_path / "out/REPORT.md").read_text()
+    assert "gains: a의 mtp.attention_norm: 요청한 레이어에 그런 텐서가 없음" in report
+    assert "it has no such tensor" not in report
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers that were asked for"
+    assert manifest["left_out"][0]["reason_code"] == "study.no-such-tensor"
+
+
 def test_names_of_strangers_do_not_run_in_the_page(two: dict[str, str], tmp_path: Path):
     text = GOOD.replace("name: A,", f'name: "{EVIL}",').replace("org/a", two["a"]).replace("org/b", two["b"])
     run_study(parse_study(text.encode()), tmp_path / "out", dpi=30)

@@ -287,7 +287,7 @@ def test_the_prediction_layer_stays_apart(done: RunStudy):
     assert vectors["glm|attention_norm"]["layers"] == list(range(LAYERS))
     assert vectors["glm|mtp.attention_norm"]["layers"] == [LAYERS]
     assert "intellect|mtp.attention_norm" not in vectors
-    assert any("mtp.attention_norm of solar" in item.what for item in run.result.left_out)
+    assert any("mtp.attention_norm of solar" in str(item.what) for item in run.result.left_out)
 
 
 def test_relatives_are_in_no_mean_of_strangers(done: RunStudy):
@@ -307,16 +307,16 @@ def test_a_model_that_cannot_be_had_is_listed_and_the_rest_goes_on(done: RunStud
     run = done("additional-experiments")
     (gone,) = run.result.missing
     assert (gone.alias, gone.ref) == ("internlm", "internlm/internlm2-chat-7b")
-    assert "no such model" in gone.reason
+    assert "no such model" in str(gone.reason)
     for name in ("REPORT.md", "results/RESULTS.md"):
         text = (run.folder / name).read_text(encoding="utf-8")
-        assert "could not be had" in text
-        assert gone.reason.split(":")[-1].strip() in text
+        assert "could not be read" in text
+        assert str(gone.reason).split(":")[-1].strip() in text
 
 
 def test_a_model_of_another_width_is_refused_with_the_reason(done: RunStudy):
     run = done("baseline-critique")
-    reasons = [item.reason for item in run.result.left_out if "mixtral_22b" in item.what]
+    reasons = [str(item.reason) for item in run.result.left_out if "mixtral_22b" in str(item.what)]
     assert any("shapes differ: 32 and 48" in reason for reason in reasons)
 
 

@@ -1,6 +1,6 @@
 """Studies: a whole investigation from one YAML file, with data first, figures from the data, and reports."""
 
-from ._files import load_study, parse_study, shipped_studies, study_text
+from ._files import load_study, parse_study, shipped_studies
 from ._run import run_study
 from .result import StudyResult
 from .spec import Study
@@ -12,5 +12,4 @@ __all__ = [
     "parse_study",
     "run_study",
     "shipped_studies",
-    "study_text",
 ]

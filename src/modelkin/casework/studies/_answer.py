@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from modelkin.comparison import Comparison, compare
 from modelkin.document import write_folder
 from modelkin.figures import Format
+from modelkin.message import say
 from modelkin.options import CompareOptions
 
 from .bench import Bench, Skipped
@@ -26,7 +27,7 @@ def run_comparison(
     """
     main = bench.study.compare
     if main is None:
-        raise Skipped("the study asks no question of this kind")
+        raise Skipped(say("study.no-question"))
     models = bench.available((main.candidate, main.base), least=2)
     options = CompareOptions(depth=main.depth, seed=bench.seed, fetch=bench.fetch)
     controls = [alias for alias in main.controls if alias in bench.models]
@@ -43,7 +44,7 @@ def run_comparison(
         "candidate": main.candidate,
         "base": main.base,
         **_short(result),
-        "limitations": tuple(map(str, result.verdict.limitations)),
+        "limitations": result.verdict.limitations,
         "controls": _controls(bench, result, controls, main.controls),
         "relatives": _relatives(bench, options),
     }
@@ -56,7 +57,7 @@ def _short(result: Comparison) -> dict[str, object]:
     return {
         "conclusion": verdict.conclusion.value,
         "related": verdict.related,
-        "summary": str(verdict.summary),
+        "summary": verdict.summary,
         "log10_p": verdict.log10_p,
         "effect": verdict.effect,
         "detection_limit": verdict.detection_limit,
@@ -80,7 +81,7 @@ def _controls(
                 "effect": item.effect,
                 "log10_p": item.log10_p,
                 "usable": item.usable,
-                "reason": None if item.reason is None else str(item.reason),
+                "reason": item.reason,
             }
         )
     for alias in wanted:

@@ -36,11 +36,6 @@ def shipped_studies() -> tuple[str, ...]:
     )
 
 
-def study_text(name_or_file: str) -> str:
-    """Return the YAML of a study."""
-    return _data(name_or_file).decode("utf-8", "replace")
-
-
 def load_study(name_or_file: str) -> Study:
     """Read a study, by its name or from a file.
 

@@ -16,9 +16,9 @@ from modelkin.document import (
     render_markdown,
     size_text,
 )
-from modelkin.document._sentences import limitation_text
 from modelkin.document.blocks import Block, Bullets, Heading, Link, Paragraph, Picture, Table, table
 from modelkin.document.numbers import value_text
+from modelkin.message import Message
 from modelkin.untrusted import visible
 
 from .bench import Bench
@@ -66,8 +66,13 @@ class _Teller:
 
     def say(self, key: str, **values: object) -> str:
         """Return a text with its places filled."""
+        told = {name: self.tell(item) if isinstance(item, Message) else item for name, item in values.items()}
         texts = study_language(self.result.language)
-        return texts.say(key, **{name: _shown(value) for name, value in values.items()})
+        return texts.say(key, **{name: _shown(value) for name, value in told.items()})
+
+    def tell(self, message: Message | None) -> str:
+        """Return a message in the language of the report."""
+        return load_language(self.result.language).tell(message) if message else ""
 
     def grid(
         self, columns: Sequence[str], rows: Iterable[Iterable[str]], title: str = "", **values: object
@@ -114,7 +119,7 @@ class _Teller:
         answer: Mapping[str, Any] | None = self.result.answer
         if answer is None:
             step = self.result.comparison
-            reason = (step.reason if step else None) or self.say("text.no_question")
+            reason = step.reason if step and step.reason else self.say("text.no_question")
             yield Paragraph(self.say("text.no_answer", reason=reason), "strong")
             return
         report = load_language(self.result.language)
@@ -126,7 +131,7 @@ class _Teller:
         numbers = {"p": p, "effect": effect, "limit": _shown(answer["detection_limit"])}
         rows = [(self.say(f"column.{name}"), value) for name, value in numbers.items()]
         yield self.grid(("what", "value"), rows)
-        yield Bullets(tuple(limitation_text(text, report) for text in answer["limitations"]))
+        yield Bullets(tuple(report.tell(message) for message in answer["limitations"]))
         yield from self._controls(answer, report)
         yield Link("comparison/report.html", self.say("text.whole_comparison"))
 
@@ -139,7 +144,7 @@ class _Teller:
                     found, numbers = self.say("text.missing", reason=item["reason"]), ("-", "-")
                 else:
                     found, numbers = report.say(f"short.{item['conclusion']}"), _p_and_effect(item)
-                    found += f" ({item['reason']})" if item.get("reason") else ""
+                    found += f" ({report.tell(item['reason'])})" if item.get("reason") else ""
                 rows.append((names, self.say(f"text.{expected}"), found, *numbers))
         if rows:
             columns = ("models", "thought", "found", "p", "effect")
@@ -163,7 +168,9 @@ class _Teller:
         yield self.grid(("model", "ref", "commit", "family", "layers", "width", "group"), rows)
         if self.result.missing:
             yield Paragraph(self.say("text.models_missing"), "strong")
-            yield Bullets(tuple(f"{item.name} ({item.ref}): {item.reason}" for item in self.result.missing))
+            yield Bullets(
+                tuple(f"{item.name} ({item.ref}): {self.tell(item.reason)}" for item in self.result.missing)
+            )
 
     def relations(self) -> Iterator[Block]:
         """Yield what was known before."""
@@ -222,8 +229,11 @@ class _Teller:
     def left_out(self) -> Iterator[Block]:
         """Yield everything that was not done, with its reason."""
         steps = (*self.result.experiments, *self.result.figures)
-        skipped = [f"{step.id}: {step.reason}" for step in steps if step.status == "skipped"]
-        found = [*skipped, *(f"{item.what}: {item.reason}" for item in self.result.left_out)]
+        skipped = [f"{step.id}: {self.tell(step.reason)}" for step in steps if step.status == "skipped"]
+        found = [
+            *skipped,
+            *(f"{self.tell(item.what)}: {self.tell(item.reason)}" for item in self.result.left_out),
+        ]
         yield Heading(self.say("title.left_out"))
         if not found:
             yield Paragraph(self.say("text.nothing_left_out"))

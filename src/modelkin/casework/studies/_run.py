@@ -16,6 +16,7 @@ from modelkin._version import __version__
 from modelkin.document import LANGUAGES
 from modelkin.errors import ModelkinError, UsageError
 from modelkin.figures import Animation, Format, animate, draw
+from modelkin.message import Message, say
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress
@@ -135,19 +136,19 @@ def _reading_once(fetch: FetchOptions) -> Iterator[FetchOptions]:
 
 def _open(
     study: Study, fetch: FetchOptions, progress: Progress | None, stack: ExitStack
-) -> tuple[dict[str, Model], dict[str, str]]:
-    """Open all models side by side and read their headers; who cannot be had is missing, with the reason."""
+) -> tuple[dict[str, Model], dict[str, Message]]:
+    """Open all models side by side and read their headers; what cannot be read is missing, with a reason."""
 
-    def opened(ref: str) -> Model | str:
+    def opened(ref: str) -> Model | Message:
         try:
             model = open_model(ref, fetch, progress=progress)
         except ModelkinError as error:
-            return str(error)
+            return say("quoted", text=str(error))
         try:
             model.architecture  # noqa: B018  reads config and headers
         except ModelkinError as error:
             model.close()
-            return str(error)
+            return say("quoted", text=str(error))
         return model
 
     with ThreadPoolExecutor(max(1, len(study.models))) as pool:
@@ -157,7 +158,7 @@ def _open(
     models = {alias: model for alias, model in found.items() if isinstance(model, Model)}
     for model in models.values():
         stack.callback(model.close)
-    return models, {alias: reason for alias, reason in found.items() if isinstance(reason, str)}
+    return models, {alias: reason for alias, reason in found.items() if isinstance(reason, Message)}
 
 
 def _compare(
@@ -169,7 +170,7 @@ def _compare(
     try:
         answer = run_comparison(bench, language=language, dpi=dpi, formats=formats)
     except (Skipped, ModelkinError) as error:
-        return _skipped("comparison", "compare", str(error)), None
+        return _skipped("comparison", "compare", error), None
     return Step(id="comparison", kind="compare", status="done", reason=None), answer
 
 
@@ -181,7 +182,7 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
         try:
             item.run(bench)
         except (Skipped, ModelkinError) as error:
-            yield _skipped(item.id, item.kind, str(error))
+            yield _skipped(item.id, item.kind, error)
             continue
         yield Step(id=item.id, kind=item.kind, status="done", reason=None)
 
@@ -192,7 +193,7 @@ def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progre
         try:
             alt = _drawn(bench, item, dpi, formats)
         except (Skipped, ModelkinError) as error:
-            yield _skipped(item.file, item.kind, str(error))
+            yield _skipped(item.file, item.kind, error)
             continue
         if progress is not None:
             progress.note(f"figure {item.file}")
@@ -212,7 +213,8 @@ def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> 
     return alt
 
 
-def _skipped(identity: str, kind: str, reason: str) -> Step:
+def _skipped(identity: str, kind: str, error: Skipped | ModelkinError) -> Step:
+    reason = error.reason if isinstance(error, Skipped) else say("quoted", text=str(error))
     return Step(id=identity, kind=kind, status="skipped", reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""What an experiment works with: the models that could be had, the folder, the seed."""
+"""What an experiment works with: the models that could be read, the folder, the seed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelkin.message import Message, joined, say
 from modelkin.model import Model
 from modelkin.options import FetchOptions
 
@@ -16,13 +17,17 @@ from .spec import Study
 class Skipped(Exception):
     """Something is not done, for a reason that belongs into the report."""
 
+    def __init__(self, reason: Message) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """Something that was left out."""
 
-    what: str
-    reason: str
+    what: Message
+    reason: Message
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,9 +37,9 @@ class Bench:
     study: Study
     folder: Folder
     models: Mapping[str, Model]
-    """By alias, those that could be had."""
-    missing: Mapping[str, str]
-    """Alias -> why it could not be had."""
+    """By alias, those that could be read."""
+    missing: Mapping[str, Message]
+    """Alias -> why it could not be read."""
     seed: int
     fetch: FetchOptions
     replaced: frozenset[str] = frozenset()
@@ -51,18 +56,20 @@ class Bench:
         """Return what people call a pair, or a model that is paired with itself."""
         return self.name(a) if a == b else f"{self.name(a)} | {self.name(b)}"
 
-    def leave(self, what: str, reason: str) -> None:
+    def leave(self, what: Message | str, reason: Message) -> None:
         """Record that a part was left out."""
-        self.left.append(Left(what=f"{self.id}: {what}" if what else self.id, reason=reason))
+        self.left.append(Left(what=say("study.part", id=self.id, what=what), reason=reason))
 
     def available(self, aliases: Sequence[str], *, least: int) -> dict[str, Model]:
-        """Return models that could be had; what is missing is recorded once, by the run."""
+        """Return models that could be read; what is missing is recorded once, by the run."""
         found = {alias: self.models[alias] for alias in aliases if alias in self.models}
         if len(found) < least:
-            gone = "; ".join(
-                f"{alias} is missing: {self.missing[alias]}" for alias in aliases if alias in self.missing
-            )
-            raise Skipped(gone or f"it needs {least} models")
+            gone = [
+                say("study.model-missing", model=alias, reason=self.missing[alias])
+                for alias in aliases
+                if alias in self.missing
+            ]
+            raise Skipped(joined(gone or [say("study.needs-models", n=least)]))
         return found
 
     # -- data of experiments ---------------------------------------------------------------------------
@@ -75,7 +82,7 @@ class Bench:
         """Return the path of data of an earlier experiment, which must be there."""
         path = self.data(kind, of=experiment)
         if not self.folder.has(path):
-            raise Skipped(f"there are no data of {experiment}")
+            raise Skipped(say("study.no-data", name=experiment))
         return path
 
     def document(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelkin.message import Message
+
 from .bench import Left
 from .folder import Written
 
@@ -33,12 +35,12 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingModel:
-    """A model that could not be had."""
+    """A model that could not be read."""
 
     alias: str
     name: str
     ref: str
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Step:
     kind: str
     status: str
     """``done`` or ``skipped``."""
-    reason: str | None
+    reason: Message | None
     alt: str = ""
     """What a figure shows, for who cannot see it."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.describe.measures import MEASURES, LayerMatrix, MeasureTable
+from modelkin.message import say
 
 from .bench import Bench, Skipped
 
@@ -53,13 +54,13 @@ def both_vectors(saved: AllSaved, a: str, b: str, role: str) -> tuple[Saved, Sav
     """Return the vectors of two models and the layers that both have."""
     for alias in (a, b):
         if (alias, role) not in saved:
-            raise Skipped(f"there are no vectors of {alias} for {role}")
+            raise Skipped(say("study.no-vectors-for", model=alias, role=role))
     one, other = saved[a, role], saved[b, role]
     if one.n != other.n:
-        raise Skipped(f"vectors have {one.n} and {other.n} values")
+        raise Skipped(say("study.vector-lengths", n=one.n, m=other.n))
     common = tuple(layer for layer in one.layers if layer in other.layers)
     if not common:
-        raise Skipped("the models have no layer in common")
+        raise Skipped(say("study.no-common-layer"))
     return one, other, common
 
 
@@ -72,12 +73,12 @@ def each_role(
         try:
             one, other, layers = both_vectors(saved, *pair, role)
         except Skipped as skipped:
-            bench.leave(role, str(skipped))
+            bench.leave(role, skipped.reason)
             continue
         kept += 1
         yield role, one, other, layers
     if not kept:
-        raise Skipped("no role could be compared")
+        raise Skipped(say("study.no-role"))
 
 
 def far_apart(grid: LayerMatrix, distance: int) -> Floats:

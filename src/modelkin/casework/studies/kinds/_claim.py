@@ -15,6 +15,7 @@ from modelkin.casework.studies.reading import NORM, Controls, Earlier, LayerNumb
 from modelkin.casework.studies.saved import AllSaved, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
+from modelkin.message import Message, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,11 @@ class Argument(Experiment, tag="claim"):
             bench.names(a, b): cross,
             f"{bench.name(a)}, other layers": among[a],
             f"{bench.name(b)}, other layers": among[b],
-            **{key: item for key, item in others.items() if not isinstance(item, str)},
+            **{key: item for key, item in others.items() if not isinstance(item, Message)},
         }
         for key, item in others.items():
-            if isinstance(item, str):
-                bench.leave(f"control {key}", item)
+            if isinstance(item, Message):
+                bench.leave(say("study.control", name=key), item)
         bench.folder.json(
             bench.data("-cosines.json"),
             {key: [asdict(item) for item in items] for key, items in groups.items()},
@@ -91,8 +92,8 @@ class Argument(Experiment, tag="claim"):
                 "same_arithmetic_on_expectations": shuffled,
                 "without_layer_zero": fair,
                 "controls": {
-                    key: item
-                    if isinstance(item, str)
+                    key: str(item)
+                    if isinstance(item, Message)
                     else sigmas(_values(zero[b], "cosine"), _values(item, "cosine"))
                     for key, item in others.items()
                 },
@@ -105,17 +106,19 @@ class Argument(Experiment, tag="claim"):
         role = self.roles[0]
         for name in self.pair:
             if (name, role) not in saved:
-                raise Skipped(f"there are no vectors of {name}")
+                raise Skipped(say("study.no-vectors-of", name=name))
         one, other = (saved[name, role] for name in self.pair)
         if one.n != other.n:
-            raise Skipped("the vectors of both models have different lengths")
+            raise Skipped(say("study.lengths-of-pair"))
         common = set(one.layers) & set(other.layers)
         gone = [layer for layer in (self.zero, *self.layers.numbers) if layer not in common]
         if gone:
-            bench.leave("layers " + ", ".join(map(str, gone)), "not both models have them")
+            bench.leave(
+                say("study.layers", layers=", ".join(map(str, gone))), say("study.layers-not-in-both")
+            )
         layers = tuple(layer for layer in self.layers.numbers if layer in common)
         if len(layers) < 2 or self.zero not in common:
-            raise Skipped("the argument needs two layers and the layer it compares them with")
+            raise Skipped(say("study.argument-layers"))
         return layers
 
     def _said(
@@ -165,13 +168,13 @@ def _cross(saved: AllSaved, a: str, b: str, role: str, layers: Sequence[int]) ->
 
 def _control(
     saved: AllSaved, name: str, control: str, role: str, layers: Sequence[int]
-) -> list[Cosine] | str:
+) -> list[Cosine] | Message:
     if (control, role) not in saved:
-        return "its vectors could not be had"
+        return say("study.control-unread")
     if saved[control, role].n != saved[name, role].n:
-        return "its vectors have another length"
+        return say("study.control-length")
     common = [layer for layer in layers if layer in saved[control, role].layers]
-    return _cross(saved, name, control, role, common) if common else "it has none of the layers"
+    return _cross(saved, name, control, role, common) if common else say("study.control-layers")
 
 
 def _values(items: Sequence[Cosine], name: str) -> list[float]:

@@ -17,6 +17,7 @@ from modelkin.casework.studies.reading import NORM, Earlier, LayerNumber, Pair, 
 from modelkin.casework.studies.saved import both_vectors, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator
+from modelkin.message import say
 
 Floats = npt.NDArray[np.float64]
 Normal = tuple[float, float]
@@ -63,9 +64,9 @@ class RandomVectors(Experiment, tag="random-vectors"):
             try:
                 mine, theirs, common = both_vectors(saved, a, b, self.roles[0])
                 if self.layer not in common:
-                    raise Skipped(f"not both models have layer {self.layer}")
+                    raise Skipped(say("study.no-layer-in-both", n=self.layer))
             except Skipped as skipped:
-                bench.leave(bench.names(a, b), str(skipped))
+                bench.leave(bench.names(a, b), skipped.reason)
                 continue
             first, second = mine.at((self.layer,))[0], theirs.at((self.layer,))[0]
             what = f"{bench.names(a, b)}, {self.layer}"

@@ -42,8 +42,8 @@ class Embeddings(Experiment, tag="embeddings"):
                 n_tokens=self.count,
                 seed=bench.seed,
             )
-        except RowsNotComparable as reason:
-            raise Skipped(str(reason)) from reason
+        except RowsNotComparable as error:
+            raise Skipped(error.reason) from error
         found = compare_rows(rows)
         columns = ("token", f"{a}_id", f"{b}_id", "same_id", "cosine")
         listed = [

@@ -14,6 +14,7 @@ from modelkin.describe import compare_configs, compare_tokenizers, load_tokenize
 from modelkin.describe.matrix import parse_role
 from modelkin.document import plain
 from modelkin.errors import NotFound, TokenizerError
+from modelkin.message import say
 from modelkin.model import Model
 from modelkin.source import ByteRange
 
@@ -73,7 +74,7 @@ class Tokenizers(Facts, tag="tokenizers"):
             found = compare_tokenizers(models[a], models[b])
             one, other = (load_tokenizer(models[name]).tokens for name in (a, b))
         except (NotFound, TokenizerError) as error:
-            raise Skipped(str(error)) from error
+            raise Skipped(say("quoted", text=str(error))) from error
         shared = sorted((one[token], other[token]) for token in one.keys() & other.keys())
         bench.folder.csv(bench.data("-ids.csv"), (f"id_{a}", f"id_{b}"), shared)
         level, merges, run = found.background.of_smaller, found.merges, found.ids.longest_run
@@ -143,7 +144,7 @@ class RawBytes(Experiment, tag="raw-bytes"):
                 rows.append({"role": role, "layer": layer, **digests, "equal": equal})
         compared = [row for row in rows if row["equal"] is not None]
         if not compared:
-            raise Skipped("no tensor is in both models, or all are too large")
+            raise Skipped(say("study.no-tensor-in-both"))
         bench.folder.rows(bench.data(".csv"), rows)
         counts = []
         for role in self.roles:

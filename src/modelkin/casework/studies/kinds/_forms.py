@@ -31,6 +31,7 @@ from modelkin.describe.measures import (
     off_diagonal,
     offset_profile,
 )
+from modelkin.message import say
 
 CATEGORIES = {"attention_norm": "norm_pre", "mlp_norm": "norm_post"}
 """What published tables call roles."""
@@ -201,7 +202,7 @@ class Confusion(Squares, tag="confusion"):
         wanted: Sequence[int | Mapping[str, int]] = self.layers.numbers if self.layers else [self.layers_of]
         models = {*table.distinct("model_a"), *table.distinct("model_b")}
         if not self.layers and not models <= self.layers_of.keys():
-            bench.leave(self.file, "it needs a layer of each model")
+            bench.leave(self.file, say("study.layer-of-each"))
             return
         for called, measure in self.measures(table):
             for layer in wanted:
@@ -213,7 +214,9 @@ class Confusion(Squares, tag="confusion"):
                     mats[role] = values
                     expected[role] = expected_cells(table, measure, role, names, layer)
                 if not any(cells.count() for cells in mats.values()):
-                    bench.leave(f"{called}, layer {layer}", "no two models have it")
+                    bench.leave(
+                        say("study.at-layer", what=called, layer=str(layer)), say("study.no-two-models")
+                    )
                     continue
                 mixed = None if isinstance(layer, int) else layer
                 number = "_".join(f"{alias}{at}" for alias, at in mixed.items()) if mixed else layer

@@ -14,6 +14,7 @@ from modelkin.casework.studies.reading import NORM, Aliases, Earlier, Pair, Role
 from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
+from modelkin.message import say
 
 _FRACTION_BITS = {"BF16": 7, "F16": 10, "F32": 23}
 _CHANGES = ("changed-share", "mean-absolute-difference", "mean-ulps", "max-ulps", "pearson", "cosine")
@@ -34,17 +35,15 @@ class Projection(Experiment, tag="projection"):
         wanted = self.models or tuple(bench.study.models)
         chosen = {alias: saved[alias, role] for alias in wanted if (alias, role) in saved}
         if not chosen:
-            raise Skipped("there are no vectors")
+            raise Skipped(say("study.no-vectors"))
         width = next(iter(chosen.values())).n
         for alias, item in list(chosen.items()):
             if item.n != width:
-                bench.leave(
-                    alias, f"its vectors have {item.n} values, not {width}: padding would invent values"
-                )
+                bench.leave(alias, say("study.vectors-width", n=item.n, m=width))
                 del chosen[alias]
         depth = min(len(item.layers) for item in chosen.values())
         if depth * len(chosen) < 4:
-            raise Skipped("there are fewer than four vectors")
+            raise Skipped(say("study.few-vectors"))
         matrices = {bench.name(alias): item.values[:depth] for alias, item in chosen.items()}
         found = {
             name: principal_components(matrices, scaled=scaled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -18,11 +17,15 @@ from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult,
 from modelkin.describe.measures import PAIRINGS, LayerPairing, MeasureTable, off_diagonal, offset_profile
 from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
+from modelkin.message import Message, joined, say
 from modelkin.model import Model
 
 from ._forms import AnyForm
 
-_LAYER = re.compile(r"layer \d+")
+_OF_ONE_LAYER = {
+    "matrix-no-layer": "study.no-such-layer",
+    "matrix-layer-not-chosen": "study.layers-not-chosen",
+}
 _USUAL = MatrixOptions()
 _SUMMED = ("cosine", "mean-direction", "pearson")
 TENSOR_COLUMNS = (
@@ -64,10 +67,10 @@ class Measures(Experiment, tag="measures"):
         try:
             found = matrix(models, self._options(bench, models, pairs))
         except UsageError as error:
-            raise Skipped(str(error)) from error
+            raise Skipped(say("quoted", text=str(error))) from error
         if not found.table.values.count():
-            reasons = dict.fromkeys(str(reason) for reason in found.table.distinct("reason") if reason)
-            bench.leave("everything", "; ".join(list(reasons)[:3]) or "no layers face each other")
+            reasons = [reason for reason in found.table.distinct("reason") if reason][:3]
+            bench.leave(say("study.everything"), joined(reasons or [say("study.no-facing-layers")]))
         bench.folder.table(bench.data(".csv"), found.table)
         bench.folder.csv(bench.data("-tensors.csv"), TENSOR_COLUMNS, _tensor_rows(found, models))
         _leave_missing(bench, found)
@@ -141,18 +144,24 @@ def _leave_missing(bench: Bench, found: MatrixResult) -> None:
     """Record why pairs were not measured, once for each role, pair of models and reason."""
     table = found.table
     told = (table.distinct("measure")[0], "cv-difference", "mean-ulps") if len(table) else ()
-    gaps: dict[tuple[str, ...], list[int]] = {}
+    gaps: dict[tuple[str, str, str, str, str, Message], list[int]] = {}
     for row in table.where(measure=told) if told else ():
         if row.value is None:
-            # Layers that a shallower model lacks are told together.
-            reason = _LAYER.sub("such layer", str(row.reason))
+            reason = row.reason or say("study.nothing-measured")
+            if reason.code in _OF_ONE_LAYER:  # layers that a shallower model lacks are told together
+                reason = say(_OF_ONE_LAYER[reason.code], model=reason["model"])
             key = row.role, row.model_a, row.model_b, row.view, row.measure, reason
             gaps.setdefault(key, []).append(-1 if row.layer_a is None else row.layer_a)
     for (role, a, b, view, measure, reason), layers in gaps.items():
         cut = "" if view == "whole" else f", {view}"
         numbers = runs_text(sorted({layer for layer in layers if layer >= 0}))
-        where = f", layers {numbers}" if numbers else ""
-        bench.leave(f"{role}{cut}, {measure} of {a} and {b}{where}", reason)
+        what = f"{role}{cut}, {measure}"
+        where = (
+            say("study.of-pair-layers", what=what, a=a, b=b, layers=numbers)
+            if numbers
+            else say("study.of-pair", what=what, a=a, b=b)
+        )
+        bench.leave(where, reason)
 
 
 # -- summed up over layers, for the report -------------------------------------------------------------

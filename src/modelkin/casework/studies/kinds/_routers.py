@@ -13,6 +13,7 @@ from modelkin.casework.studies.bench import Bench, Skipped, said, shown
 from modelkin.casework.studies.reading import Layers, Pair
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import generator
+from modelkin.message import say
 from modelkin.model import Model
 from modelkin.stats import best_pairing
 from modelkin.tensors import TensorSlice
@@ -87,15 +88,16 @@ def _common(bench: Bench, one: Model, other: Model, wanted: Layers | None) -> tu
             continue
         entries = [model.architecture.find(Role.ROUTER, layer) for model in (one, other)]
         if entries[0] is None or entries[1] is None:
-            bench.leave(f"layer {layer}", "not both models have a router there")
+            bench.leave(say("study.layer", n=layer), say("study.no-router"))
             continue
         shapes = [model.index[e.tensor].shape for model, e in zip((one, other), entries, strict=True) if e]
         if shapes[0] != shapes[1] or len(shapes[0]) != 2 or any(e.transposed for e in entries if e):
-            bench.leave(f"layer {layer}", f"routers have the shapes {shapes[0]} and {shapes[1]}")
+            a, b = map(str, shapes)
+            bench.leave(say("study.layer", n=layer), say("study.router-shapes", a=a, b=b))
             continue
         found.append(layer)
     if not found:
-        raise Skipped("no layer has routers of one shape in both models")
+        raise Skipped(say("study.no-routers"))
     return tuple(found)
 
 
@@ -108,7 +110,7 @@ def _routers(model: Model, layers: tuple[int, ...]) -> dict[int, Floats]:
         wide = np.asarray(array, dtype=np.float64)
         lengths = np.linalg.norm(wide, axis=1, keepdims=True)
         if not np.isfinite(wide).all() or not lengths.all():
-            raise Skipped(f"the router of layer {layer} has rows that are zero or not finite")
+            raise Skipped(say("study.router-rows", n=layer))
         found[layer] = wide / lengths
     return found
 

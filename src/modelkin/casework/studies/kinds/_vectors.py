@@ -12,6 +12,7 @@ from modelkin.casework.studies.reading import Aliases, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import RoleChoice, parse_role
 from modelkin.describe.measures import Stack, describe_rows
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
@@ -37,8 +38,8 @@ class Vectors(Experiment, tag="vectors"):
         for alias, model in bench.available(self.models or tuple(bench.study.models), least=1).items():
             for role in self.roles:
                 found = _tensors(model, parse_role(role), wanted)
-                if isinstance(found, str):
-                    bench.leave(f"{role} of {alias}", found)
+                if isinstance(found, Message):
+                    bench.leave(say("study.role-of", role=role, model=alias), found)
                     continue
                 read_ones = model.read([TensorSlice.whole(name) for name in found.values()])
                 stack = np.stack([np.asarray(values, dtype=np.float32).ravel() for values in read_ones])
@@ -64,7 +65,7 @@ class Vectors(Experiment, tag="vectors"):
                         }
                     )
         if not arrays:
-            raise Skipped("no model has such vectors")
+            raise Skipped(say("study.no-such-vectors"))
         bench.folder.arrays(bench.data(".npz"), arrays)
         bench.folder.rows(bench.data(".csv"), rows)
         summary = [
@@ -84,7 +85,7 @@ class Vectors(Experiment, tag="vectors"):
         bench.document({"vectors": keys}, tables=[shown("vectors", summary)])
 
 
-def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -> dict[int, str] | str:
+def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -> dict[int, str] | Message:
     """Return layer -> tensor; prediction layers only where they are asked for by name."""
     architecture = model.architecture
     present = architecture.mtp_layers if choice.mtp else architecture.layers
@@ -94,12 +95,12 @@ def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -
         if entry is None or (wanted is not None and layer not in wanted):
             continue
         if entry.segment is not None or len(model.index[entry.tensor].shape) != 1:
-            return f"{entry.tensor} is no plain vector"
+            return say("study.no-plain-vector", tensor=entry.tensor)
         if model.index[entry.tensor].n_elements > MOST_VALUES:
-            return f"{entry.tensor} has more than {MOST_VALUES:,} values"
+            return say("study.too-many-values", tensor=entry.tensor, n=MOST_VALUES)
         found[layer] = entry.tensor
     if not found:
-        return "it has no such tensor in the layers that were asked for"
+        return say("study.no-such-tensor")
     if len({model.index[name].shape for name in found.values()}) > 1:
-        return "its layers have vectors of different lengths"
+        return say("study.lengths-in-model")
     return found

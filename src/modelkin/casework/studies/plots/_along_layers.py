@@ -16,6 +16,7 @@ from modelkin.casework.studies.saved import both_vectors, far_apart, load_vector
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
+from modelkin.message import say
 
 from . import _plot as plot
 
@@ -91,7 +92,7 @@ class WithControls(plot.OfPair, tag="with-controls"):
                 for name in self.pair:
                     item = plot.curve(table, role, name, control, self.measure).over(main.layers)
                     controls[bench.names(name, control)] = (
-                        bench.missing[control]
+                        str(bench.missing[control])
                         if control in bench.missing
                         else item.values
                         if item.known
@@ -149,7 +150,7 @@ class Proof(plot.OfPair, tag="proof"):
         grid = plot.grid_of(bench, table, next(iter(cosine)), self.pair, "cosine")
         mismatched = far_apart(grid, self.distance)
         if not np.isfinite(mismatched).any():
-            raise Skipped(f"no two layers are {self.distance} apart")
+            raise Skipped(say("study.no-distance", n=self.distance))
         return catalogue.proof(
             next(iter(cosine.values())).layers,
             plot.by_role(cosine),
@@ -173,7 +174,7 @@ class LayerDecay(plot.OfPair, tag="layer-decay"):
         grid = plot.grid_of(bench, table, self.role, self.pair, self.measure)
         facing = plot.curve(table, self.role, *self.pair, "pearson")
         if min(grid.values.shape) < 2:
-            raise Skipped("there are fewer than two layers")
+            raise Skipped(say("study.few-layers"))
         return catalogue.layer_decay(
             plot.filled(grid.values),
             facing.values,
@@ -203,11 +204,11 @@ class Intuition(plot.OfPair, tag="intuition"):
             if value is not None and layer in common
         }
         if not known:
-            raise Skipped("nothing was measured")
+            raise Skipped(say("study.nothing-measured"))
         # The layer that speaks most for a relation, unless one is asked for: no other choice is less unfair.
         layer = self.layer if self.layer is not None else max(known, key=lambda item: known[item])
         if layer not in common:
-            raise Skipped(f"not both models have layer {layer}")
+            raise Skipped(say("study.no-layer-in-both", n=layer))
         return catalogue.intuition(
             one.at((layer,))[0],
             other.at((layer,))[0],
@@ -228,7 +229,7 @@ class ChangedValues(plot.OfRoles, tag="changed-values"):
     def make(self, bench: Bench) -> Figure:
         rows = [row for row in self.records(bench) if row["role"] == self.role]
         if not rows:
-            raise Skipped("nothing was measured")
+            raise Skipped(say("study.nothing-measured"))
         a, b = self.document(bench)["pair"]
         return catalogue.changed_values(
             [row["layer"] for row in rows],
@@ -281,7 +282,7 @@ class Statistics(plot.OfModels, tag="vector-statistics"):
                     max=_column(part, "maximum"),
                 )
         if not models:
-            raise Skipped("there are no vectors of this role")
+            raise Skipped(say("study.no-role-vectors"))
         return catalogue.vector_statistics(
             models, what=plot.role_name(self.role), styles=plot.model_styles(bench)
         )
@@ -309,7 +310,7 @@ class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
         )
         n = max((int(row["n"]) for row in tensors), default=0)
         if not pearson or n < 3:
-            raise Skipped("nothing was measured")
+            raise Skipped(say("study.nothing-measured"))
 
         def over(curves: Mapping[str, Mapping[int, float | None]]) -> dict[str, list[float | None]]:
             return {name: [values.get(layer) for layer in layers] for name, values in curves.items()}

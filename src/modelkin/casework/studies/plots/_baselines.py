@@ -15,6 +15,7 @@ from modelkin.casework.studies.saved import Floats, expected_cells
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
+from modelkin.message import say
 
 from . import _plot as plot
 
@@ -57,7 +58,7 @@ def _pair_cells(
             values[bench.name(alias)] = tuple(row.value if row else None for row in rows)
             expected[bench.name(alias)] = tuple(row.expected if row else None for row in rows)
     if not values:
-        raise Skipped("no model has these layers")
+        raise Skipped(say("study.no-model-layers"))
     return [f"{i} and {j}" for i, j in pairs], values, expected
 
 
@@ -77,7 +78,7 @@ class AtLayer(plot.OfModels):
         has = np.asarray(np.isfinite(values).any(axis=1))
         kept = [alias for alias, there in zip(wanted, has.tolist(), strict=True) if there]
         if len(kept) < 2:
-            raise Skipped(f"no two models have layer {self.layer}")
+            raise Skipped(say("study.no-two-at-layer", n=self.layer))
         expected = expected_cells(table, measure, self.role, kept, self.layer)
         return kept, values[np.ix_(has, has)], expected
 
@@ -95,7 +96,7 @@ class AtLayer(plot.OfModels):
             found.setdefault(name, {})[bench.names(a, b)] = float(values[i, j])
             chance.setdefault(name, {})[bench.names(a, b)] = float(expected[i, j])
         if not found:
-            raise Skipped("no pair of models with groups was measured")
+            raise Skipped(say("study.no-groups"))
         return found, chance
 
 
@@ -164,7 +165,7 @@ def _range_cells(
         and (item := plot.curve(table, options.role, a, b, measure).over(layers)).known
     }
     if not found:
-        raise Skipped("no pair has these layers")
+        raise Skipped(say("study.no-pair-layers"))
     expected = [
         [value for value in many if value is not None]
         for many in zip(*(item.expected for item in found.values()), strict=True)
@@ -210,7 +211,7 @@ class MeasureComparison(plot.OfModels, tag="measure-comparison"):
             for title, items in panels.items()
         }
         if not any(known.values()):
-            raise Skipped("nothing was measured")
+            raise Skipped(say("study.nothing-measured"))
         return catalogue.measure_comparison({title: items for title, items in known.items() if items})
 
 

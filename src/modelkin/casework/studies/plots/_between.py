@@ -13,6 +13,7 @@ from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MEASURES, MeasureTable, find_measure
 from modelkin.figures import Chance, Figure
+from modelkin.message import joined, say
 
 from . import _plot as plot
 
@@ -50,7 +51,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
                     value=float("nan") if expected is None else expected,
                 )
         if not chance:
-            raise Skipped("nothing was measured")
+            raise Skipped(say("study.nothing-measured"))
         return catalogue.distribution_by_type(
             values, measure=plot.title_of(self.measure), chance=chance, reasons=reasons
         )
@@ -96,7 +97,7 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
         for key in document["groups"] if self.groups else [*base, evidence]:
             item = document["groups"][key]
             if item["cosine"] is None or item["expected"] is None:
-                raise Skipped(f"{key}: nothing was measured")
+                raise Skipped(say("study.nothing-measured-in", name=key))
             claims.append(catalogue.Claim(label=key, baseline=key in base, **item))
         claim = document["claim"]
         return catalogue.claimed_evidence(
@@ -130,7 +131,7 @@ class PairMatrices(plot.OfRoles, tag="pair-matrices"):
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
-        """Draw those that could be had."""
+        """Draw those that could be read."""
         table = self.table(bench)
         found = {
             bench.names(*pair): plot.filled(plot.grid_of(bench, table, self.role, pair, self.measure).values)
@@ -138,7 +139,7 @@ class PairMatrices(plot.OfRoles, tag="pair-matrices"):
             if not set(pair) & set(bench.missing)
         }
         if not found:
-            raise Skipped("no pair could be measured")
+            raise Skipped(say("study.no-pair"))
         return catalogue.pair_matrices(found, measure=plot.title_of(self.measure))
 
 
@@ -180,7 +181,11 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             if np.isfinite(np.array(chance)).any():
                 expected[plot.role_name(role)] = chance
         if not matrices:
-            raise Skipped("; ".join(dict.fromkeys(refused.values())) or "nothing was measured")
+            raise Skipped(
+                joined([say("quoted", text=reason) for reason in dict.fromkeys(refused.values())])
+                if refused
+                else say("study.nothing-measured")
+            )
         return catalogue.confusion(
             matrices,
             labels,
@@ -197,10 +202,10 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             return f"within {bench.name(self.model)}"
         if self.layers_of:
             if not set(self.present(bench)) <= set(self.layers_of):
-                raise Skipped("it needs a layer of each model")
+                raise Skipped(say("study.layer-of-each"))
             return ", ".join(f"{bench.name(alias)} {number}" for alias, number in self.layers_of.items())
         if self.layer is None:
-            raise Skipped("it needs a layer")
+            raise Skipped(say("study.needs-layer"))
         return f"layer {self.layer}"
 
     def _models(self, bench: Bench, part: MeasureTable, measure: str, role: str) -> Square | None:

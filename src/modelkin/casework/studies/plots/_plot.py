@@ -14,6 +14,7 @@ from modelkin.casework.studies.reading import Aliases, LayerNumber, Pair, Roles
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, MeasureTable, find_measure
 from modelkin.figures import Chance, Style, pearson_chance, series_styles
+from modelkin.message import say
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
 PairList = Annotated[tuple[Pair, ...], Meta(min_length=1, max_length=60)]
@@ -54,7 +55,7 @@ class OfModels(OfRoles):
     """All of the study, if none is named."""
 
     def present(self, bench: Bench) -> list[str]:
-        """Return the models that could be had."""
+        """Return the models that could be read."""
         return [alias for alias in self.models or bench.study.models if alias not in bench.missing]
 
 
@@ -78,7 +79,7 @@ class OfPair(OfRoles):
         }
         found = {role: item for role, item in every.items() if item.known}
         if not found:
-            raise Skipped(f"nothing was measured of {bench.name(a)} and {bench.name(b)}")
+            raise Skipped(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
         layers = tuple(sorted({layer for item in found.values() for layer in item.layers}))
         return {role: item.over(layers) for role, item in found.items()}
 
@@ -152,7 +153,7 @@ def need(bench: Bench, *aliases: str) -> None:
     """Say which model is missing, if one is."""
     for alias in aliases:
         if alias in bench.missing:
-            raise Skipped(f"{bench.name(alias)} is missing: {bench.missing[alias]}")
+            raise Skipped(say("study.model-missing", model=bench.name(alias), reason=bench.missing[alias]))
 
 
 def grid_of(bench: Bench, table: MeasureTable, role: str, pair: Pair, measure: str) -> LayerMatrix:
@@ -161,7 +162,7 @@ def grid_of(bench: Bench, table: MeasureTable, role: str, pair: Pair, measure: s
     need(bench, a, b)
     grid = table.matrix(measure=find_measure(measure).name, role=role, model_a=a, model_b=b)
     if not grid.values.count():
-        raise Skipped(f"nothing was measured of {bench.name(a)} and {bench.name(b)}")
+        raise Skipped(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
     return grid
 
 
@@ -190,5 +191,5 @@ def model_styles(bench: Bench) -> dict[str, Style]:
 def chance_of(n: int) -> Chance:
     """Return the range of a correlation by chance."""
     if n < 3:
-        raise Skipped("vectors are too short for a range of chance")
+        raise Skipped(say("study.too-short"))
     return pearson_chance(n)

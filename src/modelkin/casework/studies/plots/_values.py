@@ -12,6 +12,7 @@ from modelkin.casework.studies.reading import Pair
 from modelkin.casework.studies.saved import Floats, load_vectors
 from modelkin.casework.studies.spec import Drawing
 from modelkin.figures import Animation, Figure
+from modelkin.message import say
 
 from . import _plot as plot
 
@@ -43,7 +44,7 @@ class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
         document = self.document(bench)
         rows = self.rows(bench, "-ids.csv")
         if not rows:
-            raise Skipped("the vocabularies share no token")
+            raise Skipped(say("study.no-shared-token"))
         level = document["background"]["of_smaller"]
         own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
         high = document["high_ids"]["classes"] if document["high_ids"] else {}
@@ -88,7 +89,7 @@ class OfVectors(plot.OfModels):
         """Return the vectors of models of one width, which is that of the first."""
         found = self.matrices(bench, self.role)
         if not found:
-            raise Skipped(f"there are no vectors of {plot.role_name(self.role)}")
+            raise Skipped(say("study.no-vectors-of", name=plot.role_name(self.role)))
         width = next(iter(found.values())).shape[1]
         return {name: values for name, values in found.items() if values.shape[1] == width}
 
@@ -115,7 +116,7 @@ class Trajectories(OfVectors, tag="trajectories"):
         found = self.one_width(bench)
         depth = min(len(values) for values in found.values())
         if depth * len(found) < 4:
-            raise Skipped("there are fewer than four vectors")
+            raise Skipped(say("study.few-vectors"))
         even = {name: values[:depth] for name, values in found.items()}
         return catalogue.trajectories(even, what=plot.role_name(self.role), styles=plot.model_styles(bench))
 
@@ -133,7 +134,7 @@ class Ridges(OfVectors, tag="ridges"):
             if (found := self.matrices(bench, role))
         }
         if not kinds:
-            raise Skipped("there are no vectors")
+            raise Skipped(say("study.no-vectors"))
         return catalogue.ridges(kinds, every=self.every, styles=plot.model_styles(bench))
 
 
