@@ -170,7 +170,7 @@ def test_names_cannot_control_the_terminal_or_use_markup(compared):
     hostile = replace(
         result,
         verdict=verdict,
-        candidate=replace(result.candidate, ref=evil, skipped=(evil,), family=evil),
+        candidate=replace(result.candidate, ref=evil, skipped=(say("quoted", text=evil),), family=evil),
         evidence=tuple(
             replace(
                 test,

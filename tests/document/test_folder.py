@@ -162,7 +162,7 @@ def test_names_are_no_markup(compared):
     hostile = replace(
         result,
         verdict=verdict,
-        candidate=replace(result.candidate, ref=evil, origin=evil, skipped=(evil,)),
+        candidate=replace(result.candidate, ref=evil, origin=evil, skipped=(say("quoted", text=evil),)),
         evidence=tuple(replace(test, method=evil, role=evil, **said(test, evil)) for test in result.evidence),
         config={evil: (evil, evil)},
         tokenizer={evil: evil},

@@ -340,9 +340,10 @@ def test_signs_that_are_no_part_of_the_verdict_are_told_apart_from_it(compared, 
 
 def test_maps_of_the_residual_stream_are_shown(compared, language):
     rows = Parsed(report_html(with_maps(compared("shared")), language)).rows["relation"]
-    assert ["mlp", "mlp", "77", "0.500", "0.250"] in rows
+    learned = language.tell(say("quoted", text="mlp"))
+    assert ["mlp", learned, "77", "0.500", "0.250"] in rows
     text = report_markdown(with_maps(compared("shared")), language)
-    assert "| mlp | mlp | 77 | 0.500 | 0.250 |" in text
+    assert f"| mlp | {learned} | 77 | 0.500 | 0.250 |" in text
     assert language.say("text.frame", frame=language.say("frame.rotation")) in text
 
 

@@ -14,14 +14,13 @@ from modelkin.comparison.methods import Effect, all_methods
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict._words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
-from modelkin.document._sentences import sentence_text
 from modelkin.document.views.words import not_examined
 from modelkin.errors import UsageError
 from modelkin.message import joined, say
 
 ROOT = Path(modelkin.__file__).parent
 ENGLISH, KOREAN = load_language("en"), load_language("ko")
-QUOTED = "(영어 원문)"
+QUOTED = "(원문)"
 HANGUL = re.compile("[가-힣]")
 
 
@@ -45,7 +44,6 @@ def test_korean_texts_are_korean():
         "glossary.z.word",
         "label.z",
         "message.joined",
-        "message.quoted",
         "message.sentences",
         "scope.model",
         "scope.pair",
@@ -241,17 +239,9 @@ def test_reasons_side_by_side_are_told_one_by_one():
     assert told == "이 텐서가 없는 모델이 있음; 은닉 차원이 다름(8, 16)"
 
 
-def test_sentences_side_by_side_are_told_one_by_one():
-    one = "The vocabularies are the same: equal tokens with equal ids."
-    other = "One vocabulary holds the other in its order: an extension."
-    told = sentence_text(f"{one} {other}", KOREAN)
-    assert told == f"{sentence_text(one, KOREAN)} {sentence_text(other, KOREAN)}"
-    assert QUOTED not in told
-
-
-def test_what_nobody_translated_is_quoted():
-    assert sentence_text("the moon was full", KOREAN) == f"“the moon was full”{QUOTED}"
-    assert sentence_text("x" * 5_000, KOREAN).endswith(QUOTED)
+def test_what_a_newer_version_said_is_quoted():
+    assert str(say("quoted", text="the moon was full")) == "the moon was full"
+    assert KOREAN.tell(say("quoted", text="the moon was full")) == f"“the moon was full”{QUOTED}"
 
 
 def test_a_report_in_korean_has_no_english_sentence_left(comparison):

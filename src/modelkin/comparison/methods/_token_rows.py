@@ -58,7 +58,7 @@ class _TokenRows(Method):
                 (candidate[0].T, base[0].T),
                 seed=pair.seed,
                 role=self.role.value,
-                details={"tokens": len(rows), "paired": str(paired)},
+                details={"tokens": len(rows), "paired": paired},
             )
 
         return Plan(

@@ -11,7 +11,7 @@ from modelkin.document.language import Language
 from modelkin.document.numbers import count_text, value_text
 
 from .grids import grids
-from .words import told, told_value
+from .words import told_value
 
 _MOST_FIELDS = 12
 _LONG_CONFIG = 12
@@ -70,7 +70,7 @@ def _model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, 
         "vocabulary": value_text(model.vocab_size),
         "parameters": f"{count_text(model.parameters)} ({model.parameters:,})",
         "stored_as": f"{model.format}: {stored or '-'}",
-        "notes": "; ".join(told(note, language) for note in model.notes) or "-",
+        "notes": "; ".join(language.tell(note) for note in model.notes) or "-",
     }
     for key, value in rows.items():
         yield language.say(f"label.{key}"), value

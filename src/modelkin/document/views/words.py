@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from modelkin.comparison import Comparison, ModelSummary
 from modelkin.comparison.methods import Agreement, Evidence, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document._sentences import known_sentence, sentence_text
 from modelkin.document.blocks import Bar, Chip, Tone
 from modelkin.document.evidence import details_of, evidence_row
 from modelkin.document.language import Language
@@ -33,11 +32,6 @@ def chip(conclusion: Conclusion, language: Language) -> Chip:
 # -- what the record says ------------------------------------------------------------------------------
 
 
-def told(said: str | Message, language: Language) -> str:
-    """Tell something that the record says."""
-    return language.tell(said) if isinstance(said, Message) else sentence_text(said, language)
-
-
 def reason_text(reason: Message | None, language: Language) -> str:
     """Say why something was not done."""
     return language.tell(reason) if reason else language.say("word.no_reason")
@@ -56,8 +50,6 @@ def told_value(value: str | Message | float | bool | None, language: Language) -
             return language.say("word.yes" if value else "word.no")
         case Message():
             return language.tell(value)
-        case str():
-            return known_sentence(value, language)
         case _:
             return value_text(value)
 
@@ -222,7 +214,7 @@ def not_examined(result: Comparison, language: Language) -> Iterator[str]:
     for side, model in (("candidate", result.candidate), ("base", result.base)):
         for skipped in model.skipped:
             side_name = language.say(f"side.{side}")
-            yield language.say("text.of_side", side=side_name, text=told(skipped, language))
+            yield language.say("text.of_side", side=side_name, text=language.tell(skipped))
     yield from (language.tell(unpaired) for unpaired in result.alignment.unpaired)
     used = {test.method for test in result.evidence}
     unused = [name for name in result.environment.methods if name not in used]
