@@ -1,28 +1,12 @@
-"""Words for who cannot see a figure, made from its data: what is drawn, its range, and what chance gives."""
+"""Alt text of figures, made from their data: what is drawn, its range, and what chance gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from . import _marks as marks
 from ._clipping import remarks
 from ._figure import Figure, Panel
-from ._marks import (
-    Arrow3D,
-    Bars,
-    HeatMap,
-    Histogram,
-    Intervals,
-    Lines,
-    Mark,
-    Plane3D,
-    ReferenceLine,
-    Ridges,
-    Scatter,
-    Surface3D,
-    TableMark,
-    TextMark,
-    Trajectory3D,
-)
 from ._text import readable
 from ._values import Numbers, brief, known, mean
 
@@ -46,11 +30,11 @@ def _range(values: Numbers) -> str:
     return f"{brief(min(found))} to {brief(max(found))}, mean {brief(mean(found))}"
 
 
-def _mark(mark: Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
+def _mark(mark: marks.Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
     match mark:
-        case Lines():
+        case marks.Lines():
             yield f"{mark.name} ({_role(mark.role)}line) {_range(mark.y)}"
-        case Bars():
+        case marks.Bars():
             for bars in mark.series:
                 if len(mark.labels) > 12:
                     yield f"{bars.name} (bars) {_range(bars.values)}"
@@ -62,36 +46,36 @@ def _mark(mark: Mark) -> Iterator[str]:  # noqa: C901  one case for each mark
                     ]
                     each = (f"{label} {brief(v) if v is not None else bars.missing}" for label, v in pairs)
                     yield f"{bars.name}: {', '.join(each)}"
-        case HeatMap():
+        case marks.HeatMap():
             cells = tuple(value for row in mark.values for value in row)
             yield (
                 f"matrix of {len(mark.values)} by {len(mark.columns)}, {mark.scale.label} {_range(cells)}"
                 f"{_on_path(mark)}{_chance(mark.scale.chance, mark.scale.chance_label)}"
             )
-        case Histogram():
+        case marks.Histogram():
             yield f"{mark.name} ({_role(mark.role)}histogram of {sum(known(mark.counts)):.0f} values)"
-        case Scatter():
+        case marks.Scatter():
             yield f"{mark.name}: {len(mark.x)} points, {_range(mark.y)}"
-        case Ridges():
+        case marks.Ridges():
             yield f"{mark.name}: densities of {len(mark.rows)} rows"
-        case Intervals():
+        case marks.Intervals():
             for label, value, low, high in zip(mark.labels, mark.values, mark.low, mark.high, strict=True):
                 told = brief(value) if low is None else f"{brief(value)} ({brief(low)} to {brief(high)})"
                 yield f"{label} {told}"
-        case ReferenceLine():
+        case marks.ReferenceLine():
             yield f"{_role(mark.role)}line: {mark.label} at {brief(mark.value)}"
-        case Surface3D():
+        case marks.Surface3D():
             cells = tuple(value for row in mark.z for value in row)
             yield f"surface, {_range(cells)}"
-        case Trajectory3D():
+        case marks.Trajectory3D():
             yield f"{mark.name}: path of {len(mark.points)} points"
-        case Arrow3D():
+        case marks.Arrow3D():
             yield f"arrow {mark.name} to ({', '.join(brief(value) for value in mark.tip)})"
-        case Plane3D():
+        case marks.Plane3D():
             yield mark.name
-        case TextMark():
+        case marks.TextMark():
             yield mark.text.replace("\n", " ")
-        case TableMark():
+        case marks.TableMark():
             yield f"table of {len(mark.rows)} rows: {', '.join(mark.columns)}"
 
 
@@ -99,7 +83,7 @@ def _role(role: str) -> str:
     return "" if role == "data" else f"{role} "
 
 
-def _on_path(mark: HeatMap) -> str:
+def _on_path(mark: marks.HeatMap) -> str:
     if not mark.path:
         return ""
     cells = tuple(mark.values[row][column] for row, column in mark.path)

@@ -81,7 +81,7 @@ class Panel(Record, frozen=True, kw_only=True):
 
 
 class Figure(Record, frozen=True, kw_only=True):
-    """A title, panels in rows, a note below, and words for who cannot see it."""
+    """A title, panels in rows, a note below, and an alt text."""
 
     title: str
     panels: tuple[Panel, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -50,6 +50,15 @@ NARROW = 4.4
 DPI = 150
 """Dots per inch of a drawing unless told otherwise; letters are measured with them."""
 _TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
+_DRAWN: dict[type, Callable[[Axes, Any, Pen], None]] = {
+    Lines: draw_lines,
+    Bars: draw_bars,
+    Histogram: draw_histogram,
+    Scatter: draw_scatter,
+    Intervals: draw_intervals,
+    ReferenceLine: draw_reference,
+    TableMark: draw_table,
+}
 
 
 def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
@@ -174,26 +183,12 @@ def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
         draw_ridges(axes, ridges, pen)
     for mark in panel.marks:
         match mark:
-            case Lines():
-                draw_lines(axes, mark, pen)
-            case Bars():
-                draw_bars(axes, mark, pen)
             case HeatMap():
                 draw_heat_map(canvas, axes, mark, pen)
-            case Histogram():
-                draw_histogram(axes, mark, pen)
-            case Scatter():
-                draw_scatter(axes, mark, pen)
-            case Intervals():
-                draw_intervals(axes, mark, pen)
-            case ReferenceLine():
-                draw_reference(axes, mark, pen)
             case TextMark():
                 draw_text(axes, mark, pen, alone=panel.only_words)
-            case TableMark():
-                draw_table(axes, mark, pen)
-            case _:
-                continue
+            case _ if type(mark) in _DRAWN:
+                _DRAWN[type(mark)](axes, mark, pen)
 
 
 def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen, *, room: float) -> None:

@@ -8,21 +8,8 @@ from typing import Any
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from . import _marks as marks
 from ._figure import Figure
-from ._marks import (
-    Arrow3D,
-    Bars,
-    HeatMap,
-    Histogram,
-    Intervals,
-    Lines,
-    Mark,
-    Plane3D,
-    ReferenceLine,
-    Ridges,
-    Scatter,
-    Trajectory3D,
-)
 from ._pen import DASHES, Pen
 from ._style import Style
 
@@ -40,44 +27,44 @@ def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, st
     return [(handle, f"\u200a{pen.text(name, room)}") for (name, _), handle in found.items()]
 
 
-def _entries(mark: Mark, pen: Pen) -> Iterator[tuple[str, str, Any]]:  # noqa: C901  one case for each mark
+def _entries(mark: marks.Mark, pen: Pen) -> Iterator[tuple[str, str, Any]]:  # noqa: C901  one case for each mark
     match mark:
-        case Lines() if not mark.thin:
+        case marks.Lines() if not mark.thin:
             yield mark.name, mark.style.tone, _line(mark.style, pen, band=bool(mark.low))
-        case ReferenceLine():
+        case marks.ReferenceLine():
             yield mark.label, mark.style.tone, _line(mark.style, pen, band=mark.low is not None)
-        case Scatter():
+        case marks.Scatter():
             handle = Line2D(
                 [], [], color=pen.colour(mark.style), marker=mark.style.marker or "o", linestyle=""
             )
             yield mark.name, mark.style.tone, handle
-        case Bars():
+        case marks.Bars():
             for bars in mark.series:
                 yield bars.name, bars.style.tone, _patch(bars.style, pen, chance=bars.role != "data")
-        case Histogram():
+        case marks.Histogram():
             yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=mark.role != "data")
-        case Ridges():
+        case marks.Ridges():
             yield mark.name, mark.style.tone, _patch(mark.style, pen, chance=False)
-        case Trajectory3D():
+        case marks.Trajectory3D():
             yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
-        case Arrow3D():
+        case marks.Arrow3D():
             yield mark.name, mark.style.tone, _line(mark.style, pen, band=False)
-        case Plane3D():
+        case marks.Plane3D():
             yield mark.name, mark.style.tone, Patch(facecolor=pen.colour(mark.style), alpha=0.3)
-        case Intervals():
+        case marks.Intervals():
             yield from _forest(mark, pen)
-        case HeatMap() if mark.path and mark.path_name:
+        case marks.HeatMap() if mark.path and mark.path_name:
             handle = Line2D(
                 [], [], color=pen.theme.ink, marker=_path_marker(mark), fillstyle="none", linestyle=""
             )
             yield mark.path_name, "path", handle
 
 
-def _path_marker(mark: HeatMap) -> str:
+def _path_marker(mark: marks.HeatMap) -> str:
     return "s" if max(len(mark.rows), len(mark.columns)) <= 12 else "."
 
 
-def _forest(mark: Intervals, pen: Pen) -> Iterator[tuple[str, str, Any]]:
+def _forest(mark: marks.Intervals, pen: Pen) -> Iterator[tuple[str, str, Any]]:
     colour = pen.colour(mark.style)
     if any(mark.strong) or not mark.strong:
         yield (

@@ -1,4 +1,4 @@
-"""How series are told apart: by colour, and by marker and dash for who cannot see the colour."""
+"""How series are told apart: by colour, and by marker and dash for readers who cannot see colours."""
 
 from __future__ import annotations
 

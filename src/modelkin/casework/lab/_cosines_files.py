@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from modelkin import figures as fig
 from modelkin.casework.catalogue import CosineCell, synthetic_cosines
 from modelkin.document import to_json
-from modelkin.figures import Axis, Figure, Lines, Panel, ReferenceLine, Scatter, Style, draw, pearson_chance
 
 from ._cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
 from ._csv import csv_text
 
-_LOOKS = (Style(tone="blue", marker="o"), Style(tone="orange", marker="s"), Style(tone="green", marker="^"))
-_DASHED = Style(tone="ink", dash="dashed")
+_LOOKS = (
+    fig.Style(tone="blue", marker="o"),
+    fig.Style(tone="orange", marker="s"),
+    fig.Style(tone="green", marker="^"),
+)
 
 
-def cosine_figures(study: CosineStudy) -> dict[str, Figure]:
+def cosine_figures(study: CosineStudy) -> dict[str, fig.Figure]:
     """Return the figures of a study by file name."""
     equal = [cell for cell in study.cells if cell.sigma_1 == cell.sigma_2]
-    unequal = [cell for cell in study.cells if cell.sigma_1 != cell.sigma_2]
-    found: dict[str, Figure] = {}
+    found: dict[str, fig.Figure] = {}
     if equal:
         found["cosines"] = synthetic_cosines([_cell(cell) for cell in equal])
-    if unequal:
+    if len(equal) < len(study.cells):
         found["cosines_unequal"] = _unequal(study)
     found["cosines_published"] = _published(study.published)
     return found
@@ -35,7 +38,7 @@ def write_cosines(study: CosineStudy, out: Path) -> None:
     (out / "cosines.json").write_text(to_json(study) + "\n", encoding="utf-8")
     (out / "cosines.csv").write_text(csv_text(map(asdict, study.cells)), encoding="utf-8")
     for name, figure in cosine_figures(study).items():
-        draw(figure, out, name)
+        fig.draw(figure, out, name)
 
 
 def _cell(cell: DrawnCosines) -> CosineCell:
@@ -51,100 +54,76 @@ def _cell(cell: DrawnCosines) -> CosineCell:
     )
 
 
-def _unequal(study: CosineStudy) -> Figure:
+def _unequal(study: CosineStudy) -> fig.Figure:
     """Draw the cosine for each ratio of both sigmas, in the highest dimension."""
     dimension = max(study.options.dimensions)
-    panels = tuple(
-        _unequal_panel(
-            f"means {m1:g} and {m2:g}",
-            [c for c in study.cells if (c.mean_1, c.mean_2, c.dimension) == (m1, m2, dimension)],
-            study.options.ratios,
+    panels = []
+    for m1, m2 in study.options.means:
+        cells = [c for c in study.cells if (c.mean_1, c.mean_2, c.dimension) == (m1, m2, dimension)]
+        panels.append(
+            fig.Panel(
+                title=f"means {m1:g} and {m2:g}",
+                marks=tuple(_by_ratio(cells, study.options.ratios)),
+                x=fig.Axis(label="sigma of the first vector", reverse=True),
+                y=fig.Axis(label="cosine", low=0.0, high=1.1),
+            )
         )
-        for m1, m2 in study.options.means
-    )
-    return Figure(
+    return fig.Figure(
         title=f"Independent random vectors of {dimension} values whose sigmas differ",
-        panels=panels,
+        panels=tuple(panels),
         columns=3,
         note="Dashed: exact mean. Bands: standard deviation over pairs.",
     )
 
 
-def _unequal_panel(title: str, cells: list[DrawnCosines], ratios: tuple[float, ...]) -> Panel:
-    marks: list[Lines] = []
+def _by_ratio(cells: list[DrawnCosines], ratios: tuple[float, ...]) -> Iterator[fig.Lines]:
     for i, ratio in enumerate(ratios):
-        group = sorted(
-            (cell for cell in cells if abs(cell.sigma_2 / cell.sigma_1 - ratio) < 1e-9),
-            key=lambda c: c.sigma_1,
-        )
+        group = [cell for cell in cells if abs(cell.sigma_2 / cell.sigma_1 - ratio) < 1e-9]
+        group.sort(key=lambda cell: cell.sigma_1)
         x = tuple(cell.sigma_1 for cell in group)
-        exact = tuple(cell.exact for cell in group)
-        marks.append(Lines(name="closed form", x=x, y=exact, style=_DASHED, role="expectation"))
-        marks.append(
-            Lines(
-                name="equal sigmas" if ratio == 1 else f"second sigma {ratio:g} times the first",
-                x=x,
-                y=tuple(cell.cosine for cell in group),
-                low=tuple(cell.cosine - cell.spread for cell in group),
-                high=tuple(cell.cosine + cell.spread for cell in group),
-                style=_LOOKS[i % len(_LOOKS)],
-            )
+        yield _expected("closed form", x, tuple(cell.exact for cell in group))
+        yield fig.Lines(
+            name="equal sigmas" if ratio == 1 else f"second sigma {ratio:g} times the first",
+            x=x,
+            y=tuple(cell.cosine for cell in group),
+            low=tuple(cell.cosine - cell.spread for cell in group),
+            high=tuple(cell.cosine + cell.spread for cell in group),
+            style=_LOOKS[i % len(_LOOKS)],
         )
-    return Panel(
-        title=title,
-        marks=tuple(marks),
-        x=Axis(label="sigma of the first vector", reverse=True),
-        y=Axis(label="cosine", low=0.0, high=1.1),
-    )
 
 
-def _published(rows: tuple[PublishedCosine, ...]) -> Figure:
+def _expected(name: str, x: fig.Numbers, y: fig.Numbers) -> fig.Lines:
+    return fig.Lines(name=name, x=x, y=y, style=fig.EXPECTATION, role="expectation")
+
+
+def _published(rows: tuple[PublishedCosine, ...]) -> fig.Figure:
     """Draw what published cosines lack to one over what normal vectors with the same statistics lack."""
-    ends = [f(1 - value for row in rows for value in (row.cosine, row.expected)) for f in (min, max)]
-    gaps: list[Lines | Scatter] = [
-        Lines(
-            name="means and deviations explain all of it",
-            x=tuple(ends),
-            y=tuple(ends),
-            style=_DASHED,
-            role="expectation",
-        )
-    ]
+    lacks = [1 - value for row in rows for value in (row.cosine, row.expected)]
+    ends = (min(lacks), max(lacks))
     layers = tuple(float(layer) for layer in dict.fromkeys(row.layer for row in rows))
-    left: list[Lines | ReferenceLine] = [pearson_chance(PUBLISHED_WIDTH).mark(layers)]
-    for i, norm in enumerate(dict.fromkeys(row.norm for row in rows)):
-        group = [row for row in rows if row.norm == norm]
-        gaps.append(
-            Scatter(
-                name=f"{norm} norm",
-                x=tuple(1 - row.expected for row in group),
-                y=tuple(1 - row.cosine for row in group),
-                style=_LOOKS[i],
-            )
-        )
-        left.append(
-            Lines(
-                name=f"{norm} norm",
-                x=tuple(float(row.layer) for row in group),
-                y=tuple(row.pearson for row in group),
-                style=_LOOKS[i],
-            )
-        )
-    return Figure(
+    gaps: list[fig.Mark] = [_expected("means and deviations explain all of it", ends, ends)]
+    left: list[fig.Mark] = [fig.pearson_chance(PUBLISHED_WIDTH).mark(layers)]
+    for norm, style in zip(dict.fromkeys(row.norm for row in rows), _LOOKS, strict=False):
+        group, name = [row for row in rows if row.norm == norm], f"{norm} norm"
+        x, y = tuple(1 - row.expected for row in group), tuple(1 - row.cosine for row in group)
+        gaps.append(fig.Scatter(name=name, x=x, y=y, style=style))
+        x, y = tuple(float(row.layer) for row in group), tuple(row.pearson for row in group)
+        left.append(fig.Lines(name=name, x=x, y=y, style=style))
+    return fig.Figure(
         title="Published norm gains, Solar-Open-100B and GLM-4.5-Air",
         panels=(
-            Panel(
+            fig.Panel(
                 title="What the cosine lacks to 1",
                 marks=tuple(gaps),
-                x=Axis(label="1 - cosine of independent normal vectors, same statistics", kind="log"),
-                y=Axis(label="1 - published cosine", kind="log"),
+                x=fig.Axis(label="1 - cosine of independent normal vectors, same statistics", kind="log"),
+                y=fig.Axis(label="1 - published cosine", kind="log"),
                 height=3.2,
             ),
-            Panel(
+            fig.Panel(
                 title="What is left",
                 marks=tuple(left),
-                x=Axis(label="layer"),
-                y=Axis(label="published Pearson r"),
+                x=fig.Axis(label="layer"),
+                y=fig.Axis(label="published Pearson r"),
                 height=3.2,
             ),
         ),

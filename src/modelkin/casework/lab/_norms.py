@@ -170,7 +170,7 @@ class NormsResult:
     versions: tuple[tuple[str, str], ...]
     """Packages that trained the models."""
     chance_losses: tuple[tuple[str, float], ...]
-    """Corpus, and the loss of who knows only how frequent each letter is."""
+    """Corpus, and the loss of a reader who knows only how frequent each letter is."""
     models: tuple[ModelRun, ...]
     pairs: tuple[PairResult, ...]
     conclusion: tuple[str, ...]

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from modelkin.figures import Axis, Figure, Lines, Panel, ReferenceLine, Scatter, Style
+from modelkin import figures as fig
 
-from ._norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult
+from ._norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
 
-_EXPECTED: Final = Style(tone="ink", dash="dashed", marker="X")
-_LOOKS: Final[dict[PairRelation, Style]] = {
-    "unrelated, same data": Style(tone="blue", marker="o"),
-    "unrelated, other data": Style(tone="cyan", marker="s"),
-    "same start": Style(tone="purple", marker="^"),
-    "fine-tuned": Style(tone="orange", marker="D"),
+_EXPECTED: Final = fig.Style(tone="ink", dash="dashed", marker="X")
+_LOOKS: Final[dict[PairRelation, fig.Style]] = {
+    "unrelated, same data": fig.Style(tone="blue", marker="o"),
+    "unrelated, other data": fig.Style(tone="cyan", marker="s"),
+    "same start": fig.Style(tone="purple", marker="^"),
+    "fine-tuned": fig.Style(tone="orange", marker="D"),
 }
 _TICKS: Final[dict[PairRelation, str]] = {
     "unrelated, same data": "unrelated\nsame data",
@@ -23,14 +23,13 @@ _TICKS: Final[dict[PairRelation, str]] = {
     "same start": "same\nstart",
     "fine-tuned": "fine-\ntuned",
 }
-_MEDIAN: Final = -math.log10(0.5)
-
+_TONES: Final[dict[str, fig.Tone]] = {"base": "blue", "same start": "purple", "fine-tuned": "orange"}
 _P: Final = "\N{MINUS SIGN}log10 p"
 
 Value = Callable[[PairResult], float | None]
 
 
-def norms_figures(result: NormsResult) -> dict[str, Figure]:
+def norms_figures(result: NormsResult) -> dict[str, fig.Figure]:
     """Return the figures of an experiment by file name."""
     return {
         "norms_pairs": _pairs(result),
@@ -39,30 +38,31 @@ def norms_figures(result: NormsResult) -> dict[str, Figure]:
     }
 
 
-def _pairs(result: NormsResult) -> Figure:
+def _pairs(result: NormsResult) -> fig.Figure:
     """Draw every pair: a row of panels for each number, a column for each arm."""
-    needed = -result.needed_log10_p
-    panels = [
-        *(
-            _panel(result, init, f"{init}: cosine", "mean cosine of gains", _cosine)
-            for init in result.options.inits
-        ),
-        *(
-            _panel(result, init, f"{init}: correlation", "mean Pearson r", _pearson)
-            for init in result.options.inits
-        ),
-        *(
-            _panel(result, init, f"{init}: exact test of gains", _P, _norm_p, needed)
-            for init in result.options.inits
-        ),
-        *(
-            _panel(result, init, f"{init}: exact test of MLP units", _P, _unit_p, needed)
-            for init in result.options.inits
-        ),
-    ]
-    return Figure(
+    half = fig.ReferenceLine(
+        value=-math.log10(0.5), label="at most half of unrelated pairs are above", role="expectation"
+    )
+    needed = fig.ReferenceLine(
+        value=-result.needed_log10_p,
+        label="needed",
+        role="threshold",
+        style=fig.Style(tone="ink", dash="dotted"),
+    )
+    zero = fig.ReferenceLine(value=0.0, label="expected of unrelated models", role="expectation")
+    kinds: tuple[tuple[str, str, Value, tuple[fig.Mark, ...]], ...] = (
+        ("cosine", "mean cosine of gains", lambda pair: pair.cosine, ()),
+        ("correlation", "mean Pearson r", lambda pair: pair.pearson, (zero,)),
+        ("exact test of gains", _P, lambda pair: _strength(pair.norm_test), (half, needed)),
+        ("exact test of MLP units", _P, lambda pair: _strength(pair.unit_test), (half, needed)),
+    )
+    return fig.Figure(
         title="Tiny models with known relations, by how their gains begin",
-        panels=tuple(panels),
+        panels=tuple(
+            _panel(result, init, f"{init}: {name}", label, value, levels)
+            for name, label, value, levels in kinds
+            for init in result.options.inits
+        ),
         columns=len(result.options.inits),
         note=(
             "Every point is a pair of models. Crosses: the product of both mean directions, which is the "
@@ -72,104 +72,49 @@ def _pairs(result: NormsResult) -> Figure:
     )
 
 
+def _strength(test: TestResult) -> float | None:
+    return None if test.log10_p is None else -test.log10_p
+
+
 def _panel(
-    result: NormsResult, init: GainInit, title: str, label: str, value: Value, needed: float | None = None
-) -> Panel:
-    marks: list[Scatter | ReferenceLine] = []
-    if needed is not None:
-        marks.append(
-            ReferenceLine(
-                value=_MEDIAN, label="at most half of unrelated pairs are above", role="expectation"
-            )
-        )
-        marks.append(
-            ReferenceLine(
-                value=needed, label="needed", role="threshold", style=Style(tone="ink", dash="dotted")
-            )
-        )
-    elif value is _pearson:
-        marks.append(ReferenceLine(value=0.0, label="expected of unrelated models", role="expectation"))
+    result: NormsResult, init: GainInit, title: str, label: str, value: Value, levels: tuple[fig.Mark, ...]
+) -> fig.Panel:
+    marks = list(levels)
     relations = [relation for relation in RELATIONS if any(p.relation == relation for p in result.pairs)]
     for place, relation in enumerate(relations):
         pairs = result.group(init, relation)
         x = tuple(place + 0.3 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(pairs)))
-        if value is _cosine:
-            expected = tuple(pair.expected for pair in pairs)
-            marks.append(
-                Scatter(name="expected if shuffled", x=x, y=expected, style=_EXPECTED, role="expectation")
-            )
-        marks.append(
-            Scatter(name=relation, x=x, y=tuple(value(pair) for pair in pairs), style=_LOOKS[relation])
-        )
+        if not levels:  # a cosine has an expectation of its own in every pair
+            chance = tuple(pair.expected for pair in pairs)
+            name = "expected if shuffled"
+            marks.append(fig.Scatter(name=name, x=x, y=chance, style=_EXPECTED, role="expectation"))
+        marks.append(fig.Scatter(name=relation, x=x, y=tuple(map(value, pairs)), style=_LOOKS[relation]))
     ticks = tuple((float(place), _TICKS[relation]) for place, relation in enumerate(relations))
-    return Panel(
-        title=title,
-        marks=tuple(marks),
-        x=Axis(ticks=ticks, low=-0.5, high=len(relations) - 0.5),
-        y=Axis(label=label),
-        height=2.3,
-    )
+    places = fig.Axis(ticks=ticks, low=-0.5, high=len(relations) - 0.5)
+    return fig.Panel(title=title, marks=tuple(marks), x=places, y=fig.Axis(label=label), height=2.3)
 
 
-def _cosine(pair: PairResult) -> float | None:
-    return pair.cosine
-
-
-def _pearson(pair: PairResult) -> float | None:
-    return pair.pearson
-
-
-def _norm_p(pair: PairResult) -> float | None:
-    return None if pair.norm_test.log10_p is None else -pair.norm_test.log10_p
-
-
-def _unit_p(pair: PairResult) -> float | None:
-    return None if pair.unit_test.log10_p is None else -pair.unit_test.log10_p
-
-
-def _explained(result: NormsResult) -> Figure:
+def _explained(result: NormsResult) -> fig.Figure:
     """Draw each norm of each pair: its cosine over what the means alone make."""
     panels = []
     for init in result.options.inits:
-        ends = [
-            f(
-                value
-                for pair in result.pairs
-                if pair.init == init
-                for n in pair.norms
-                for value in (n.expected, n.cosine)
-            )
-            for f in (min, max)
+        groups = {
+            relation: [norm for pair in result.group(init, relation) for norm in pair.norms]
+            for relation in RELATIONS
+        }
+        values = [
+            value for norms in groups.values() for norm in norms for value in (norm.expected, norm.cosine)
         ]
-        marks: list[Lines | Scatter] = [
-            Lines(
-                name="means alone",
-                x=tuple(ends),
-                y=tuple(ends),
-                style=Style(tone="ink", dash="dashed"),
-                role="expectation",
-            )
+        ends, style = (min(values), max(values)), fig.Style(tone="ink", dash="dashed")
+        marks: list[fig.Mark] = [
+            fig.Lines(name="means alone", x=ends, y=ends, style=style, role="expectation")
         ]
-        for relation in RELATIONS:
-            norms = [norm for pair in result.group(init, relation) for norm in pair.norms]
-            marks.append(
-                Scatter(
-                    name=relation,
-                    x=tuple(norm.expected for norm in norms),
-                    y=tuple(norm.cosine for norm in norms),
-                    style=_LOOKS[relation],
-                )
-            )
-        panels.append(
-            Panel(
-                title=init,
-                marks=tuple(marks),
-                x=Axis(label="product of both mean directions"),
-                y=Axis(label="cosine of one norm"),
-                height=3.0,
-            )
-        )
-    return Figure(
+        for relation, norms in groups.items():
+            x, y = tuple(norm.expected for norm in norms), tuple(norm.cosine for norm in norms)
+            marks.append(fig.Scatter(name=relation, x=x, y=y, style=_LOOKS[relation]))
+        across, up = fig.Axis(label="product of both mean directions"), fig.Axis(label="cosine of one norm")
+        panels.append(fig.Panel(title=init, marks=tuple(marks), x=across, y=up, height=3.0))
+    return fig.Figure(
         title="Cosines of gains, norm by norm, and what means alone make of them",
         panels=tuple(panels),
         columns=len(panels),
@@ -177,30 +122,24 @@ def _explained(result: NormsResult) -> Figure:
     )
 
 
-def _curves(result: NormsResult) -> Figure:
+def _curves(result: NormsResult) -> fig.Figure:
     """Draw the losses of all models that were trained from scratch, and of the children."""
     panels = []
     for init in result.options.inits:
-        marks: list[Lines | ReferenceLine] = [
-            ReferenceLine(value=loss, label=f"letters by frequency alone, {corpus}", role="expectation")
+        marks: list[fig.Mark] = [
+            fig.ReferenceLine(value=loss, label=f"letters by frequency alone, {corpus}", role="expectation")
             for corpus, loss in result.chance_losses
         ]
-        looks = {"base": "blue", "same start": "purple", "fine-tuned": "orange"}
         for run in result.models:
             if run.init == init:
-                n = len(run.losses)
+                name = "from scratch" if run.relation == "base" else run.relation
+                x = tuple(run.steps * (i + 0.5) / len(run.losses) for i in range(len(run.losses)))
                 marks.append(
-                    Lines(
-                        name={"base": "from scratch"}.get(run.relation, run.relation),
-                        x=tuple(run.steps * (i + 0.5) / n for i in range(n)),
-                        y=run.losses,
-                        style=Style(tone=looks[run.relation]),  # type: ignore[arg-type]  # a table of tones
-                    )
+                    fig.Lines(name=name, x=x, y=run.losses, style=fig.Style(tone=_TONES[run.relation]))
                 )
-        panels.append(
-            Panel(title=init, marks=tuple(marks), x=Axis(label="step"), y=Axis(label="loss"), height=2.6)
-        )
-    return Figure(
+        across, up = fig.Axis(label="step"), fig.Axis(label="loss")
+        panels.append(fig.Panel(title=init, marks=tuple(marks), x=across, y=up, height=2.6))
+    return fig.Figure(
         title="Training",
         panels=tuple(panels),
         columns=len(panels),

@@ -134,7 +134,7 @@ def letters(corpus: str, characters: int, *, held_out: bool = False) -> Letters:
 
 
 def unigram_loss(tokens: Letters) -> float:
-    """Return the loss of who knows nothing but how frequent each letter is."""
+    """Return the loss of a reader who knows only how frequent each letter is."""
     shares = np.bincount(tokens, minlength=_VOCABULARY) / len(tokens)
     shares = shares[shares > 0]
     return float(-(shares * np.log(shares)).sum())
@@ -183,7 +183,7 @@ class Trainer:
         return tuple((name, str(lab_module(name).__version__)) for name in ("torch", "transformers", "numpy"))
 
     def chance_losses(self) -> tuple[tuple[str, float], ...]:
-        """Return the loss of each corpus for who knows only how frequent letters are."""
+        """Return the loss of a reader who knows only how frequent the letters of a corpus are."""
         return tuple((name, unigram_loss(tokens)) for name, tokens in self._tokens.items())
 
     def arm(self, init: GainInit) -> dict[str, tuple[ModelRun, Checkpoint]]:
