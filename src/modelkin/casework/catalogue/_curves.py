@@ -267,7 +267,9 @@ def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styl
     if item.chance:
         marks.append(item.chance.mark(item.layers))
     without = (
-        "the controls stand for chance" if there else "no control could be measured; the curve cannot be judged"
+        "the controls stand for chance"
+        if there
+        else "no control could be measured; the curve cannot be judged"
     )
     without = "" if marks else without
     marks += [line(name, item.layers, found, styles[name]) for name, found in there.items()]
