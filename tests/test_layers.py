@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "tensors": {"errors", "message", "untrusted", "source", "options"},
     "tokenizer": {"errors", "message", "untrusted"},
     "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
-    "architecture": {"errors", "message"},
+    "architecture": {"errors", "message", "untrusted"},
     "stats": {"message"},
     "figures": {"errors", "message", "untrusted", "stats", "comparison"},
 }

@@ -9,45 +9,20 @@ from __future__ import annotations
 from ._detect import detect
 from ._fixed import fixed_table_reason, looks_fixed
 from ._loader import families, family, parse_spec
-from ._result import Architecture, OtherTensor, RoleEntry, Segment, UnknownTensor
-from ._roles import Component, Part, Role
-from ._spaces import SPACES, Positions, Scope, Space, space_under
-from ._spec import (
-    ArchitectureSpec,
-    FusedPart,
-    Fusion,
-    Kind,
-    MergedSpace,
-    Norm,
-    RopeLayout,
-    Stack,
-    TensorSpec,
-    Variant,
-)
+from ._result import Architecture, RoleEntry, Segment
+from ._roles import Part, Role
+from ._spaces import SPACES, Positions, space_under
+from ._spec import Stack
 
 __all__ = [
     "SPACES",
     "Architecture",
-    "ArchitectureSpec",
-    "Component",
-    "FusedPart",
-    "Fusion",
-    "Kind",
-    "MergedSpace",
-    "Norm",
-    "OtherTensor",
     "Part",
     "Positions",
     "Role",
     "RoleEntry",
-    "RopeLayout",
-    "Scope",
     "Segment",
-    "Space",
     "Stack",
-    "TensorSpec",
-    "UnknownTensor",
-    "Variant",
     "detect",
     "families",
     "family",

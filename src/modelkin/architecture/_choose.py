@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelkin.message import Message, say
+from modelkin.untrusted import quoted
 
-from ._config import ConfigView, nested
 from ._loader import families
 from ._match import FamilyFit, NameGroup, all_fits, rank
+from ._sizes import ConfigView, nested
 from ._spec import ArchitectureSpec
 from ._wrappers import wrappers
 
@@ -104,7 +105,7 @@ def _claim(views: list[ConfigView]) -> tuple[ArchitectureSpec, ConfigView] | Non
 
 def _why_none(views: list[ConfigView], nearest: FamilyFit) -> Message:
     said = views[-1].text("model_type") if views else None
-    reason = say("structure.no-family-said", said=repr(said[:40])) if said else say("structure.no-family")
+    reason = say("structure.no-family-said", said=quoted(said, 40)) if said else say("structure.no-family")
     if nearest.coverage == 0:
         return reason
     return say(

@@ -14,17 +14,14 @@ from typing import Final
 from modelkin.message import Message, say
 
 from ._choose import choose, claimed_family, config_views
-from ._config import ConfigView
-from ._entries import Finding, Renaming, TensorUse, findings, uses
+from ._entries import Finding, FoundLayers, Renaming, TensorUse, find_layers, findings, uses
 from ._guess import guess
-from ._layers import Layers, find_layers
 from ._loader import family
 from ._match import FamilyFit, NameGroup, group_names
-from ._prefixes import unprefixed
-from ._renamed import Renamed, restored
+from ._renamed import Renamed, restored, unprefixed
 from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
 from ._roles import Role
-from ._sizes import KnownSizes, resolve_sizes
+from ._sizes import ConfigView, KnownSizes, resolve_sizes
 from ._spec import ArchitectureSpec, Stack, TensorSpec
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
@@ -255,7 +252,7 @@ def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -
     )
 
 
-def _entries(reading: _Reading, layers: Layers) -> tuple[RoleEntry, ...]:
+def _entries(reading: _Reading, layers: FoundLayers) -> tuple[RoleEntry, ...]:
     mtp = frozenset(layers.mtp)
     stack: Stack = "encoder" if reading.spec.kind == "encoder" else "decoder"
     return tuple(

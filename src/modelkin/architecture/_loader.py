@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar, get_args
 
 from modelkin.errors import SpecError
 
-from ._expressions import Expression, parse_expression, parse_product
-from ._names import split_pattern
+from ._notation import Expression, parse_expression, parse_product, split_pattern
 from ._roles import Part, Role
 from ._spaces import SPACES, Positions
 from ._spec import (

@@ -8,7 +8,7 @@ from functools import cache
 
 from ._fixed import fixed_table_reason
 from ._loader import families
-from ._names import fits, split_name
+from ._notation import fits, split_name
 from ._roles import Part, Role
 from ._spec import ArchitectureSpec, TensorSpec
 from ._wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers

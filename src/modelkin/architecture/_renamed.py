@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from modelkin.message import Message
+from modelkin.message import Message, say
+from modelkin.untrusted import plain
 
 from ._result import Architecture, UnknownTensor
 
@@ -62,3 +65,25 @@ def restored(found: Architecture, renamed: Renamed) -> Architecture:
         notes=(*renamed.notes, *found.notes),
         guessed=renamed.guessed,
     )
+
+
+_MAX_DEPTH: Final = 4
+_MOST: Final = 0.7
+"""An output head, or a head of another task, may stay outside the prefix."""
+
+
+def unprefixed(names: Iterable[str]) -> Iterator[Renamed]:
+    """Yield the names without prefixes that most of them have, the shortest first."""
+    every = list(names)
+    counts: Counter[str] = Counter()
+    for name in every:
+        parts = name.split(".", _MAX_DEPTH)[:-1]
+        for depth in range(1, min(len(parts), _MAX_DEPTH) + 1):
+            counts[".".join(parts[:depth]) + "."] += 1
+    common = [prefix for prefix, count in counts.items() if count >= max(2, _MOST * len(every))]
+    for prefix in sorted(common, key=len):
+        yield Renamed(
+            usual={name: name[len(prefix) :] for name in every if name.startswith(prefix)},
+            notes=(say("prefix", prefix=plain(prefix)),),
+            prefix=prefix,
+        )

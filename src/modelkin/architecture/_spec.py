@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ._expressions import Expression
-from ._names import Slot
+from ._notation import Expression, Slot
 from ._roles import Part, Role
 from ._spaces import Positions
 

@@ -1,9 +1,8 @@
 """Which files hold the weights, and in which format: every format gives tensors under one set of names."""
 
 from ._interface import Format, Request, Weights
-from ._open import KNOWN, KnownFormat, chosen_file, describes_itself, may_describe_itself, read_weights
+from ._open import KNOWN, chosen_file, describes_itself, may_describe_itself, read_weights
 from .adapters import (
-    AdapterRecord,
     Fit,
     OpenedAdapter,
     fit_to_base,
@@ -14,10 +13,8 @@ from .adapters import (
 
 __all__ = [
     "KNOWN",
-    "AdapterRecord",
     "Fit",
     "Format",
-    "KnownFormat",
     "OpenedAdapter",
     "Request",
     "Weights",

@@ -49,10 +49,7 @@ class Forward:
     _last: tuple[str, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        info = self.fetcher.source.find(self.file)
-        if info is None:
-            raise HeaderError(self.file, "no such file in this model")
-        self.size = info.size
+        self.size = self.fetcher.source.need(self.file).size
         self._window = REMOTE_WINDOW if self.fetcher.source.remote else LOCAL_WINDOW
 
     @property

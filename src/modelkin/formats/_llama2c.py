@@ -143,9 +143,7 @@ class Llama2cFormat:
     def read(self, request: Request) -> Weights:
         """Work out from the sizes where each tensor lies."""
         file = request.entry
-        info = request.fetcher.source.find(file)
-        if info is None:
-            raise HeaderError(file, "no such file in this model")
+        info = request.fetcher.source.need(file)
         start = ByteRange(0, min(_HEADER_BYTES, info.size))
         head = bytes(request.fetcher.fetch({file: [start]}, task="reading headers").view(file, start))
         header = parse_header(head, file=file)

@@ -212,8 +212,5 @@ def _recognised(fetcher: Fetcher, name: str) -> KnownFormat | None:
 
 
 def _head(fetcher: Fetcher, name: str) -> bytes:
-    info: FileInfo | None = fetcher.source.find(name)
-    if info is None:
-        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
-    wanted = ByteRange(0, min(_HEAD_BYTES, info.size))
+    wanted = ByteRange(0, min(_HEAD_BYTES, fetcher.source.need(name).size))
     return bytes(fetcher.fetch({name: [wanted]}, task="reading headers").view(name, wanted))

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from modelkin.errors import NotFound, WrongBytes
+from modelkin.errors import WrongBytes
 from modelkin.options import MIB, FetchOptions
 from modelkin.progress import Progress, Silent
 
 from ._interface import FileInfo, Source
 from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin
-from ._plan import FREE_WASTE, BytePlan, plan_requests
-from ._ranges import ByteRange, merged, subtracted, total_length
+from ._ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
 from ._store import RangeStore, StoreKey
 
 READ_AHEAD = 64 * MIB
@@ -176,7 +175,7 @@ class Fetcher:
     def _needed(self, wanted: Mapping[str, Sequence[ByteRange]]) -> dict[str, list[ByteRange]]:
         needed = {file: merged(ranges) for file, ranges in wanted.items()}
         for file, ranges in needed.items():
-            size = self._file(file).size
+            size = self.source.need(file).size
             if ranges and ranges[-1].stop > size:
                 raise WrongBytes(file, f"bytes {ranges[-1]} were asked for, the file has {size} bytes")
         self._adopt_heads()
@@ -185,7 +184,7 @@ class Fetcher:
     def _held(self, file: str) -> list[ByteRange]:
         """Return the ranges that need no request."""
         held = [self._heads[file][0]] if file in self._heads else []
-        info = self._file(file)
+        info = self.source.need(file)
         if (store := self._store_for(info)) is not None:
             held += store.extents(self._key(info))
         return held
@@ -196,7 +195,7 @@ class Fetcher:
         return pieces + list(self._from_store(file, subtracted(ranges, (extent for extent, _ in pieces))))
 
     def _from_store(self, file: str, ranges: list[ByteRange]) -> Iterator[_Piece]:
-        info = self._file(file)
+        info = self.source.need(file)
         store = self._store_for(info)
         if store is None or not ranges:
             return
@@ -241,7 +240,7 @@ class Fetcher:
                 future.cancel()
 
     def _read(self, file: str, item: ByteRange, *, keep: bool = True) -> bytes:
-        info = self._file(file)
+        info = self.source.need(file)
         data = self.source.read_range(info, item)
         self._take(info, item, data, "disk" if self.source.is_on_disk(info) else "network", keep=keep)
         self._progress.advance(item.length)
@@ -276,12 +275,6 @@ class Fetcher:
                 file=info.name, start=item.start, stop=item.stop, etag=info.etag, sha256=digest, origin=origin
             )
         )
-
-    def _file(self, name: str) -> FileInfo:
-        info = self.source.find(name)
-        if info is None:
-            raise NotFound(f"{self.source.location.ref}/{name}", "no such file in this model")
-        return info
 
     def _key(self, info: FileInfo) -> StoreKey:
         location, name = self.source.home_of(info)

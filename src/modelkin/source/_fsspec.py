@@ -20,9 +20,8 @@ from modelkin.errors import (
 from modelkin.options import FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
-from ._budget import ByteBudget
 from ._http import reason
-from ._interface import FileInfo, Location, Source
+from ._interface import ByteBudget, FileInfo, Location, Source
 from ._local import MAX_DEPTH, MAX_FILES
 from ._offline import is_offline, not_stored
 from ._ranges import ByteRange

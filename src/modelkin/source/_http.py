@@ -21,9 +21,9 @@ from urllib3.exceptions import HTTPError, IncompleteRead
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
 from modelkin.options import KIB, MIB, FetchOptions
 
-from ._budget import ByteBudget
 from ._connections import Connections, Deadline, cut, stream_of
 from ._exchange import Exchange
+from ._interface import ByteBudget
 from ._ranges import ByteRange
 from ._ref import without_secrets
 from ._retry import Retry, Transient, asked_wait

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, final
 
-from modelkin.errors import WrongBytes
+from modelkin.errors import BudgetExceeded, NotFound, WrongBytes
 
-from ._budget import ByteBudget
 from ._ranges import ByteRange
+
+
+class ByteBudget:
+    """Counts bytes as they are asked for and refuses what would go over the limit. Thread-safe."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self._spent = 0
+        self._lock = threading.Lock()
+
+    @property
+    def spent(self) -> int:
+        """Bytes asked for until now."""
+        return self._spent
+
+    def check(self, amount: int, *, where: str) -> None:
+        """Raise `BudgetExceeded` when `amount` more bytes would not fit; spend nothing."""
+        with self._lock:
+            self._refuse_over(amount, where)
+
+    def reserve(self, amount: int, *, where: str) -> None:
+        """Spend `amount` bytes, or raise `BudgetExceeded` and spend nothing."""
+        with self._lock:
+            self._refuse_over(amount, where)
+            self._spent += amount
+
+    def refund(self, amount: int) -> None:
+        """Give back what was reserved for bytes that did not come after all."""
+        with self._lock:
+            self._spent -= amount
+
+    def _refuse_over(self, amount: int, where: str) -> None:
+        if self.limit is not None and self._spent + amount > self.limit:
+            raise BudgetExceeded(
+                where,
+                f"{amount:,} more bytes are needed, but {self._spent:,} of the budget of {self.limit:,} "
+                "are already used; the request was not sent",
+                hint="Raise the budget, or choose a smaller depth.",
+            )
+
 
 SourceKind = Literal["hub", "local", "http", "fsspec", "memory"]
 
@@ -66,6 +106,14 @@ class Source(ABC):
     def find(self, name: str) -> FileInfo | None:
         """Return one file, or None when there is none of that name."""
         return self.files().get(name)
+
+    @final
+    def need(self, name: str) -> FileInfo:
+        """Return one file, or raise `NotFound` when there is none of that name."""
+        info = self.find(name)
+        if info is None:
+            raise NotFound(f"{self.location.ref}/{name}", "no such file in this model")
+        return info
 
     @final
     def read_range(self, file: FileInfo, wanted: ByteRange) -> bytes:

@@ -12,8 +12,7 @@ from typing import final
 from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
 from modelkin.untrusted import path_problem
 
-from ._budget import ByteBudget
-from ._interface import FileInfo, Location, Source
+from ._interface import ByteBudget, FileInfo, Location, Source
 from ._ranges import ByteRange
 
 MAX_FILES = 100_000

@@ -8,8 +8,7 @@ from typing import final
 
 from modelkin.errors import NotFound
 
-from ._budget import ByteBudget
-from ._interface import FileInfo, Location, Source
+from ._interface import ByteBudget, FileInfo, Location, Source
 from ._ranges import ByteRange
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from modelkin.options import FetchOptions
 
-from ._budget import ByteBudget
-from ._interface import Source
+from ._interface import ByteBudget, Source
 from ._local import open_local
 from ._ref import ModelRef
 from ._store import RangeStore

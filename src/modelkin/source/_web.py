@@ -13,9 +13,8 @@ from modelkin.errors import BadReference, NotFound, WrongBytes
 from modelkin.options import FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
-from ._budget import ByteBudget
 from ._http import RangeClient, Reply
-from ._interface import FileInfo, Location, Source
+from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
 from ._ranges import ByteRange
 from ._ref import without_secrets

@@ -3,15 +3,16 @@
 from ._codes import Array, looked_up, unpacked
 from ._dtypes import DTYPES, Buffer, decode, encode, float_table, raw_bits
 from ._index import MAX_ELEMENTS, MAX_RANK, TensorIndex, TensorInfo
-from ._reader import CHUNK_BYTES, Fetched, Fetcher, TensorChunk, TensorReader
+from ._reader import TensorChunk, TensorReader
 from ._sampling import sample_blocks, sample_rows
-from ._slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, Whole, plan_slice
+from ._slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, plan_slice
 from ._storage import (
     ColumnStorage,
     LinePlan,
     LineRuns,
     Storage,
     View,
+    by_file,
     count_lines,
     line_elements,
     numbers_of,
@@ -19,7 +20,6 @@ from ._storage import (
 )
 
 __all__ = [
-    "CHUNK_BYTES",
     "DTYPES",
     "MAX_ELEMENTS",
     "MAX_RANK",
@@ -27,8 +27,6 @@ __all__ = [
     "Blocks",
     "Buffer",
     "ColumnStorage",
-    "Fetched",
-    "Fetcher",
     "LinePlan",
     "LineRuns",
     "Rows",
@@ -41,7 +39,7 @@ __all__ = [
     "TensorReader",
     "TensorSlice",
     "View",
-    "Whole",
+    "by_file",
     "count_lines",
     "decode",
     "encode",

@@ -20,7 +20,7 @@ from ._codes import Array
 from ._dtypes import DTYPES, Buffer, decode, raw_bits
 from ._index import TensorIndex, TensorInfo
 from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
-from ._storage import line_elements
+from ._storage import by_file, line_elements
 
 CHUNK_BYTES = 8 << 20
 """Long enough that a request costs little beside its bytes, small enough to hold several."""
@@ -28,7 +28,7 @@ CHUNK_BYTES = 8 << 20
 _N_COMPARED = 2000
 
 
-class Fetched(Protocol):
+class ByteViews(Protocol):
     """Bytes that have been read."""
 
     def view(self, file: str, wanted: ByteRange) -> memoryview:
@@ -36,10 +36,10 @@ class Fetched(Protocol):
         ...
 
 
-class Fetcher(Protocol):
+class RangeReader(Protocol):
     """Reads byte ranges of a model's files."""
 
-    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> Fetched:
+    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> ByteViews:
         """Read all these ranges in one planned, coalesced, concurrent read."""
         ...
 
@@ -73,7 +73,7 @@ class TensorReader:
         Reads the bytes.
     """
 
-    def __init__(self, index: TensorIndex, fetcher: Fetcher) -> None:
+    def __init__(self, index: TensorIndex, fetcher: RangeReader) -> None:
         self.index = index
         self._fetcher = fetcher
 
@@ -224,10 +224,9 @@ def _cut(info: TensorInfo, max_bytes: int) -> Iterator[tuple[int, Piece]]:
 
 
 def _by_file(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
-    wanted: dict[str, list[ByteRange]] = {}
-    for plan in plans:
-        for file, ranges in plan.ranges.items():
-            wanted.setdefault(file, []).extend(ranges)
+    wanted = by_file(
+        (file, item) for plan in plans for file, ranges in plan.ranges.items() for item in ranges
+    )
     return {file: merged(wanted[file]) for file in sorted(wanted)}
 
 

@@ -94,3 +94,11 @@ def runs_of(numbers: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
         return []
     parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
     return [(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+def by_file(items: Iterable[tuple[str, ByteRange]]) -> dict[str, list[ByteRange]]:
+    """Sort ranges by their files."""
+    found: dict[str, list[ByteRange]] = {}
+    for file, item in items:
+        found.setdefault(file, []).append(item)
+    return found

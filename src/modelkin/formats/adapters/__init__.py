@@ -1,12 +1,11 @@
 """LoRA adapters, in the layout of PEFT: put on their base on the fly, or held against one."""
 
-from ._config import AdapterConfig, parse_adapter_config
+from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out
 from ._open import OpenedAdapter, looks_like_adapter, open_adapter
 from ._read import AdapterRecord
 
 __all__ = [
-    "AdapterConfig",
     "AdapterRecord",
     "Fit",
     "OpenedAdapter",

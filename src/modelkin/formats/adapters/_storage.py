@@ -23,6 +23,7 @@ from modelkin.tensors import (
     TensorInfo,
     TensorSlice,
     View,
+    by_file,
     line_elements,
     numbers_of,
     plan_slice,
@@ -209,8 +210,4 @@ def _columns(info: TensorInfo, runs: LineRuns) -> SlicePlan:
 
 
 def _together(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
-    wanted: dict[str, list[ByteRange]] = {}
-    for plan in plans:
-        for file, ranges in plan.ranges.items():
-            wanted.setdefault(file, []).extend(ranges)
-    return wanted
+    return by_file((file, item) for plan in plans for file, ranges in plan.ranges.items() for item in ranges)

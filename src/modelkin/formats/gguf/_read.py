@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import final
 
-from modelkin.errors import HeaderError, NotFound
+from modelkin.errors import HeaderError
 from modelkin.formats._interface import Request, Weights, taken_of_several
 from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
@@ -166,9 +166,7 @@ def _check_set(headers: list[GgufHeader]) -> None:
 
 def read_header(fetcher: Fetcher, name: str) -> GgufHeader:
     """Read the header of one file, as little of the file as it takes."""
-    info = fetcher.source.find(name)
-    if info is None:
-        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
+    info = fetcher.source.need(name)
     data = bytearray()
     for step in STEPS:
         wanted = ByteRange(len(data), min(step, info.size))

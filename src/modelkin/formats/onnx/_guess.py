@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ._graph import Body, Graph, Operator
-from ._names import Named, bias_of, source_of
+from ._names import NamedWeight, bias_of, source_of
 from ._stored import OnnxTensor
 
 _QUERY = re.compile(r"\.(query|q_proj|q_lin)\.weight$")
@@ -21,7 +21,7 @@ _MOST_HEAD_STEPS = 16
 _FUSED = frozenset({"Attention", "QAttention", "MultiHeadAttention", "GroupQueryAttention"})
 
 
-def config_of(graph: Graph, named: Iterable[Named]) -> dict[str, object]:
+def config_of(graph: Graph, named: Iterable[NamedWeight]) -> dict[str, object]:
     """Return what the graph says of a config: the numbers of heads, if all layers agree."""
     items = list(named)
     queries, keys = (
@@ -50,7 +50,7 @@ def _config(heads: int, kv_heads: int) -> dict[str, object]:
     return config if kv_heads == heads else config | {"num_key_value_heads": kv_heads}
 
 
-def _heads(graph: Graph, item: Named) -> int | None:
+def _heads(graph: Graph, item: NamedWeight) -> int | None:
     if item.use is None or not item.use.output:
         return None
     size = _head_size(item.use.body, item.use.output, graph.small)
@@ -103,7 +103,7 @@ class _Norm:
     bias: str
 
 
-def guess_names(graph: Graph, named: Sequence[Named]) -> Mapping[str, str]:
+def guess_names(graph: Graph, named: Sequence[NamedWeight]) -> Mapping[str, str]:
     """Return tensor -> proposed name; nothing when the graph is not that of such an encoder."""
     body = graph.bodies[0]
     products = _in_order(body, [item for item in named if _is(item, "product", "turned product")])
@@ -130,18 +130,18 @@ def guess_names(graph: Graph, named: Sequence[Named]) -> Mapping[str, str]:
     return names if len(set(names.values())) == len(names) else {}
 
 
-def _is(item: Named, *kinds: str) -> bool:
+def _is(item: NamedWeight, *kinds: str) -> bool:
     return item.use is not None and item.use.kind in kinds
 
 
-def _in_order(body: Body, items: Sequence[Named]) -> list[Named]:
+def _in_order(body: Body, items: Sequence[NamedWeight]) -> list[NamedWeight]:
     """Return weights in the order of the operators that use them."""
     places = {id(node): number for number, node in enumerate(body.nodes)}
     here = [item for item in items if item.use is not None and id(item.use.node) in places]
     return sorted(here, key=lambda item: places[id(item.use.node)] if item.use else 0)
 
 
-def _tables(tables: Sequence[Named]) -> dict[str, str]:
+def _tables(tables: Sequence[NamedWeight]) -> dict[str, str]:
     by_rows = sorted(tables, key=lambda item: -item.weight.shape[0])
     words = ["word_embeddings", "position_embeddings", "token_type_embeddings"]
     if len(by_rows) == 2 and by_rows[1].weight.shape[0] <= _MOST_TYPES:
@@ -152,7 +152,7 @@ def _tables(tables: Sequence[Named]) -> dict[str, str]:
     }
 
 
-def _layer(layer: int, products: Sequence[Named], tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
+def _layer(layer: int, products: Sequence[NamedWeight], tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
     """Name the products of one layer, or nothing: three of one input, then three one after another."""
     first, output, up, down = products[:3], *products[3:]
     uses = [item.use for item in first if item.use is not None]
@@ -205,7 +205,7 @@ def _attention_place(body: Body, value: str) -> tuple[Operator, int] | None:
     return None
 
 
-def _linear(item: Named, module: str, tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
+def _linear(item: NamedWeight, module: str, tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
     names = {item.weight.stored.name: f"{module}.weight"}
     bias = bias_of(item.use, tensors) if item.use is not None else ""
     if bias in tensors:

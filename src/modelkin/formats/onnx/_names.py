@@ -125,7 +125,7 @@ _KINDS = ("lookup", "product", "turned product", "packed product", "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedWeight:
     """One weight under its name, in the orientation that the name stands for."""
 
     name: str
@@ -139,7 +139,7 @@ class Named:
 class Naming:
     """All weights of a graph, named as far as it goes."""
 
-    weights: tuple[Named, ...]
+    weights: tuple[NamedWeight, ...]
     n_tables: int
     """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
 
@@ -150,7 +150,7 @@ def name_weights(graph: Graph, found: GraphUses) -> Naming:
     for use in found.uses:
         uses.setdefault(use.weight.stored.name, []).append(use)
     aliases = _aliases(graph)
-    named: list[Named] = []
+    named: list[NamedWeight] = []
     n_tables = 0
     for stored in graph.tensors.values():
         if stored.name in found.helpers:
@@ -235,7 +235,7 @@ def _tensor_behind(name: str, body: Body, tensors: Mapping[str, OnnxTensor]) -> 
     return None
 
 
-def _named(stored: OnnxTensor, uses: Sequence[WeightUse], tensors: Mapping[str, OnnxTensor]) -> Named:
+def _named(stored: OnnxTensor, uses: Sequence[WeightUse], tensors: Mapping[str, OnnxTensor]) -> NamedWeight:
     ranked = sorted(uses, key=lambda use: _KINDS.index(use.kind))
     use = ranked[0] if ranked else None
     # A table of codes that is also a factor has its scales where it is looked up.
@@ -250,7 +250,7 @@ def _named(stored: OnnxTensor, uses: Sequence[WeightUse], tensors: Mapping[str, 
         weight = replace(weight, turned=False)
     elif use.kind in ("product", "packed product") and not _CONV1D.search(name):
         weight = replace(weight, turned=not weight.turned)
-    return Named(name=name, weight=weight, use=use, how=how)
+    return NamedWeight(name=name, weight=weight, use=use, how=how)
 
 
 def _from_graph(
@@ -298,7 +298,7 @@ def _part_of(use: WeightUse, stored: OnnxTensor) -> str:
     return ""
 
 
-def _is_weight(item: Named, graph: Graph) -> bool:
+def _is_weight(item: NamedWeight, graph: Graph) -> bool:
     """Say whether a tensor is a weight, not a shape, a mask or an epsilon."""
     stored = item.weight.stored
     if item.how == "none":
@@ -323,7 +323,7 @@ def _aliases(graph: Graph) -> dict[str, list[str]]:
     return found
 
 
-def _unique(named: Sequence[Named]) -> Iterable[Named]:
+def _unique(named: Sequence[NamedWeight]) -> Iterable[NamedWeight]:
     """Take names back that were given twice: a module may have more than one product."""
     counts = Counter(item.name for item in named)
     taken = {item.name for item in named if item.how in ("own", "none") or counts[item.name] == 1}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from modelkin.errors import HeaderError, NotFound
+from modelkin.errors import HeaderError
 from modelkin.formats._interface import Request, Weights, taken_of_several
 from modelkin.message import Message, say
 from modelkin.source import FileInfo, Source
@@ -68,7 +68,7 @@ _CODE_NAMES |= {"I4": "INT4", "U4": "UINT4", "I2": "INT2", "U2": "UINT2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _GraphFile:
     """One file, read."""
 
     tensors: tuple[TensorInfo, ...]
@@ -108,7 +108,7 @@ class OnnxFormat:
 FORMAT = OnnxFormat()
 
 
-def _joined_config(parts: Sequence[_Part]) -> dict[str, object] | None:
+def _joined_config(parts: Sequence[_GraphFile]) -> dict[str, object] | None:
     if len(parts) == 1:
         return dict(parts[0].config) or None
     heads = {
@@ -119,7 +119,7 @@ def _joined_config(parts: Sequence[_Part]) -> dict[str, object] | None:
     return dict(heads) or None
 
 
-def _read_file(request: Request, name: str) -> _Part:
+def _read_file(request: Request, name: str) -> _GraphFile:
     graph = open_graph(request, name)
     naming = _with_guesses(graph, name_weights(graph, find_uses(graph)))
     names = [item.name for item in naming.weights if item.how != "none"]
@@ -128,7 +128,7 @@ def _read_file(request: Request, name: str) -> _Part:
     for item in naming.weights:
         plain = item.name.removeprefix(wrapper) if item.how != "none" else item.name
         tensors += _infos(builder_name(plain), item.weight, request.config)
-    return _Part(
+    return _GraphFile(
         tensors=tuple(_distinct(tensors, name)),
         notes=(*graph.notes, *_notes(naming, wrapper)),
         config=config_of(graph, naming.weights),
@@ -158,9 +158,7 @@ def open_graph(request: Request, name: str) -> Graph:
 
 
 def _file(source: Source, name: str) -> FileInfo:
-    info = source.find(name)
-    if info is None:
-        raise NotFound(f"{source.location.ref}/{name}", "no such file in this model")
+    info = source.need(name)
     if not info.size:
         raise HeaderError(name, "the file is empty", hint="Fetch it again.")
     return info
@@ -235,7 +233,7 @@ def _sliced(info: TensorInfo, name: str, start: int, stop: int) -> TensorInfo:
     return replace(info, name=name, shape=shape, storage=part)
 
 
-def _placed(encoder: _Part, decoder: _Part) -> _Part:
+def _placed(encoder: _GraphFile, decoder: _GraphFile) -> _GraphFile:
     """Put an encoder that was exported by itself beside its decoder, with the prefix that it lost."""
     prefix = next(
         (

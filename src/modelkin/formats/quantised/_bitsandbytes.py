@@ -15,7 +15,17 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, line_elements, looked_up, unpacked
+from modelkin.tensors import (
+    Array,
+    LinePlan,
+    LineRuns,
+    TensorInfo,
+    View,
+    by_file,
+    line_elements,
+    looked_up,
+    unpacked,
+)
 from modelkin.untrusted import JsonRefused, strict_object
 
 from ._scheme import (
@@ -28,7 +38,6 @@ from ._scheme import (
     template,
     weight,
 )
-from ._stored import by_file
 
 _STATE: Final = ".quant_state.bitsandbytes__"
 _TYPES: Final = {"nf4": "NF4", "fp4": "FP4"}

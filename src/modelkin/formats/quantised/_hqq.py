@@ -14,10 +14,9 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, decode, line_elements
+from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, by_file, decode, line_elements
 
 from ._scheme import FLOATS, FoundWeight, SchemeInput, expect_dtype, fail, part, template, weight
-from ._stored import by_file
 
 # Bits -> codes in one integer, and what integers these are.
 _PACKED: Final = {8: (1, "U8"), 4: (2, "U8"), 2: (4, "U8"), 1: (8, "U8"), 3: (10, "I32")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, View, count_lines, numbers_of
+from modelkin.tensors import Array, LinePlan, LineRuns, View, by_file, count_lines, numbers_of
 
 from ._matrix import Matrix, Rows, ScaleGrid
 
@@ -180,12 +179,4 @@ def _by_lead(runs: LineRuns, height: int) -> dict[int, list[tuple[int, int]]]:
             end = min(stop, (lead + 1) * height)
             found.setdefault(lead, []).append((first, end - lead * height))
             start = end
-    return found
-
-
-def by_file(items: Iterable[tuple[str, ByteRange]]) -> dict[str, list[ByteRange]]:
-    """Sort ranges by their files."""
-    found: dict[str, list[ByteRange]] = {}
-    for file, item in items:
-        found.setdefault(file, []).append(item)
     return found

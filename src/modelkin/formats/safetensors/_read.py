@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import final
 
-from modelkin.errors import HeaderError, IndexFileError, NotFound
+from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats._interface import Request, Weights
 from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.formats.quantised import put_together
@@ -72,14 +72,16 @@ def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
         whole = _unindexed(files, name)
         headers = _headers(fetcher, whole, _heads(fetcher, whole, head_bytes), head_bytes)
         return _joined(headers, fetcher.source.location.ref)
-    info = _file(fetcher, name)
+    info = fetcher.source.need(name)
     if info.size > MAX_INDEX_BYTES:
         raise IndexFileError(name, f"has {info.size} bytes, more than {MAX_INDEX_BYTES}")
     # The shards of a listing are almost surely those of the index: their headers are read along with it.
     guess = _neighbours(files, name)
     fetched = _heads(fetcher, guess, head_bytes, more={name: [ByteRange(0, info.size)]})
     index = parse_shard_index(bytes(fetched.view(name, ByteRange(0, info.size))), file=name)
-    if absent := [shard for shard in index.files if shard not in guess and _find(fetcher, shard) is None]:
+    if absent := [
+        shard for shard in index.files if shard not in guess and fetcher.source.find(shard) is None
+    ]:
         raise IndexFileError(
             name,
             f"{len(absent)} of {len(index.files)} shards are missing, {quoted(absent[0])} first",
@@ -113,7 +115,7 @@ def _heads(
     *,
     more: Mapping[str, list[ByteRange]] | None = None,
 ) -> Fetched:
-    wanted = {name: [ByteRange(0, min(head_bytes, _file(fetcher, name).size))] for name in names}
+    wanted = {name: [ByteRange(0, min(head_bytes, fetcher.source.need(name).size))] for name in names}
     return fetcher.fetch({**(more or {}), **wanted}, task="reading headers")
 
 
@@ -123,7 +125,7 @@ def _headers(
     """Parse the headers whose beginnings were fetched; fetch the rest of the long ones, all together."""
     lengths: dict[str, int] = {}
     for name in names:
-        size = _file(fetcher, name).size
+        size = fetcher.source.need(name).size
         prefix = bytes(fetched.view(name, ByteRange(0, min(PREFIX_BYTES, size, head_bytes))))
         lengths[name] = header_length(prefix, file=name, file_size=size)
     if (total := sum(lengths.values())) > MAX_ALL_HEADERS:
@@ -134,7 +136,7 @@ def _headers(
     headers: dict[str, SafetensorsHeader] = {}
     for name, length in lengths.items():
         data = (longer if name in long else fetched).view(name, ByteRange(0, length))
-        headers[name] = parse_header(bytes(data), file=name, file_size=_file(fetcher, name).size)
+        headers[name] = parse_header(bytes(data), file=name, file_size=fetcher.source.need(name).size)
     return headers
 
 
@@ -146,14 +148,3 @@ def _joined(headers: Mapping[str, SafetensorsHeader], where: str) -> TensorIndex
                 raise IndexFileError(where, f"tensor {quoted(info.name)} is in two files")
             tensors[info.name] = info
     return TensorIndex(tensors.values())
-
-
-def _find(fetcher: Fetcher, name: str) -> FileInfo | None:
-    return fetcher.source.find(name)
-
-
-def _file(fetcher: Fetcher, name: str) -> FileInfo:
-    info = _find(fetcher, name)
-    if info is None:
-        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
-    return info

@@ -12,7 +12,7 @@ from __future__ import annotations
 import stat
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NoReturn
 
@@ -186,21 +186,11 @@ def parse_directory(data: bytes, *, place: ByteRange, count: int, file: str) -> 
         if (folded := below.casefold()) in seen:
             _fail(file, f"two members are called {quoted(member.name)}")
         seen.add(folded)
-        members[below] = Member(
-            name=member.name,
-            raw_name=member.raw_name,
-            offset=member.offset,
-            stop=ends.get(member.name, place.start),
-            size=member.size,
-            method=member.method,
-            flags=member.flags,
-            crc=member.crc,
-        )
+        members[below] = replace(member, stop=ends.get(member.name, place.start))
     return Archive(file=file, root=root, members=members)
 
 
 def _entry(data: bytes, position: int, *, place: ByteRange, file: str) -> tuple[Member, int]:
-    fields = ENTRY.unpack_from(data, position)
     (
         _,
         made_by,
@@ -219,7 +209,7 @@ def _entry(data: bytes, position: int, *, place: ByteRange, file: str) -> tuple[
         _,
         mode,
         offset,
-    ) = fields
+    ) = ENTRY.unpack_from(data, position)
     names = position + ENTRY.size
     extras, stop = names + n_name, names + n_name + n_extra + n_comment
     if stop > len(data):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, final
 
-from modelkin.errors import HeaderError, IndexFileError, NotFound, UnsupportedFormat
+from modelkin.errors import HeaderError, IndexFileError, UnsupportedFormat
 from modelkin.formats._interface import Request, Weights, taken_of_several
 from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
@@ -127,9 +127,7 @@ def _open(fetcher: Fetcher, names: list[str] | tuple[str, ...], head_bytes: int)
 
 
 def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
-    info = fetcher.source.find(name)
-    if info is None:
-        raise NotFound(f"{fetcher.source.location.ref}/{name}", "no such file in this model")
+    info = fetcher.source.need(name)
     contents = yield from contents_of(
         name, size=info.size, head_bytes=head_bytes, check=not fetcher.source.remote
     )
@@ -161,15 +159,7 @@ def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: st
         name = names[info.name]
         if name in renamed:
             raise HeaderError(plain(file), f"two tensors are called {quoted(name)}")
-        renamed[name] = TensorInfo(
-            name=name,
-            dtype=info.dtype,
-            shape=info.shape,
-            file=info.file,
-            start=info.start,
-            stop=info.stop,
-            storage=info.storage,
-        )
+        renamed[name] = replace(info, name=name)
     return list(renamed.values())
 
 
