@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelkin.architecture import RoleEntry
+from modelkin.architecture import RoleEntry, UnknownTensor
 from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.source import BytePlan, FileInfo, LedgerTotals, Location
-from modelkin.tensors import TensorInfo, TensorSlice
+from modelkin.tensors import TensorSlice
 from modelkin.tokenizer import TokenizerSummary
 
 INSPECTION_SCHEMA = "modelkin.inspection/1"
@@ -45,14 +46,6 @@ class InspectedTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedTensor:
-    """A tensor without a role, and why."""
-
-    name: str
-    reason: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
     """The record that ``modelkin inspect`` prints."""
 
@@ -80,7 +73,7 @@ class Inspection:
     """Files that hold tensors."""
     tokenizer: TokenizerSummary
     tensors: tuple[InspectedTensor, ...]
-    unknown: tuple[SkippedTensor, ...]
+    unknown: tuple[UnknownTensor, ...]
     other: Mapping[str, int]
     """Tensors of other parts, such as a vision tower: part -> number of tensors."""
     notes: tuple[Message, ...]
@@ -93,14 +86,10 @@ def inspect_model(model: Model) -> Inspection:
     purposes: dict[str, list[TensorPurpose]] = {}
     for entry in architecture.tensors:
         purposes.setdefault(entry.tensor, []).append(_purpose(entry))
-    other: dict[str, int] = {}
-    for part in architecture.other:
-        other[part.component] = other.get(part.component, 0) + 1
     source = model.fetcher.source
     notes = [*model.weights.notes, *architecture.notes]
     if index.unlisted:
         notes.append(say("format.unlisted", n=len(index.unlisted)))
-    tokenizer = model.tokenizer
     return Inspection(
         model=model.location,
         family=architecture.family,
@@ -118,10 +107,20 @@ def inspect_model(model: Model) -> Inspection:
         format=model.weights.format,
         dtypes=dict(index.dtypes),
         files=tuple(info for name in index.files if (info := source.find(name)) is not None),
-        tokenizer=tokenizer,
-        tensors=tuple(_tensor(info, purposes.get(name, [])) for name, info in index.items()),
-        unknown=tuple(SkippedTensor(name=item.name, reason=item.reason) for item in architecture.unknown),
-        other=other,
+        tokenizer=model.tokenizer,
+        tensors=tuple(
+            InspectedTensor(
+                name=name,
+                dtype=info.dtype,
+                shape=info.shape,
+                file=info.file,
+                n_bytes=info.n_bytes,
+                purposes=tuple(purposes.get(name, ())),
+            )
+            for name, info in index.items()
+        ),
+        unknown=architecture.unknown,
+        other=dict(Counter(part.component for part in architecture.other)),
         notes=tuple(notes),
         ledger=model.totals(),
     )
@@ -136,17 +135,6 @@ def plan_components(model: Model, components: Iterable[str]) -> BytePlan:
         if entry.component in wanted and not entry.fixed and not entry.mtp
     }
     return model.plan([TensorSlice.whole(name) for name in sorted(names)])
-
-
-def _tensor(info: TensorInfo, purposes: list[TensorPurpose]) -> InspectedTensor:
-    return InspectedTensor(
-        name=info.name,
-        dtype=info.dtype,
-        shape=info.shape,
-        file=info.file,
-        n_bytes=info.n_bytes,
-        purposes=tuple(purposes),
-    )
 
 
 def _purpose(entry: RoleEntry) -> TensorPurpose:

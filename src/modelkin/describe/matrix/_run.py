@@ -215,11 +215,7 @@ class _MatrixRun:
                 layer_a=pair[0],
                 model_b=names[1],
                 layer_b=pair[1],
-                value=None,
                 reason=reason,
-                expected=None,
-                expected_sd=None,
-                n=0,
             )
             for measure in self.measures
         )

@@ -26,30 +26,19 @@ BLOCK = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A tensor or a part of it, in stored order.
-
-    Parameters
-    ----------
-    info
-        Where it lies.
-    full
-        Shape of the stored tensor, or of the one expert that is meant.
-    base
-        Number of stored values before it.
-    segment
-        Which indices of one axis belong to it; None is all.
-    transposed
-        Stored input-first.
-    note
-        What part of the tensor it is.
-    """
+    """A tensor or a part of it, in stored order."""
 
     info: TensorInfo
     full: tuple[int, ...]
+    """Shape of the stored tensor, or of the one expert that is meant."""
     base: int = 0
+    """Number of stored values before it."""
     segment: Segment | None = None
+    """Which indices of one axis belong to it; None is all."""
     transposed: bool = False
+    """Stored input-first."""
     note: Message = NOTHING
+    """What part of the tensor it is."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:

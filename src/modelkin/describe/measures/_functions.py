@@ -81,7 +81,7 @@ def excess_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     return np.zeros(len(pairs)), _room(a, b, pairs) * _sd(a.n)
 
 
-def cosine_about_one(a: Stack, b: Stack, pairs: Pairs) -> Floats:
+def about_one(a: Stack, b: Stack, pairs: Pairs) -> Floats:
     """Return the cosine of both vectors minus one."""
     return cosine(a.about_one, b.about_one, pairs)
 
@@ -133,7 +133,7 @@ def relative_l2(a: Stack, b: Stack, pairs: Pairs) -> Floats:
     return np.asarray(l2(a, b, pairs) / a.norm[pairs.first], dtype=np.float64)
 
 
-def relative_l2_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
+def relative_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     """Return the same of the expected distance."""
     return np.asarray(l2_expectation(a, b, pairs)[0] / a.norm[pairs.first], dtype=np.float64), None
 
@@ -143,17 +143,17 @@ def symmetric_l2(a: Stack, b: Stack, pairs: Pairs) -> Floats:
     return np.asarray(l2(a, b, pairs) / _mean_length(a, b, pairs), dtype=np.float64)
 
 
-def symmetric_l2_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
+def symmetric_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     """Return the same of the expected distance."""
     return np.asarray(l2_expectation(a, b, pairs)[0] / _mean_length(a, b, pairs), dtype=np.float64), None
 
 
-def mean_absolute_difference(a: Stack, b: Stack, pairs: Pairs) -> Floats:
+def absolute(a: Stack, b: Stack, pairs: Pairs) -> Floats:
     """Return the mean of the absolute differences."""
-    return pairs.rowwise(_mean_absolute, a.wide, b.wide)
+    return pairs.rowwise(_mean_absolute_rows, a.wide, b.wide)
 
 
-def mean_absolute_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
+def absolute_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     """Return the mean over all n^2 pairs of values, from the sorted rows."""
     sums = np.cumsum(b.sorted, axis=1)
     found = np.empty(len(pairs))
@@ -188,7 +188,7 @@ def _squared_distance(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[A
     return np.asarray(np.einsum("ij,ij->i", difference, difference))
 
 
-def _mean_absolute(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _mean_absolute_rows(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     difference = a - b
     np.abs(difference, out=difference)
     return np.asarray(difference.mean(axis=1))

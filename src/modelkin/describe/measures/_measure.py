@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,44 +17,31 @@ from ._stack import Fault, Stack
 USELESS = Fault.EMPTY | Fault.NOT_FINITE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of two vectors.
-
-    Parameters
-    ----------
-    name, title
-        In options and tables; in headings.
-    symmetric
-        Whether exchanging the vectors leaves it as it is.
-    low, high
-        What it can be; None is no bound.
-    refuses
-        Rows for which it has no meaning: the result is then a reason.
-    same_format
-        Whether it is about stored numbers, so that both rows must be stored alike.
-    undefined
-        What is said where the function returns no number.
-    function
-        From two stacks and pairs of rows to one number a pair.
-    expectation
-        Its mean over all reorderings of one vector's values, and its standard deviation where that is known
-        exactly; None where neither is known.
-    aliases
-        Other names that are understood.
-    """
+    """A measure of two vectors."""
 
     name: str
+    """In options and tables."""
     title: str
-    symmetric: bool = True
-    low: float | None = None
-    high: float | None = None
-    refuses: Fault = USELESS
-    same_format: bool = False
-    undefined: str = "measure-no-number"
+    """In headings."""
     function: Function = field(repr=False)
-    expectation: Expectation | None = field(default=None, repr=False)
-    aliases: tuple[str, ...] = ()
+    """From two stacks and pairs of rows to one number a pair."""
+    expectation: Expectation | None = field(repr=False)
+    """Its mean over all reorderings of one vector's values, and its standard deviation where that is known
+    exactly; None where neither is known."""
+    low: float
+    high: float | None
+    """What it can be; None is no bound."""
+    _: KW_ONLY
+    refuses: Fault = USELESS
+    """Rows for which it has no meaning: the result is then a reason."""
+    symmetric: bool = True
+    """Whether exchanging the vectors leaves it as it is."""
+    same_format: bool = False
+    """Whether it is about stored numbers, so that both rows must be stored alike."""
+    undefined: str = "measure-no-number"
+    """What is said where the function returns no number."""
 
     def __call__(self, a: Stack, b: Stack, pairs: Pairs | None = None) -> Measured:
         """Measure pairs of rows, by default all of them (row by row of the first stack)."""

@@ -12,150 +12,81 @@ from . import _functions as of
 from ._measure import USELESS, Measure
 from ._stack import Fault
 
-_ANGLE, _LENGTH, _SHARE = (-1.0, 1.0), (0.0, None), (0.0, 1.0)
-
-
-def _measure(
-    name: str,
-    title: str,
-    bounds: tuple[float, float | None],
-    function: of.Function,
-    expectation: of.Expectation,
-    *,
-    refuses: Fault = Fault.NONE,
-    aliases: tuple[str, ...] = (),
-    symmetric: bool = True,
-) -> Measure:
-    return Measure(
-        name=name,
-        title=title,
-        symmetric=symmetric,
-        low=bounds[0],
-        high=bounds[1],
-        refuses=USELESS | refuses,
-        function=function,
-        expectation=expectation,
-        aliases=aliases,
-    )
-
-
+_FLAT, _ZERO, _COARSE = USELESS | Fault.CONSTANT, USELESS | Fault.ZERO, USELESS | Fault.NO_STEPS
+_MEAN, _ONE = USELESS | Fault.MEAN_NEAR_ZERO, USELESS | Fault.ALL_ONE
+_SAME_DIRECTION, _SAME_P99, _SAME_CV = map(
+    of.unchanged, (of.mean_direction, of.p99_difference, of.cv_difference)
+)
 _ALL = (
-    _measure("cosine", "cosine", _ANGLE, of.cosine, of.cosine_expectation, refuses=Fault.ZERO),
-    _measure(
-        "mean-direction",
-        "rho x rho",
-        _ANGLE,
-        of.mean_direction,
-        of.unchanged(of.mean_direction),
-        refuses=Fault.ZERO,
-        aliases=("rho",),
-    ),
-    _measure(
-        "pearson",
-        "r",
-        _ANGLE,
-        of.pearson,
-        of.correlation_expectation,
-        refuses=Fault.CONSTANT,
-        aliases=("centred-cosine", "centered-cosine", "r"),
-    ),
-    _measure(
-        "excess-cosine", "excess", _ANGLE, of.excess_cosine, of.excess_expectation, refuses=Fault.CONSTANT
-    ),
-    _measure("spearman", "rank r", _ANGLE, of.spearman, of.correlation_expectation, refuses=Fault.CONSTANT),
-    _measure(
-        "cosine-about-1",
-        "cos about 1",
-        _ANGLE,
-        of.cosine_about_one,
-        of.about_one_expectation,
-        refuses=Fault.ALL_ONE,
-    ),
-    _measure("l2", "L2", _LENGTH, of.l2, of.l2_expectation),
-    _measure(
+    Measure("cosine", "cosine", of.cosine, of.cosine_expectation, -1.0, 1.0, refuses=_ZERO),
+    Measure("mean-direction", "rho x rho", of.mean_direction, _SAME_DIRECTION, -1.0, 1.0, refuses=_ZERO),
+    Measure("pearson", "r", of.pearson, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("excess-cosine", "excess", of.excess_cosine, of.excess_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("spearman", "rank r", of.spearman, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("cosine-about-1", "cos about 1", of.about_one, of.about_one_expectation, -1.0, 1.0, refuses=_ONE),
+    Measure("l2", "L2", of.l2, of.l2_expectation, 0.0, None),
+    Measure(
         "relative-l2",
         "L2 / |a|",
-        _LENGTH,
         of.relative_l2,
-        of.relative_l2_expectation,
-        refuses=Fault.ZERO,
-        aliases=("rel-l2", "relative-rmse", "rel-rmse"),
+        of.relative_expectation,
+        0.0,
+        None,
+        refuses=_ZERO,
         symmetric=False,
     ),
-    _measure(
+    Measure(
         "relative-l2-symmetric",
         "L2 / mean length",
-        (0.0, 2.0),
         of.symmetric_l2,
-        of.symmetric_l2_expectation,
-        refuses=Fault.ZERO,
-        aliases=("rel-l2-symmetric",),
+        of.symmetric_expectation,
+        0.0,
+        2.0,
+        refuses=_ZERO,
     ),
-    _measure(
-        "mean-absolute-difference",
-        "mean |a - b|",
-        _LENGTH,
-        of.mean_absolute_difference,
-        of.mean_absolute_expectation,
-        aliases=("mean-abs-diff",),
-    ),
-    _measure(
-        "p99-difference",
-        "p99 diff",
-        _LENGTH,
-        of.p99_difference,
-        of.unchanged(of.p99_difference),
-        aliases=("p99-abs-diff",),
-    ),
-    _measure(
-        "cv-difference",
-        "CV diff",
-        _LENGTH,
-        of.cv_difference,
-        of.unchanged(of.cv_difference),
-        refuses=Fault.MEAN_NEAR_ZERO,
-        aliases=("cv-diff",),
-    ),
-    _measure(
-        "changed-share", "changed", _SHARE, of.changed_share, of.changed_expectation, aliases=("changed",)
-    ),
+    Measure("mean-absolute-difference", "mean |a - b|", of.absolute, of.absolute_expectation, 0.0, None),
+    Measure("p99-difference", "p99 diff", of.p99_difference, _SAME_P99, 0.0, None),
+    Measure("cv-difference", "CV diff", of.cv_difference, _SAME_CV, 0.0, None, refuses=_MEAN),
+    Measure("changed-share", "changed", of.changed_share, of.changed_expectation, 0.0, 1.0),
     Measure(
-        name="mean-ulps",
-        title="mean ulps",
-        low=1.0,
-        refuses=USELESS | Fault.NO_STEPS,
+        "mean-ulps",
+        "mean ulps",
+        of.mean_ulps,
+        None,
+        1.0,
+        None,
+        refuses=_COARSE,
         same_format=True,
         undefined="measure-none-differs",
-        function=of.mean_ulps,
-        aliases=("ulps",),
     ),
+    Measure("max-ulps", "max ulps", of.max_ulps, None, 0.0, None, refuses=_COARSE, same_format=True),
     Measure(
-        name="max-ulps",
-        title="max ulps",
-        low=0.0,
-        refuses=USELESS | Fault.NO_STEPS,
-        same_format=True,
-        function=of.max_ulps,
-    ),
-    Measure(
-        name="byte-identity",
-        title="identical",
-        low=0.0,
-        high=1.0,
-        refuses=Fault.EMPTY,
-        same_format=True,
-        function=of.byte_identity,
-        aliases=("identical",),
+        "byte-identity", "identical", of.byte_identity, None, 0.0, 1.0, refuses=Fault.EMPTY, same_format=True
     ),
 )
+_ALIASES = {
+    "rho": "mean-direction",
+    "centred-cosine": "pearson",
+    "centered-cosine": "pearson",
+    "r": "pearson",
+    "rel-l2": "relative-l2",
+    "relative-rmse": "relative-l2",
+    "rel-rmse": "relative-l2",
+    "rel-l2-symmetric": "relative-l2-symmetric",
+    "mean-abs-diff": "mean-absolute-difference",
+    "p99-abs-diff": "p99-difference",
+    "cv-diff": "cv-difference",
+    "changed": "changed-share",
+    "ulps": "mean-ulps",
+    "identical": "byte-identity",
+}
+"""Other names that are understood."""
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({measure.name: measure for measure in _ALL})
 """Name -> measure."""
 BESIDE_COSINE = ("cosine", "mean-direction", "pearson")
 """What is always shown together: a cosine alone misleads."""
 DEFAULT = (*BESIDE_COSINE, "excess-cosine", "spearman")
-
-_ALIASES = {alias: measure.name for measure in _ALL for alias in measure.aliases}
 
 
 def find_measure(name: str) -> Measure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, final
@@ -43,14 +43,14 @@ class MeasureRow:
     """None for what is outside the layers."""
     model_b: str
     layer_b: int | None
-    value: float | None
+    value: float | None = None
     """None where it was not measured; `reason` says why."""
-    reason: Message | None
-    expected: float | None
+    reason: Message | None = None
+    expected: float | None = None
     """The measure's mean over all reorderings of one tensor's values; None where it is not known."""
-    expected_sd: float | None
+    expected_sd: float | None = None
     """Its standard deviation over them, where that is known exactly."""
-    n: int
+    n: int = 0
     """Different values of each tensor that were compared."""
     note: Message = NOTHING
     """What part of the tensors that is."""
@@ -60,6 +60,7 @@ _TEXT = ("measure", "role", "view", "model_a", "model_b")
 _SAID = ("reason", "note")
 _LAYERS = ("layer_a", "layer_b")
 _FLOATS = ("value", "expected", "expected_sd")
+_OPTIONAL = (*_LAYERS, *_FLOATS, "reason")
 COLUMNS = tuple(item.name for item in fields(MeasureRow))
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys((*_TEXT, *_SAID), np.object_),
@@ -345,56 +346,28 @@ def _quoted(text: str) -> Message:
 
 def _read(name: str, cells: Sequence[Any]) -> list[Any]:
     """Read a column: tables have many rows and few columns."""
-    read = _READ[name]
     found: list[Any] = []
-    try:
-        for cell in cells:
-            found.append(read(cell))
-    except (TypeError, ValueError) as error:
-        raise FormatError(
-            _WHERE, f"row {len(found) + 1}, {name}: unexpected {ascii(cells[len(found)])[:60]}"
-        ) from error
+    for cell in cells:
+        try:
+            found.append(_cell(name, cell))
+        except (TypeError, ValueError) as error:
+            problem = f"row {len(found) + 1}, {name}: unexpected {ascii(cell)[:60]}"
+            raise FormatError(_WHERE, problem) from error
     return found
 
 
-def _text(cell: object) -> str:
-    if not isinstance(cell, str):
-        raise TypeError
-    return cell
-
-
-def _optional_text(cell: object) -> str | None:
-    return None if cell is None or cell == "" else _text(cell)
-
-
-def _whole(cell: object) -> int:
-    if isinstance(cell, bool) or not isinstance(cell, int | str):
-        raise TypeError
-    value = int(cell)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-def _optional_whole(cell: object) -> int | None:
-    return None if cell is None or cell == "" else _whole(cell)
-
-
-def _optional_number(cell: object) -> float | None:
-    if cell is None or cell == "":
+def _cell(name: str, cell: object) -> object:
+    """Read a cell as its column has it."""
+    if name in _OPTIONAL and (cell is None or cell == ""):
         return None
-    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
+    if name in _TEXT or name in _SAID:
+        if isinstance(cell, str):
+            return cell
         raise TypeError
-    value = float(cell)
-    if not math.isfinite(value):
+    kinds = (int, str, float) if name in _FLOATS else (int, str)
+    if isinstance(cell, bool) or not isinstance(cell, kinds):
+        raise TypeError
+    value = float(cell) if name in _FLOATS else int(cell)
+    if not math.isfinite(value) or (name not in _FLOATS and value < 0):
         raise ValueError
     return value
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("measure", "role", "view", "model_a", "model_b", "note"), _text),
-    **dict.fromkeys(("layer_a", "layer_b"), _optional_whole),
-    **dict.fromkeys(("value", "expected", "expected_sd"), _optional_number),
-    "reason": _optional_text,
-    "n": _whole,
-}
