@@ -9,7 +9,7 @@ from tests.support import llama_files
 import modelkin as mk
 from modelkin.describe import known_fields
 from modelkin.describe.config_comparison import compare_fields
-from modelkin.describe.field_meanings import named_fields
+from modelkin.describe.config_fields import named_fields
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
 

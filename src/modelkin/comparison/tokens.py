@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from modelkin.describe import Cell, tokenizer_record
+from modelkin.describe import Cell, not_compared, tokenizer_record
 from modelkin.message import Message, say
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import Depth
@@ -63,7 +63,7 @@ def tokenizer_summary(
         "same_file": same_tokenizer(candidate, base),
         "shared_tokens": len(tokens) if isinstance(tokens, TokenPairs) else None,
         "paired": tokens.how if isinstance(tokens, TokenPairs) else tokens,
-        **(_whole(candidate, base, depth) if whole else {"compared": say("tokenizers-not-yet")}),
+        **(_whole(candidate, base, depth) if whole else not_compared(say("tokenizers-not-yet"))),
     }
 
 

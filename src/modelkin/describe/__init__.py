@@ -1,6 +1,7 @@
 """What models are and how alike their parts look. Nothing here decides anything."""
 
 from .config_comparison import CONFIGS_SCHEMA, ConfigComparison, compare_configs, config_difference
+from .config_fields import known_fields
 from .embeddings import (
     EMBEDDINGS_SCHEMA,
     TOKEN_FILTERS,
@@ -11,7 +12,6 @@ from .embeddings import (
     shared_rows,
     token_cosines,
 )
-from .field_meanings import known_fields
 from .inspection import (
     INSPECTION_SCHEMA,
     InspectedTensor,
@@ -20,7 +20,7 @@ from .inspection import (
     inspect_model,
     plan_components,
 )
-from .tokenizers import Cell, compare_tokenizers, load_tokenizer, tokenizer_record
+from .tokenizers import Cell, compare_tokenizers, load_tokenizer, not_compared, tokenizer_record
 
 __all__ = [
     "CONFIGS_SCHEMA",
@@ -42,6 +42,7 @@ __all__ = [
     "inspect_model",
     "known_fields",
     "load_tokenizer",
+    "not_compared",
     "plan_components",
     "shared_rows",
     "token_cosines",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models
 
-from .field_meanings import known_fields, named_fields
+from .config_fields import known_fields, named_fields
 from .key_scan import DimensionCheck, ExpertCensus, KeyScan, check_dimensions, count_experts, scan_keys
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class FieldComparison:
     base_name: str | None
     group: str
     """sizes, attention, positions, experts, parts, tokens, bookkeeping; other when it is not described."""
-    meaning: str | None
+    meaning: Message | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

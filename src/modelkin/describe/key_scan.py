@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from modelkin.architecture import Role, RoleEntry
 from modelkin.model import Model
 
-from .field_meanings import named_fields
+from .config_fields import named_fields
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks?|layer)\.(\d{1,6})\.")
 _EXPERT = re.compile(r"(?:^|\.)experts\.(\d{1,6})\.")

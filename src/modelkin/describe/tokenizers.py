@@ -112,14 +112,14 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
     for model in (candidate, base):
         names = tokenizer_files(model.file_names())
         if not names:
-            return {"compared": say("tokenizers-none", model=model.location.ref)}
+            return not_compared(say("tokenizers-none", model=model.location.ref))
         for name in names:
             if (size := model.file_size(name) or 0) > limit:
-                return {"compared": say("tokenizers-too-long", file=name, n=size, limit=limit)}
+                return not_compared(say("tokenizers-too-long", file=name, n=size, limit=limit))
         try:
             read.append(load_tokenizer(model, limit=limit))
         except (NotFound, TokenizerError) as error:
-            return {"compared": say("tokenizers-unreadable", problem=str(error))}
+            return not_compared(say("quoted", text=str(error)))
     found = compare_two(read[0], read[1])
     run, level = found.ids.longest_run, found.background.of_smaller
     return {
@@ -142,6 +142,11 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
         "first_1000_merges_equal": found.merges.first_1000_equal if found.merges is not None else None,
         "reading": say("sentences", said=found.reading),
     }
+
+
+def not_compared(why: Message) -> dict[str, Cell]:
+    """Return what a comparison of models records of tokenizers that were not compared."""
+    return {"compared": say("tokenizers-not-compared", why=why)}
 
 
 _Side = tuple[str, Tokenizer, Mapping[str, object] | None]

@@ -43,7 +43,7 @@ class Measure:
     undefined: str = "measure-no-number"
     """What is said where the function returns no number."""
 
-    def __call__(self, a: Stack, b: Stack, pairs: Pairs | None = None) -> Measured:
+    def __call__(self, a: Stack, b: Stack, pairs: Pairs | None = None) -> MeasuredPairs:
         """Measure pairs of rows, by default all of them (row by row of the first stack)."""
         return measured(self, a, b, Pairs.grid(len(a), len(b)) if pairs is None else pairs)
 
@@ -63,7 +63,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Measured:
+class MeasuredPairs:
     """Numbers for pairs of rows; what was not measured is masked and has a reason."""
 
     values: np.ma.MaskedArray[Any, Any] = field(repr=False)
@@ -78,7 +78,7 @@ class Measured:
         return len(self.reasons)
 
 
-def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False) -> Measured:
+def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False) -> MeasuredPairs:
     """Apply a measure to pairs of rows.
 
     Parameters
@@ -111,7 +111,7 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
                     spread[usable] = sd
     reasons[usable & np.isnan(values)] = say(measure.undefined)
     reasons[usable & np.isinf(values)] = say("measure-too-large")
-    return Measured(
+    return MeasuredPairs(
         values=np.ma.masked_invalid(values),
         reasons=reasons,
         expected=np.ma.masked_invalid(expected),
@@ -119,10 +119,10 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
     )
 
 
-def _none(n: int, reason: Message) -> Measured:
+def _none(n: int, reason: Message) -> MeasuredPairs:
     nothing = np.ma.masked_invalid(np.full(n, np.nan))
     reasons = _same(n, reason)
-    return Measured(values=nothing, reasons=reasons, expected=nothing, expected_sd=nothing)
+    return MeasuredPairs(values=nothing, reasons=reasons, expected=nothing, expected_sd=nothing)
 
 
 def _reasons(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], pairs: Pairs) -> npt.NDArray[np.object_]:

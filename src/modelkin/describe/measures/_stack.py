@@ -51,30 +51,26 @@ class Fault(IntFlag):
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
-def _by_row(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
-    """Make a feature that no reordering of places changes: a reordered stack takes that of its origin."""
-
+def _feature(function: Callable[[Stack], _Array], *, by_place: bool) -> cached_property[_Array]:
     @wraps(function)
     def feature(stack: Stack) -> _Array:
         if stack.origin is None:
             return function(stack)
-        found: _Array = getattr(stack.origin[0], function.__name__)
-        return found
+        origin, order = stack.origin
+        found: _Array = getattr(origin, function.__name__)
+        return found[:, order] if by_place else found  # type: ignore[return-value]
 
     return cached_property(feature)
+
+
+def _by_row(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
+    """Make a feature that no reordering of places changes: a reordered stack takes that of its origin."""
+    return _feature(function, by_place=False)
 
 
 def _by_place(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
     """Make a feature with a column for each place: a reordered stack reorders that of its origin."""
-
-    @wraps(function)
-    def feature(stack: Stack) -> _Array:
-        if stack.origin is None:
-            return function(stack)
-        found: _Array = getattr(stack.origin[0], function.__name__)[:, stack.origin[1]]
-        return found
-
-    return cached_property(feature)
+    return _feature(function, by_place=True)
 
 
 class Stack:

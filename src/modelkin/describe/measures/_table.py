@@ -19,7 +19,7 @@ import numpy.typing as npt
 from modelkin.errors import FormatError
 from modelkin.message import Message, say
 
-from ._measure import Measured
+from ._measure import MeasuredPairs
 from ._registry import MEASURES
 
 Column = npt.NDArray[Any]
@@ -114,7 +114,7 @@ class MeasureTable:
     @classmethod
     def of_measured(
         cls,
-        found: Measured,
+        found: MeasuredPairs,
         *,
         layers: tuple[Sequence[int | None], Sequence[int | None]],
         models: tuple[str, str],

@@ -9,6 +9,7 @@ from modelkin.describe import known_fields
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Strong, table
 from modelkin.document.language import Language
 from modelkin.document.numbers import count_text, value_text
+from modelkin.message import Message
 
 from .grids import grids
 from .words import told_value
@@ -94,7 +95,7 @@ def beside_sections(result: Comparison, language: Language) -> Iterator[Section]
     say = language.say
     lines = (*tokenizer_lines(result, language), *config_lines(result, language))
     blocks: list[Block] = [Bullets(lines)]
-    if rows := config_rows(result):
+    if rows := config_rows(result, language):
         titles = (say("label.config_field"), say("side.candidate"), say("side.base"), say("label.meaning"))
         blocks.append(table(titles, rows))
     yield Section(title=say("title.beside"), blocks=tuple(blocks))
@@ -115,7 +116,9 @@ def tokenizer_lines(result: Comparison, language: Language) -> Iterator[str]:
         return
     relation = facts.get("relation")
     if not isinstance(relation, str):
-        reason = told_value(facts.get("compared"), language).removeprefix("no: ")
+        compared = facts.get("compared")
+        why = dict(compared.values).get("why") if isinstance(compared, Message) else None
+        reason = told_value(why if isinstance(why, Message) else compared, language)
         yield say("beside.not_compared", reason=reason)
         return
     yield say(
@@ -141,7 +144,7 @@ def config_lines(result: Comparison, language: Language) -> Iterator[str]:
     yield language.say("beside.fields", number=str(telling)) + more + shown
 
 
-def config_rows(result: Comparison) -> list[tuple[str, str, str, str]]:
+def config_rows(result: Comparison, language: Language) -> list[tuple[str, str, str, str]]:
     """Return the fields that differ and matter: name, both values, meaning."""
     known = known_fields()
     return [
@@ -149,7 +152,7 @@ def config_rows(result: Comparison) -> list[tuple[str, str, str, str]]:
             name[:_LONGEST],
             left[:_LONGEST],
             right[:_LONGEST],
-            known[name].meaning if name in known else "",
+            language.tell(known[name].meaning) if name in known else "",
         )
         for name, (left, right) in _telling(result)[:_MOST_FIELDS]
     ]

@@ -49,7 +49,7 @@ class Configs(Facts, tag="configs"):
                 "of_a": field.candidate,
                 "of_b": field.base,
                 "status": field.status,
-                "meaning": field.meaning,
+                "meaning": None if field.meaning is None else str(field.meaning),
             }
             for field in found.fields
             if field.group != "bookkeeping"

@@ -1,4 +1,4 @@
-"""What fields of a config mean, and what other families call the same thing: loaded data."""
+"""Fields of configs, and what other families call the same thing: loaded data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from modelkin.message import Message, say
+
 _WRAPPERS = ("text_config.", "language_config.", "llm_config.", "thinker_config.text_config.")
 """Where multimodal models keep the config of their language model."""
 _MAX_FIELDS = 4000
@@ -15,26 +17,30 @@ _MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldMeaning:
+class ConfigField:
     """One field under its commonest name."""
 
     name: str
     group: str
-    meaning: str
+
+    @property
+    def meaning(self) -> Message:
+        """What it means, in plain words."""
+        return say(f"field.{self.name}")
 
 
 @cache
-def known_fields() -> Mapping[str, FieldMeaning]:
+def known_fields() -> Mapping[str, ConfigField]:
     """Return all known fields, by each of their names."""
-    text = resources.files("modelkin.describe").joinpath("data", "field_meanings.toml").read_text("utf-8")
-    found: dict[str, FieldMeaning] = {}
+    text = resources.files("modelkin.describe").joinpath("data", "config_fields.toml").read_text("utf-8")
+    found: dict[str, ConfigField] = {}
     for group, fields in tomllib.loads(text).items():
         for name, entry in fields.items():
-            meaning = FieldMeaning(name=name, group=group, meaning=entry["meaning"])
+            known = ConfigField(name=name, group=group)
             for alias in (name, *entry.get("aliases", ())):
                 if alias in found:
-                    raise ValueError(f"field_meanings.toml names {alias!r} twice")
-                found[alias] = meaning
+                    raise ValueError(f"config_fields.toml names {alias!r} twice")
+                found[alias] = known
     return found
 
 
