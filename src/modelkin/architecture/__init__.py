@@ -9,7 +9,7 @@ from __future__ import annotations
 from ._detect import detect
 from ._fixed import fixed_table_reason, looks_fixed
 from ._loader import families, family, parse_spec
-from ._result import Architecture, RoleEntry, Segment
+from ._result import Architecture, RoleEntry, Segment, UnknownTensor
 from ._roles import Part, Role
 from ._spaces import SPACES, Positions, space_under
 from ._spec import Stack
@@ -23,6 +23,7 @@ __all__ = [
     "RoleEntry",
     "Segment",
     "Stack",
+    "UnknownTensor",
     "detect",
     "families",
     "family",
