@@ -59,7 +59,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _axis_test() -> tuple[LayerTest, Combine]:
-    from modelkin.comparison.methods._axis import N_PERMUTATIONS
+    from modelkin.comparison.methods.axis import N_PERMUTATIONS
     from modelkin.stats import AxisOptions, AxisTest, axis_test, bonferroni
 
     options = AxisOptions(n_permutations=N_PERMUTATIONS)  # as `compare` asks for

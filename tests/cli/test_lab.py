@@ -8,7 +8,7 @@ import pytest
 from tests.support import llama_files
 
 from modelkin.casework.lab import NormsOptions, norms_from_json
-from modelkin.casework.lab._norms import FAMILIES, INITS
+from modelkin.casework.lab.norms import FAMILIES, INITS
 from modelkin.cli import lab as command
 from modelkin.document import to_json
 
@@ -128,7 +128,7 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
         return result()
 
     monkeypatch.setattr("modelkin.casework.lab.norms_experiment", experiment)
-    monkeypatch.setattr("modelkin.casework.lab._norms_report.draw", lambda figure, out, name: None)
+    monkeypatch.setattr("modelkin.casework.lab.norms_report.draw", lambda figure, out, name: None)
     arguments = ("--small", "--init", "random", "--init", "ones", "--init", "random", "--steps", "9")
     status, out, err = run("lab", "norms", *arguments, "--family", "llama", "--out", str(tmp_path / "o"))
     assert status == 0

@@ -9,7 +9,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import derive, load_zoo
-from modelkin.comparison.methods._tied import is_tied
+from modelkin.comparison.methods.tied import is_tied
 from modelkin.comparison.verdict import Conclusion
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource

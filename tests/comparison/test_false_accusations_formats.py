@@ -12,7 +12,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.methods import Skipped, Tested
-from modelkin.comparison.methods._axis import stands_alone
+from modelkin.comparison.methods.axis import stands_alone
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 from modelkin.source import MemorySource

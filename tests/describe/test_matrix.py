@@ -13,7 +13,7 @@ from tests.support import HubServer, LlamaShape, llama_config, llama_files, llam
 import modelkin as mk
 from modelkin.architecture import Segment
 from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_role
-from modelkin.describe.matrix._views import View
+from modelkin.describe.matrix.views import View
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
 from modelkin.document import matrix_markdown, schema
 from modelkin.errors import BadSelection, FormatError, UsageError

@@ -12,7 +12,7 @@ import modelkin
 from modelkin.cli.options import LANGUAGES as OFFERED
 from modelkin.comparison.methods import Effect, all_methods
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
-from modelkin.comparison.verdict._words import limitations, summary
+from modelkin.comparison.verdict.words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
 from modelkin.document.views.words import not_examined
 from modelkin.errors import UsageError

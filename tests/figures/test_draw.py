@@ -24,9 +24,9 @@ from modelkin.figures import (
     series_styles,
     signed_scale,
 )
-from modelkin.figures._legend import legend_entries
-from modelkin.figures._pen import Pen
-from modelkin.figures._theme import DARK, LIGHT, contrast, readable_on, relative_luminance
+from modelkin.figures.legend import legend_entries
+from modelkin.figures.pen import Pen
+from modelkin.figures.theme import DARK, LIGHT, contrast, readable_on, relative_luminance
 
 HOSTILE = "$\\frac{1}{0}$ _x</text><script>alert(1)</script>&\x1b[2J\u202e한국 -->"
 

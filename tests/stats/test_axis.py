@@ -22,10 +22,10 @@ from modelkin.stats import (
     joint_features,
     log10_normal_tail,
 )
-from modelkin.stats._matching import order_of_matches
-from modelkin.stats._ranks import normal_scores, ranks, spearman
-from modelkin.stats._shifts import ShiftSums, draw_orders, permutation_part
-from modelkin.stats._similarity import Similarity
+from modelkin.stats.matching import order_of_matches
+from modelkin.stats.ranks import normal_scores, ranks, spearman
+from modelkin.stats.shifts import ShiftSums, draw_orders, permutation_part
+from modelkin.stats.similarity import Similarity
 
 QUICK = AxisOptions(n_permutations=999, n_bootstrap=199)
 RAW = replace(QUICK, unit_rows=False)

@@ -11,7 +11,7 @@ from tests.tensors.fakes import info_of
 from modelkin.errors import BadSelection
 from modelkin.source import ByteRange, merged, total_length
 from modelkin.tensors import DTYPES, Array, SlicePlan, TensorInfo, TensorSlice, decode, plan_slice, raw_bits
-from modelkin.tensors._slices import PlainStretches
+from modelkin.tensors.slices import PlainStretches
 
 NAMES = ["F4", "F6_E2M3", "F6_E3M2", "U8", "BF16", "F32", "F64", "C64", "BOOL"]
 

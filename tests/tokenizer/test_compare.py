@@ -8,9 +8,9 @@ import pytest
 
 from modelkin.message import say
 from modelkin.tokenizer import CLASSES, Tokenizer, compare_two, known_pairs, shown, token_class
-from modelkin.tokenizer._ids import IdComparison, Run, compare_ids, spearman
-from modelkin.tokenizer._overlap import overlap
-from modelkin.tokenizer._relation import LONG_RUN, VocabularyRelation, read_relation
+from modelkin.tokenizer.ids import IdComparison, Run, compare_ids, spearman
+from modelkin.tokenizer.overlap import overlap
+from modelkin.tokenizer.relation import LONG_RUN, VocabularyRelation, read_relation
 
 BYTES = [bytes([n]) for n in range(256)]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.errors import TokenizerError
-from modelkin.tokenizer import _read as reading
 from modelkin.tokenizer import read_tokenizer, read_vocabulary, tokenizer_files
+from modelkin.tokenizer import reading as reading
 
 BYTE_LEVEL = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}]}}
 

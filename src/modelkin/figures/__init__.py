@@ -27,7 +27,7 @@ from ._marks import (
 )
 from ._scale import Scale, sequential_scale, signed_scale
 from ._style import EXPECTATION, NULL, Style, Styles, Tone, complete, series_styles
-from ._values import (
+from .values import (
     Matrix,
     Numbers,
     Series,

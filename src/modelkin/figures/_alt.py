@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from . import _marks as marks
-from ._clipping import remarks
 from ._figure import Figure, Panel
 from ._text import readable
-from ._values import Numbers, brief, known, mean
+from .clipping import remarks
+from .values import Numbers, brief, known, mean
 
 
 def alt_text(figure: Figure) -> str:

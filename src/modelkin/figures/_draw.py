@@ -17,7 +17,7 @@ from modelkin.errors import UsageError
 
 from ._figure import Figure
 from ._text import readable
-from ._theme import THEMES, ThemeName
+from .theme import THEMES, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -79,7 +79,7 @@ def renderings(
 ) -> dict[Format, bytes]:
     """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included."""
     from ._layout import lay_out
-    from ._pen import settings
+    from .pen import settings
 
     files: dict[Format, bytes] = {}
     with settings(THEMES[theme]):
@@ -114,7 +114,7 @@ def animate(
     from PIL import Image
 
     from ._layout import lay_out
-    from ._pen import settings
+    from .pen import settings
 
     place = _place(folder, name)
     with settings(THEMES[theme]):

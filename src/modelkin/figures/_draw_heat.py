@@ -10,10 +10,10 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from ._marks import HeatMap
-from ._pen import Pen, rgb
-from ._theme import readable_on
 from ._ticks import name_ticks
-from ._values import array, brief, fixed
+from .pen import Pen, rgb
+from .theme import readable_on
+from .values import array, brief, fixed
 
 
 def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:

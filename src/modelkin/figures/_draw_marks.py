@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ._marks import Bars, BarSeries, Histogram, Intervals, Lines, ReferenceLine, Ridges, Scatter, TextMark
-from ._pen import DASHES, Pen
 from ._text import wrapped
 from ._ticks import name_ticks
-from ._values import array, fixed
+from .pen import DASHES, Pen
+from .values import array, fixed
 
 _RASTER = 2000
 """From so many points on they are one image in an SVG."""

@@ -9,8 +9,8 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-u
 
 from ._figure import Axis, Panel
 from ._marks import Arrow3D, Mark, Plane3D, Surface3D, Trajectory3D
-from ._pen import DASHES, Pen, rgb
-from ._values import array
+from .pen import DASHES, Pen, rgb
+from .values import array
 
 
 def draw_solid(axes: Any, panel: Panel, pen: Pen) -> None:  # noqa: ANN401  Axes3D is untyped

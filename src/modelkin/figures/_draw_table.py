@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ._marks import TableMark
-from ._pen import Pen
 from ._text import shortened, wrapped
+from .pen import Pen
 
 _SIZE = 8.0
 _GAP = 3

@@ -12,7 +12,7 @@ from modelkin.errors import UsageError
 
 from ._marks import Histogram, Lines, ReferenceLine, Role
 from ._style import NULL, Style
-from ._values import Numbers, Series, known, numbers
+from .values import Numbers, Series, known, numbers
 
 WITHIN = 1.96
 """A normal value lies within so many standard deviations in 95 % of cases."""

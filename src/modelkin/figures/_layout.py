@@ -11,7 +11,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from ._clipping import remarks
 from ._draw_heat import draw_heat_map
 from ._draw_marks import (
     draw_bars,
@@ -26,7 +25,6 @@ from ._draw_marks import (
 from ._draw_solid import draw_solid
 from ._draw_table import LINE, draw_table, table_lines
 from ._figure import Axis, Figure, Panel
-from ._legend import legend_entries
 from ._marks import (
     Bars,
     HeatMap,
@@ -39,11 +37,13 @@ from ._marks import (
     TableMark,
     TextMark,
 )
-from ._pen import Pen
 from ._settle import Room, settle
 from ._text import wrapped
-from ._theme import Theme
 from ._ticks import name_ticks
+from .clipping import remarks
+from .legend import legend_entries
+from .pen import Pen
+from .theme import Theme
 
 NARROW = 4.4
 """Inches of a drawing for a phone: at 360 pixels its letters are still 9 pixels high."""

@@ -9,7 +9,7 @@ from modelkin.errors import UsageError
 from ._record import Record
 from ._scale import Scale
 from ._style import NULL, Style
-from ._values import Grid, Numbers
+from .values import Grid, Numbers
 
 Role = Literal["data", "null", "expectation", "threshold"]
 """What a mark stands for; null and expectation are what chance looks like."""

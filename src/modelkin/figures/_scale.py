@@ -9,7 +9,7 @@ from typing import Literal
 from modelkin.errors import UsageError
 
 from ._record import Record
-from ._values import known, numbers
+from .values import known, numbers
 
 
 class Scale(Record, frozen=True, kw_only=True):

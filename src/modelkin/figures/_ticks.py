@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from ._values import MINUS
+from .values import MINUS
 
 _MARKS: dict[str, Any] = {"bottom": TICKDOWN, "left": TICKLEFT, "right": TICKRIGHT}
 

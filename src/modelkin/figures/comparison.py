@@ -16,7 +16,7 @@ from ._inputs import binned, edges_of, words
 from ._marks import HeatMap, Histogram, Intervals, Mark, ReferenceLine, TableMark
 from ._scale import signed_scale
 from ._style import NULL, THRESHOLD, Style
-from ._values import Numbers, Series, brief, grid, known, mean, numbers
+from .values import Numbers, Series, brief, grid, known, mean, numbers
 
 if TYPE_CHECKING:
     from modelkin.comparison import Comparison, ControlResult

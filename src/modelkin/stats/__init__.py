@@ -6,11 +6,11 @@ from ._combine import bonferroni, log10_conformal
 from ._cross import cross_z
 from ._decomposition import cosine_decomposition
 from ._guards import is_sorted
-from ._matching import log10_increasing_bound, longest_increasing
 from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
 from ._tails import log10_normal_tail, normal_quantile
 from ._units import MIN_UNITS, joint_features
+from .matching import log10_increasing_bound, longest_increasing
 
 __all__ = [
     "MIN_UNITS",

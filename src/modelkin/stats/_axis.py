@@ -16,10 +16,13 @@ import numpy.typing as npt
 from modelkin.message import say
 
 from ._guards import order_flags, shift_guard
-from ._matching import BestMatches, log10_matching_bound, order_of_matches
-from ._ranks import Array
 from ._result import Alternative, AxisTest, Flag, Interval, NotTestable, ShiftGuard
-from ._shifts import (
+from ._tail_bound import TailBound
+from ._tails import log10_factorial, log10_normal_tail
+from ._units import Units, paired_units, row_norms
+from .matching import BestMatches, log10_matching_bound, order_of_matches
+from .ranks import Array
+from .shifts import (
     MAX_ENUMERATED_UNITS,
     PermutationPart,
     ShiftSums,
@@ -28,10 +31,7 @@ from ._shifts import (
     permutation_part,
     tie_tolerance,
 )
-from ._similarity import Similarity
-from ._tail_bound import TailBound
-from ._tails import log10_factorial, log10_normal_tail
-from ._units import Units, paired_units, row_norms
+from .similarity import Similarity
 
 N_PARTS = 4
 """Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array
 from ._units import MIN_UNITS, row_norms, scaled
+from .ranks import Array
 
 
 def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:

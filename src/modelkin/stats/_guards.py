@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array, spearman
 from ._result import Alternative, Flag, ShiftGuard
+from .ranks import Array, spearman
 
 # Norms in order: a rank correlation with the place that is both clear and large, in both models.
 _SORTED_RHO = 0.5

@@ -29,9 +29,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array, normal_scores
-from ._similarity import Similarity
 from ._tails import LN10, log10_factorial
+from .ranks import Array, normal_scores
+from .similarity import Similarity
 
 # Below this |z| the bound is above 0.01 and decides nothing; 1 is reported instead, and the sorting saved.
 _SMALLEST_Z = 3.0

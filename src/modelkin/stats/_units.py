@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from modelkin.message import Message, joined, say
 
-from ._ranks import Array, is_constant, normal_scores, standardised
 from ._result import NotTestable
+from .ranks import Array, is_constant, normal_scores, standardised
 
 Vectors = Sequence[npt.ArrayLike] | npt.NDArray[np.floating[Any]]
 """A list of vectors, or a matrix with vectors in its rows."""

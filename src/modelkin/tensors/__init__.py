@@ -5,7 +5,6 @@ from ._dtypes import DTYPES, Buffer, decode, encode, float_table, raw_bits
 from ._index import MAX_ELEMENTS, MAX_RANK, TensorIndex, TensorInfo
 from ._reader import TensorChunk, TensorReader
 from ._sampling import sample_blocks, sample_rows
-from ._slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, plan_slice
 from ._storage import (
     ColumnStorage,
     LinePlan,
@@ -18,6 +17,7 @@ from ._storage import (
     numbers_of,
     runs_of,
 )
+from .slices import Blocks, Rows, ScatteredRows, SlicePlan, TensorSlice, plan_slice
 
 __all__ = [
     "DTYPES",

@@ -19,8 +19,8 @@ from modelkin.untrusted import quoted
 from ._codes import Array
 from ._dtypes import DTYPES, Buffer, decode, raw_bits
 from ._index import TensorIndex, TensorInfo
-from ._slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
 from ._storage import by_file, line_elements
+from .slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
 
 CHUNK_BYTES = 8 << 20
 """Long enough that a request costs little beside its bytes, small enough to hold several."""

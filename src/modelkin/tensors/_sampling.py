@@ -18,7 +18,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from ._index import TensorInfo
-from ._slices import TensorSlice
+from .slices import TensorSlice
 
 
 def sample_blocks(

@@ -10,10 +10,11 @@ from hashlib import sha256
 from modelkin.errors import TokenizerError
 from modelkin.message import Message
 
-from ._background import Background, background
 from ._classes import CLASSES, census
-from ._ids import IdComparison, compare_ids
-from ._overlap import (
+from ._value import Tokenizer, load_object
+from .background import Background, background
+from .ids import IdComparison, compare_ids
+from .overlap import (
     FIRST,
     MergeComparison,
     Overlap,
@@ -22,8 +23,7 @@ from ._overlap import (
     merges_digest,
     overlap,
 )
-from ._relation import VocabularyRelation, explain, read_relation
-from ._value import Tokenizer, load_object
+from .relation import VocabularyRelation, explain, read_relation
 
 TOKENIZERS_SCHEMA = "modelkin.tokenizers/1"
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from modelkin.message import Message, say
 from modelkin.untrusted import JsonRefused, strict_json
 
-from ._read import guessed_kind
+from .reading import guessed_kind
 
 TOKENIZER_FILES = (
     "tokenizer.json",

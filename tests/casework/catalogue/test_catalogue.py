@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelkin.casework import catalogue as c
-from modelkin.casework.catalogue._bars import sampled_dimensions
+from modelkin.casework.catalogue.bars import sampled_dimensions
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Bars,
@@ -21,7 +21,7 @@ from modelkin.figures import (
     Trajectory3D,
     pearson_chance,
 )
-from modelkin.figures._clipping import remarks
+from modelkin.figures.clipping import remarks
 from modelkin.figures.comparison import z_histogram
 
 from . import examples

@@ -5,7 +5,7 @@ import pytest
 from tests.places import ZOO as ZOO_FOLDER
 
 from modelkin.casework.lab import Checkpoint, derive, layer_of, load_zoo, part_of
-from modelkin.casework.lab._corpus import CorpusSpec, corpus_text
+from modelkin.casework.lab.corpus import CorpusSpec, corpus_text
 
 ZOO = load_zoo(ZOO_FOLDER)
 FAMILIES = ["base", "tied-1", "qwen2-base", "gpt2-base", "moe-base", "gemma-base", "bert-base"]

@@ -29,9 +29,9 @@ from modelkin.casework.lab import (
     norms_from_json,
     write_norms,
 )
-from modelkin.casework.lab._norms import INITS, SCHEMA, measure_pair, norm_test, unit_rows, unit_test
-from modelkin.casework.lab._norms_report import p_text
-from modelkin.casework.lab._norms_train import CORPORA, initial_gains, letters, unigram_loss
+from modelkin.casework.lab.norms import INITS, SCHEMA, measure_pair, norm_test, unit_rows, unit_test
+from modelkin.casework.lab.norms_report import p_text
+from modelkin.casework.lab.norms_train import CORPORA, initial_gains, letters, unigram_loss
 from modelkin.document import to_json
 from modelkin.errors import FormatError, MissingExtra, UsageError
 from modelkin.figures import Scatter

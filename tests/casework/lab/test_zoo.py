@@ -22,9 +22,9 @@ from modelkin.casework.lab import (
     parse_recipes,
     part_of,
 )
-from modelkin.casework.lab._build import started
-from modelkin.casework.lab._extra import lab_module
-from modelkin.casework.lab.derive._layout import axes_of
+from modelkin.casework.lab.builder import started
+from modelkin.casework.lab.derive.layout import axes_of
+from modelkin.casework.lab.extra import lab_module
 from modelkin.errors import MissingExtra, SpecError
 
 EMBEDDED = Path(modelkin.__file__).parent / "demo" / "zoo"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from modelkin.casework.replay._facts import PAIRS, WIDTH, _file, load_facts
-from modelkin.casework.replay._matrices import matched_mean, random_matchings
-from modelkin.casework.replay._norms import about_one, relative_l2
+from modelkin.casework.replay.facts import PAIRS, WIDTH, _file, load_facts
+from modelkin.casework.replay.matrices import matched_mean, random_matchings
+from modelkin.casework.replay.norms import about_one, relative_l2
 
 FACTS = load_facts()
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from modelkin.casework.replay import replay_solar_glm
-from modelkin.casework.replay._cases import ASKED, conclusion, judged
-from modelkin.casework.replay._facts import WIDTH, load_facts
-from modelkin.casework.replay._matrices import full_z, router_z
-from modelkin.casework.replay._record import Check
-from modelkin.casework.replay._steps import one_number, step_size
-from modelkin.casework.replay._together import JointMean
+from modelkin.casework.replay.cases import ASKED, conclusion, judged
+from modelkin.casework.replay.facts import WIDTH, load_facts
+from modelkin.casework.replay.matrices import full_z, router_z
+from modelkin.casework.replay.record import Check
+from modelkin.casework.replay.steps import one_number, step_size
+from modelkin.casework.replay.together import JointMean
 from modelkin.comparison.verdict import Conclusion
 
 FACTS = load_facts()

@@ -19,8 +19,8 @@ from modelkin.casework.replay import (
     replay_view,
     write_replay,
 )
-from modelkin.casework.replay._figures import CHAPTERS
-from modelkin.casework.replay._view import replay_language
+from modelkin.casework.replay.figures import CHAPTERS
+from modelkin.casework.replay.view import replay_language
 from modelkin.cli.app import app
 from modelkin.document import LANGUAGES
 from modelkin.errors import UsageError

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modelkin.casework.studies import _files, load_study, parse_study
-from modelkin.casework.studies._report import study_language
+from modelkin.casework.studies import files as files_module
+from modelkin.casework.studies import load_study, parse_study
+from modelkin.casework.studies.report import study_language
 from modelkin.casework.studies.spec import replace_models
 from modelkin.errors import NotFound, StudyError, UsageError
 
@@ -169,7 +170,7 @@ def test_whatever_stands_in_a_file_is_read_or_refused_in_its_own_words(monkeypat
     parse_study(WIDE.encode())
     refused = 0
     for odd in mutations(document):
-        monkeypatch.setattr(_files, "strict_yaml", lambda data, odd=odd: odd)
+        monkeypatch.setattr(files_module, "strict_yaml", lambda data, odd=odd: odd)
         try:
             parse_study(b"")
         except StudyError:

@@ -10,7 +10,7 @@ from tests.casework.studies.test_files import GOOD
 from tests.casework.studies.tiny import Tiny, files
 
 from modelkin.casework.studies import parse_study, run_study
-from modelkin.casework.studies.kinds._claim import sigmas
+from modelkin.casework.studies.kinds.claim import sigmas
 
 EVIL = "<script>alert(1)</script>"
 

@@ -13,9 +13,9 @@ from tests.casework.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.casework.studies.tiny import Tiny, gains
 
 from modelkin.casework.studies import load_study, shipped_studies
-from modelkin.casework.studies._report import study_language
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
+from modelkin.casework.studies.report import study_language
 from modelkin.figures import Figure, rendered
 from modelkin.options import FetchOptions
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modelkin.comparison.alignment import _units, match_units
+from modelkin.comparison.alignment import match_units
+from modelkin.comparison.alignment import units as units_module
 
 
 @pytest.mark.parametrize("elements", [64, 1000, 10**6])
@@ -11,7 +12,7 @@ from modelkin.comparison.alignment import _units, match_units
 def test_blocks_do_not_change_the_matches(elements, sign_free, monkeypatch):
     rng = np.random.default_rng(1)
     mine, theirs = rng.standard_normal((20, 8)), rng.standard_normal((57, 8))
-    monkeypatch.setattr(_units, "_BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(units_module, "_BLOCK_ELEMENTS", elements)
     match = match_units(mine, theirs, seed=1, sign_free=sign_free)
     cosines = (mine / np.linalg.norm(mine, axis=1)[:, None]) @ (
         theirs / np.linalg.norm(theirs, axis=1)[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import layer_map, likely_pairs
-from modelkin.comparison.alignment._layers import layer_path
+from modelkin.comparison.alignment.layers import layer_path
 
 GROWN = (0, 1, 2, 3, 2, 3, 4, 5)
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from modelkin.comparison.alignment import Frame, _residual, find_frame
-from modelkin.comparison.alignment._residual import polar_factor
+from modelkin.comparison.alignment import Frame, find_frame
+from modelkin.comparison.alignment import residual as residual_module
+from modelkin.comparison.alignment.residual import polar_factor
 from modelkin.message import say
 
 
@@ -16,8 +17,8 @@ def drawn(seed, *shape):
 def test_eigenvectors_and_decomposition_lead_to_the_same_polar_factor(shape, monkeypatch):
     matrix = drawn(1, *shape) * np.logspace(0, -3, shape[1])
     by_decomposition = polar_factor(matrix)
-    monkeypatch.setattr(_residual, "_SMALL", 8)
-    monkeypatch.setattr(_residual, "_STRIPE", 32)
+    monkeypatch.setattr(residual_module, "_SMALL", 8)
+    monkeypatch.setattr(residual_module, "_STRIPE", 32)
     by_eigenvectors = polar_factor(matrix)
     np.testing.assert_allclose(by_eigenvectors, by_decomposition, atol=1e-8)
     narrow = by_eigenvectors if shape[0] >= shape[1] else by_eigenvectors.T
@@ -25,7 +26,7 @@ def test_eigenvectors_and_decomposition_lead_to_the_same_polar_factor(shape, mon
 
 
 def test_directions_that_are_not_determined_come_out_as_zero_by_eigenvectors(monkeypatch):
-    monkeypatch.setattr(_residual, "_SMALL", 8)
+    monkeypatch.setattr(residual_module, "_SMALL", 8)
     left, right = (np.linalg.qr(drawn(seed, 40, 40).astype(np.float64))[0] for seed in (2, 3))
     sizes = np.r_[np.ones(30), np.zeros(10)]
     np.testing.assert_allclose(polar_factor((left * sizes) @ right), (left * sizes) @ right, atol=1e-8)
@@ -52,7 +53,7 @@ def test_no_rotation_is_learned_where_distances_have_nothing_in_common(monkeypat
     def fail(matrix):
         raise AssertionError("a rotation was learned")
 
-    monkeypatch.setattr(_residual, "polar_factor", fail)
+    monkeypatch.setattr(residual_module, "polar_factor", fail)
     found = find_frame(drawn(7, 2000, 64), drawn(8, 2000, 64), learned_from=say("embedding-rows"), seed=0)
     assert isinstance(found, Frame)
     assert found.kind == "identity"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import Frame, find_frame
-from modelkin.comparison.alignment._residual import polar_factor
+from modelkin.comparison.alignment.residual import polar_factor
 from modelkin.message import say
 
 RNG = np.random.default_rng(3)

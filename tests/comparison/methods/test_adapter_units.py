@@ -11,7 +11,7 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.methods import Tested, load_method
-from modelkin.comparison.methods._adapter_units import began_alike
+from modelkin.comparison.methods.adapter_units import began_alike
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
 from modelkin.source import MemorySource

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.architecture import Role, RoleEntry, Segment
-from modelkin.comparison.methods._blocks import UnitChoice, n_features, n_units, spread, unit_axis, unit_block
+from modelkin.comparison.methods.blocks import UnitChoice, n_features, n_units, spread, unit_axis, unit_block
 from modelkin.tensors import TensorInfo, plan_slice
 
 MATRIX = np.arange(24 * 10, dtype=np.float32).reshape(24, 10)  # 24 units, 10 features

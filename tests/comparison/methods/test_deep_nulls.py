@@ -11,7 +11,9 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.comparison.deep import by_depth
-from modelkin.comparison.methods import Tested, _head_matching, _matching, load_method
+from modelkin.comparison.methods import Tested, load_method
+from modelkin.comparison.methods import head_matching as head_matching_module
+from modelkin.comparison.methods import unit_matching as unit_matching_module
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import read_parts
 from modelkin.comparison.tokens import UNREAD
@@ -64,7 +66,7 @@ def surveyed(name, number):
 @pytest.fixture
 def keep_all(monkeypatch):
     """Test layers whatever was found in them, as if nothing had been dropped."""
-    for module in (_matching, _head_matching):
+    for module in (unit_matching_module, head_matching_module):
         monkeypatch.setattr(module, "FOUND_SHARE", -1.0)
 
 

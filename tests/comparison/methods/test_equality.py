@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.methods import EqualityCount, count_equal
-from modelkin.comparison.methods._equality import ulp_distance
+from modelkin.comparison.methods.equality import ulp_distance
 from modelkin.tensors import decode, encode
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from modelkin.describe.measures import (
     find_measure,
     measured,
 )
-from modelkin.describe.measures._stack import Fault, _row_ranks
+from modelkin.describe.measures.stack import Fault, _row_ranks
 from modelkin.errors import UsageError
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)

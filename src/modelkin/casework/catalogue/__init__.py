@@ -1,16 +1,5 @@
 """The figures themselves, by theme: each a function from saved numbers to a description."""
 
-from ._bars import (
-    Claim,
-    Measured,
-    arm_comparison,
-    claimed_evidence,
-    group_means,
-    intuition,
-    layer_pairs,
-    measure_comparison,
-    type_summary,
-)
 from ._centring import centring_after, centring_animation, centring_before
 from ._curves import (
     ControlCurves,
@@ -33,6 +22,17 @@ from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrice
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
 from ._spaces import Projection, principal_components, surfaces, trajectories
 from ._synthetic import CosineCell, expected_cosine_of_normals, synthetic_cosines
+from .bars import (
+    Claim,
+    Measured,
+    arm_comparison,
+    claimed_evidence,
+    group_means,
+    intuition,
+    layer_pairs,
+    measure_comparison,
+    type_summary,
+)
 
 __all__ = [
     "Claim",

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from modelkin import figures as fig
 from modelkin.errors import UsageError
 
-from ._bars import Groups, group_means, layer_pairs
 from ._curves import layer_range
 from ._matrices import beyond_chance, model_matrix
 from ._parts import (
@@ -28,6 +27,7 @@ from ._parts import (
     slim,
     told,
 )
+from .bars import Groups, group_means, layer_pairs
 
 
 def comprehensive(

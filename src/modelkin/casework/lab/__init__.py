@@ -5,7 +5,6 @@ Reading a zoo, deriving from it and the experiments on vectors need numpy alone.
 """
 
 from . import derive
-from ._build import Builder, build_zoo, copy_embedded
 from ._centring import EXAMPLE, Centring, VectorPair, centring, model_vectors, read_vectors, write_centring
 from ._cosines import (
     CosineStudy,
@@ -16,13 +15,14 @@ from ._cosines import (
     published_cosines,
 )
 from ._cosines_files import cosine_figures, write_cosines
-from ._norms import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
 from ._norms_figures import norms_figures
-from ._norms_report import conclude, groups_of, norms_blocks, norms_document, norms_from_json, write_norms
-from ._norms_train import norms_experiment
 from ._recipes import Relation, load_recipes, parse_recipes
 from ._zoo import Zoo, ZooModel, ancestry_table, embedded_zoo, load_zoo
+from .builder import Builder, build_zoo, copy_embedded
 from .checkpoint import Checkpoint, layer_of, part_of, read_safetensors
+from .norms import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
+from .norms_report import conclude, groups_of, norms_blocks, norms_document, norms_from_json, write_norms
+from .norms_train import norms_experiment
 
 __all__ = [
     "EXAMPLE",

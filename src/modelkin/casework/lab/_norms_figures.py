@@ -8,7 +8,7 @@ from typing import Final
 
 from modelkin import figures as fig
 
-from ._norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
+from .norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
 
 _EXPECTED: Final = fig.Style(tone="ink", dash="dashed", marker="X")
 _LOOKS: Final[dict[PairRelation, fig.Style]] = {

@@ -19,8 +19,8 @@ from modelkin.casework.refusal import refusal
 from modelkin.errors import SpecError
 
 from . import derive
-from ._corpus import CorpusSpec
 from .checkpoint import PARTS, Part
+from .corpus import CorpusSpec
 
 _FORMAT: Final = 1
 _FILE: Final = "recipes.toml"

@@ -1,8 +1,8 @@
 """The dispute about Solar and GLM, told from published measurements alone: nothing is downloaded."""
 
-from ._figures import replay_figures
 from ._tell import replay_solar_glm
-from ._view import replay_html, replay_markdown, replay_view, write_replay
+from .figures import replay_figures
+from .view import replay_html, replay_markdown, replay_view, write_replay
 
 __all__ = [
     "replay_figures",

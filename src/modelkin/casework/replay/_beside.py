@@ -9,8 +9,8 @@ import numpy as np
 from modelkin.describe.measures import gaussian_cosine
 from modelkin.tokenizer import known_pairs
 
-from ._facts import WIDTH, Facts
-from ._record import Chapter, FactTable
+from .facts import WIDTH, Facts
+from .record import Chapter, FactTable
 
 _THREE = ("solar-glm", "solar-phi", "glm-phi")
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ._facts import WIDTH, Facts
-from ._matrices import same_bytes
-from ._norms import about_one, claimed_gap
-from ._record import Contradiction
-from ._together import named
+from .facts import WIDTH, Facts
+from .matrices import same_bytes
+from .norms import about_one, claimed_gap
+from .record import Contradiction
+from .together import named
 
 Values = dict[str, float | int | str]
 

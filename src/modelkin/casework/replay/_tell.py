@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from . import _beside, _matrices, _norms, _steps, _together
-from ._cases import all_cases, conclusion, verdict
+from . import _beside, matrices, norms, steps, together
 from ._contradictions import all_contradictions
-from ._facts import load_facts
-from ._record import Chapter, Replay
+from .cases import all_cases, conclusion, verdict
+from .facts import load_facts
+from .record import Chapter, Replay
 
 SCHEMA = "modelkin.replay/1"
 _CHAPTERS = (
-    _norms.claim,
-    _norms.identity,
-    _norms.expectation,
-    _norms.sigma,
-    _norms.layer_zero,
+    norms.claim,
+    norms.identity,
+    norms.expectation,
+    norms.sigma,
+    norms.layer_zero,
     _beside.answers,
-    _together.together,
-    _together.controls,
-    _matrices.projections,
-    _matrices.matching,
-    _steps.steps,
+    together.together,
+    together.controls,
+    matrices.projections,
+    matrices.matching,
+    steps.steps,
     _beside.beside,
 )
 

@@ -1,7 +1,7 @@
 """Studies: a whole investigation from one YAML file, with data first, figures from the data, and reports."""
 
-from ._files import load_study, parse_study, shipped_studies
 from ._run import run_study
+from .files import load_study, parse_study, shipped_studies
 from .result import StudyResult
 from .spec import Study
 

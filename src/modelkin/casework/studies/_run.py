@@ -22,9 +22,9 @@ from modelkin.options import FetchOptions
 from modelkin.progress import Progress
 
 from ._answer import run_comparison
-from ._report import report_page, report_text, results_text
 from .bench import Bench, Skipped
 from .folder import Folder
+from .report import report_page, report_text, results_text
 from .result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
 from .spec import Drawing, Study, replace_models
 

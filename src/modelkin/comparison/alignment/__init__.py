@@ -1,8 +1,8 @@
 """Which part of one model faces which part of the other."""
 
-from modelkin.comparison.alignment._layers import LayerMap, layer_map, likely_pairs
-from modelkin.comparison.alignment._residual import Frame, find_frame
-from modelkin.comparison.alignment._units import UnitMatch, agreement, match_units
+from modelkin.comparison.alignment.layers import LayerMap, layer_map, likely_pairs
+from modelkin.comparison.alignment.residual import Frame, find_frame
+from modelkin.comparison.alignment.units import UnitMatch, agreement, match_units
 
 __all__ = [
     "Frame",

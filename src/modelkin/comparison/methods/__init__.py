@@ -1,13 +1,6 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
 from modelkin.comparison.methods._catalogue import METHODS, all_methods, load_method
-from modelkin.comparison.methods._equality import (
-    EqualityCount,
-    code_step,
-    count_equal,
-    equal_after_rounding,
-    share_within,
-)
 from modelkin.comparison.methods._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
@@ -30,6 +23,13 @@ from modelkin.comparison.methods._result import (
     Skipped,
     Status,
     Tested,
+)
+from modelkin.comparison.methods.equality import (
+    EqualityCount,
+    code_step,
+    count_equal,
+    equal_after_rounding,
+    share_within,
 )
 
 __all__ = [

@@ -16,10 +16,10 @@ from modelkin.message import say
 from modelkin.tensors import Array
 
 from ._interface import Findings, MethodCard, Pair, Plan, Probe, Side
-from ._matching import MOST_UNITS, TOO_LARGE, Matching, joined, mapped, parts
 from ._result import Agreement, Effect, Evidence, Skipped
 from ._sketch import Source, frame_problem, source_of
-from ._tied import TIED, is_tied
+from .tied import TIED, is_tied
+from .unit_matching import MOST_UNITS, TOO_LARGE, Matching, joined, mapped, parts
 
 FEWEST_UNITS = 16
 """Units of which an agreement is measured; of fewer, a few accidents make a large share."""

@@ -14,11 +14,11 @@ from modelkin.message import say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
 from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, rows_part, source_of
-from ._tied import is_tied
+from .axis import unit_evidence
+from .tied import is_tied
 
 MOST_EXPERTS = 8
 """Experts of the candidate that are looked for in each layer."""

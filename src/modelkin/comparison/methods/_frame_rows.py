@@ -10,9 +10,9 @@ import numpy as np
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._blocks import spread
 from ._interface import Pair, Part
 from ._sketch import Source, mlp_reader, residual_widths, rows_part
+from .blocks import spread
 
 _SHARE = 0.19
 """Part of the byte allowance for rows from which a map of the residual streams is learned."""

@@ -17,8 +17,11 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
-from ._blocks import (
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
+from ._norm_profile import residual_problem
+from ._result import Evidence
+from .axis import unit_evidence
+from .blocks import (
     Matrix,
     UnitBlock,
     UnitChoice,
@@ -29,9 +32,6 @@ from ._blocks import (
     unit_block,
     units_across,
 )
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
-from ._norm_profile import residual_problem
-from ._result import Evidence
 
 
 class GroupRows(Method):

@@ -14,9 +14,9 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS, AxisOptions, NotTestable, axis_test, joint_features
 from modelkin.tensors import Array, TensorSlice
 
-from ._axis import N_PERMUTATIONS, as_evidence
 from ._interface import Method, MethodCard, Pair, Plan, Side, sample_probe
 from ._result import Evidence
+from .axis import N_PERMUTATIONS, as_evidence
 
 _MOST_VECTORS = 512
 """Vectors used at most; beyond that they add bytes and no power."""

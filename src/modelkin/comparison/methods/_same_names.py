@@ -12,10 +12,10 @@ from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
 
-from ._blocks import spread
-from ._equality import count_equal
 from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, sample_probe
 from ._result import Evidence, Likeness
+from .blocks import spread
+from .equality import count_equal
 
 _MOST_TENSORS = 48
 _BLOCKS, _BLOCK_ELEMENTS = 8, 4096

@@ -11,9 +11,9 @@ from modelkin.architecture import Role, RoleEntry
 from modelkin.message import Message, say
 from modelkin.tensors import Array
 
-from ._blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Pair, Part, Side
+from .blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._axis import unit_evidence
 from ._interface import Method, MethodCard, Pair, Plan, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence
+from .axis import unit_evidence
 
 _FEWEST_TOKENS = 16
 _MOST_TOKENS = 512

@@ -17,12 +17,12 @@ from modelkin.message import say
 from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
-from ._blocks import spread
 from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
-from ._tied import is_tied
+from .axis import unit_evidence
+from .blocks import spread
+from .tied import is_tied
 
 MOST_UNITS = 128
 FEWEST_UNITS = 8

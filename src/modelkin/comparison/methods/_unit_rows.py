@@ -13,8 +13,12 @@ from modelkin.architecture import Role, RoleEntry
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
-from ._axis import unit_evidence
-from ._blocks import (
+from ._gains import acting_gain, gain_before, gain_slices
+from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
+from ._norm_profile import residual_problem
+from ._result import Evidence, Skipped
+from .axis import unit_evidence
+from .blocks import (
     Matrix,
     UnitBlock,
     UnitChoice,
@@ -26,10 +30,6 @@ from ._blocks import (
     unit_block,
     units_across,
 )
-from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
-from ._norm_profile import residual_problem
-from ._result import Evidence, Skipped
 
 MOST_UNITS = 512
 FEWEST_UNITS = 16

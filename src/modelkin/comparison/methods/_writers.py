@@ -20,13 +20,13 @@ from modelkin.message import Message, say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
-from ._blocks import UnitChoice, unit_axis, unit_block, units_across
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Skipped
-from ._tied import is_tied
 from ._unit_map import cell_threshold
+from .axis import unit_evidence
+from .blocks import UnitChoice, unit_axis, unit_block, units_across
+from .tied import is_tied
 
 MOST_DIMENSIONS = 256
 FEWEST_DIMENSIONS = 24

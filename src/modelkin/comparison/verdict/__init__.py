@@ -3,7 +3,7 @@
 from modelkin.comparison.verdict._decide import Identity, decide
 from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Verdict
 from modelkin.comparison.verdict._rule import load_rule
-from modelkin.comparison.verdict._words import GUESSED
+from modelkin.comparison.verdict.words import GUESSED
 
 __all__ = [
     "GUESSED",

@@ -12,7 +12,7 @@ from modelkin.message import Message, say
 from ._components import judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
-from ._words import limitations, summary
+from .words import limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
 

@@ -15,7 +15,7 @@ from modelkin.tensors import Array, TensorSlice
 from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
 
 from ._options import MatrixOptions, RoleChoice, parse_layer_list
-from ._views import Truncation, View, truncations, view_of
+from .views import Truncation, View, truncations, view_of
 
 Layer = int | None
 TOKEN_ROLES = (Role.EMBEDDING, Role.OUTPUT_HEAD)

@@ -26,7 +26,7 @@ from ._items import (
     ways_to_cut,
 )
 from ._options import MatrixOptions, RoleChoice, parse_layer_list, parse_role
-from ._views import Truncation
+from .views import Truncation
 
 Signature = tuple[tuple[int, ...], bool]
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}

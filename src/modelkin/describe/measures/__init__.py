@@ -18,7 +18,6 @@ from ._draws import (
 from ._measure import Measure, measured
 from ._pairs import PAIRINGS, LayerPairing, Pairs, layer_pairs
 from ._registry import DEFAULT, MEASURES, chosen_measures, find_measure
-from ._stack import Stack, describe_rows
 from ._table import (
     COLUMNS,
     NOTHING,
@@ -29,6 +28,7 @@ from ._table import (
     table_from_csv,
     table_to_csv,
 )
+from .stack import Stack, describe_rows
 
 __all__ = [
     "COLUMNS",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ._measure import Measure, measured
 from ._pairs import Pairs
-from ._stack import Floats, Stack
+from .stack import Floats, Stack
 
 Draws = Mapping[str, np.ma.MaskedArray[Any, Any]]
 """Name of a measure -> one row for each draw, one column for each pair."""

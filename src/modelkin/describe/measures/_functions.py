@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._pairs import Pairs
-from ._stack import Floats, Stack
+from .stack import Floats, Stack
 
 _CLOSE = 1e-4
 """Squared distances below this share of the squared lengths are summed anew: as a difference of large

@@ -12,7 +12,7 @@ from modelkin.message import Message, say
 
 from ._functions import Expectation, Function
 from ._pairs import Pairs
-from ._stack import Fault, Stack
+from .stack import Fault, Stack
 
 USELESS = Fault.EMPTY | Fault.NOT_FINITE
 

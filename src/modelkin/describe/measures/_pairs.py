@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ._stack import Floats
+from .stack import Floats
 
 _CHUNK = 1 << 18
 """Values of one side at a time: small enough to stay in a processor's cache."""

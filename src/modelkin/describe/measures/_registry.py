@@ -10,7 +10,7 @@ from modelkin.errors import UsageError
 
 from . import _functions as of
 from ._measure import USELESS, Measure
-from ._stack import Fault
+from .stack import Fault
 
 _FLAT, _ZERO, _COARSE = USELESS | Fault.CONSTANT, USELESS | Fault.ZERO, USELESS | Fault.NO_STEPS
 _MEAN, _ONE = USELESS | Fault.MEAN_NEAR_ZERO, USELESS | Fault.ALL_ONE

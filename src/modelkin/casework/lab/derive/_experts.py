@@ -8,7 +8,7 @@ import numpy as np
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
-from ._layout import layout_of
+from .layout import layout_of
 
 __all__ = ["upcycle"]
 

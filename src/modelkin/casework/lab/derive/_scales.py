@@ -8,8 +8,8 @@ import numpy as np
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
-from ._layout import layout_of, mlp_groups, require_rms
 from ._symmetries import readers_of, untied
+from .layout import layout_of, mlp_groups, require_rms
 
 __all__ = ["flip_mlp_signs", "insert_gains", "scale_heads", "scale_mlp_units", "scale_residual"]
 

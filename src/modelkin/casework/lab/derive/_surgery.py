@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
-from ._layout import axes_of, layout_of, mlp_groups, places, require_rms, taken
+from .layout import axes_of, layout_of, mlp_groups, places, require_rms, taken
 
 __all__ = ["insert_idle_layer", "prune_heads", "prune_mlp_units", "prune_residual", "reorder_layers"]
 

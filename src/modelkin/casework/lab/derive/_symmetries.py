@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 
-from ._layout import (
+from .layout import (
     Layout,
     expert_of,
     layout_of,

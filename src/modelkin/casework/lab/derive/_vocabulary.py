@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats
 
-from ._layout import axes_of
+from .layout import axes_of
 
 __all__ = ["extend_vocabulary", "pad_vocabulary", "renew_embeddings", "reorder_vocabulary"]
 

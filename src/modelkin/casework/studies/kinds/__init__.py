@@ -2,7 +2,6 @@
 
 from modelkin.casework.studies.spec import Experiment
 
-from ._claim import Argument
 from ._drawn import Centring, RandomVectors, SyntheticCosines
 from ._embeddings import Embeddings
 from ._facts import Configs, RawBytes, Tokenizers
@@ -12,6 +11,7 @@ from ._measures import Measures
 from ._routers import Routers
 from ._shuffle import Shuffle
 from ._vectors import Vectors
+from .claim import Argument
 
 KINDS: tuple[type[Experiment], ...] = (
     Measures,

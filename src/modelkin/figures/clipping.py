@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ._figure import Axis, Panel
 from ._marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter, Surface3D
-from ._values import Numbers, brief, known
+from .values import Numbers, brief, known
 
 
 def remarks(panel: Panel) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from modelkin.untrusted import escaped
 from ._scale import Scale
 from ._style import Style
 from ._text import readable, shortened
-from ._theme import Theme
+from .theme import Theme
 
 _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
 """Fonts with Hangul and Han, used if installed; DejaVu Sans comes with matplotlib."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ._extra import lab_module
 from ._recipes import Recipe
 from .checkpoint import Part, layer_of, part_of
+from .extra import lab_module
 
 _BATCH: Final = 12
 _WINDOW: Final = 48

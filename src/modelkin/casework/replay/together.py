@@ -9,8 +9,8 @@ import numpy as np
 
 from modelkin.stats import log10_normal_tail
 
-from ._facts import WIDTH, Facts, Floats
-from ._record import Cell, Chapter, FactTable
+from .facts import WIDTH, Facts, Floats
+from .record import Cell, Chapter, FactTable
 
 _WITHIN = ("10-20", "10-30", "20-30")
 

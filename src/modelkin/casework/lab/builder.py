@@ -13,13 +13,13 @@ import numpy as np
 from msgspec.structs import asdict
 
 from . import derive
-from ._corpus import corpus_text
-from ._extra import lab_module
 from ._recipes import Recipe, RecipeBook
-from ._tokenizers import encode, extend_tokenizer, shared_rows, train_tokenizer, vocabulary
-from ._train import Trained, Training, new_model, take_over, train
 from ._zoo import write_manifest
 from .checkpoint import Checkpoint, Floats, part_of, read_safetensors
+from .corpus import corpus_text
+from .extra import lab_module
+from .tokenizers import encode, extend_tokenizer, shared_rows, train_tokenizer, vocabulary
+from .training import Trained, Training, new_model, take_over, train
 
 
 class Builder:

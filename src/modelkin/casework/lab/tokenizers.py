@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from ._extra import lab_module
+from .extra import lab_module
 
 START, END = "<s>", "</s>"
 

@@ -6,9 +6,9 @@ from enum import Enum
 
 from modelkin.message import Message, say
 
-from ._background import Background
-from ._ids import IdComparison
-from ._overlap import MergeComparison, Overlap
+from .background import Background
+from .ids import IdComparison
+from .overlap import MergeComparison, Overlap
 
 LONG_RUN = 100
 """So many tokens of more than one byte in the same order do not come about twice. Separately trained

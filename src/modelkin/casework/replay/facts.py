@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._record import Check
+from .record import Check
 
 Floats = npt.NDArray[np.float64]
 WIDTH = 4096

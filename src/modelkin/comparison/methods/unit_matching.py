@@ -22,12 +22,12 @@ from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Effect, Evidence, Skipped, Tested
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
-from ._tied import TIED, is_tied
+from .axis import unit_evidence
+from .tied import TIED, is_tied
 
 MOST_UNITS = 512
 """Units of the candidate that are looked for in each layer."""

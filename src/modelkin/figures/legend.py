@@ -10,8 +10,8 @@ from matplotlib.patches import Patch
 
 from . import _marks as marks
 from ._figure import Figure
-from ._pen import DASHES, Pen
 from ._style import Style
+from .pen import DASHES, Pen
 
 
 def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, str]]:

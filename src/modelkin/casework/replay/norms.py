@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._facts import ROLES, WIDTH, Facts, Floats, Norms
-from ._record import Chapter, Check, FactTable
+from .facts import ROLES, WIDTH, Facts, Floats, Norms
+from .record import Chapter, Check, FactTable
 
 _FAR = (10, 20, 30, 40)
 """Layers that the claim looked at."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array
+from .ranks import Array
 
 # About 16 MiB of float64 per block: large enough for the matrix product, small enough for any machine.
 _BLOCK_ELEMENTS = 2_000_000
@@ -90,7 +90,7 @@ class Similarity:
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    # A block is never wider than the wrap that the diagonal sums of `_shifts` append to it.
+    # A block is never wider than the wrap that the diagonal sums of `shifts` append to it.
     height = max(1, min(n_columns, _BLOCK_ELEMENTS // n_columns))
     for start in range(0, n_rows, height):
         yield slice(start, min(start + height, n_rows))

@@ -8,10 +8,10 @@ from modelkin.comparison.verdict import Conclusion, load_rule
 from modelkin.stats import NotTestable, needed_z
 from modelkin.tokenizer import known_pairs
 
-from ._facts import WIDTH, Facts
-from ._matrices import router_z, same_bytes
-from ._record import Case, Chapter
-from ._together import joint_mean, named
+from .facts import WIDTH, Facts
+from .matrices import router_z, same_bytes
+from .record import Case, Chapter
+from .together import joint_mean, named
 
 Values = dict[str, float | int | str]
 

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from ._build import gains_of, saved
-from ._corpus import CorpusSpec, corpus_text
-from ._extra import lab_module
-from ._norms import (
+from .builder import gains_of, saved
+from .checkpoint import Checkpoint, Floats, part_of
+from .corpus import CorpusSpec, corpus_text
+from .extra import lab_module
+from .norms import (
     INITS,
     RELATIONS,
     SCHEMA,
@@ -32,9 +33,8 @@ from ._norms import (
     PairResult,
     measure_pair,
 )
-from ._norms_report import conclude
-from ._train import Training, new_model, train
-from .checkpoint import Checkpoint, Floats, part_of
+from .norms_report import conclude
+from .training import Training, new_model, train
 
 
 def norms_experiment(

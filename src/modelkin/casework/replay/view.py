@@ -33,8 +33,8 @@ from modelkin.errors import UsageError
 from modelkin.figures import Format, draw
 from modelkin.message import Value, say
 
-from ._figures import CHAPTERS, replay_figures
-from ._record import Cell, Chapter, FactTable, Replay
+from .figures import CHAPTERS, replay_figures
+from .record import Cell, Chapter, FactTable, Replay
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,8 +8,8 @@ import numpy as np
 
 from modelkin.stats import best_pairing
 
-from ._facts import EXPERTS, HEAD_ROWS, WIDTH, Facts, Floats
-from ._record import Chapter, FactTable
+from .facts import EXPERTS, HEAD_ROWS, WIDTH, Facts, Floats
+from .record import Chapter, FactTable
 
 DRAWS = 20
 SEED = 0

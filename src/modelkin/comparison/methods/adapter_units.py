@@ -13,10 +13,10 @@ from modelkin.architecture import Role
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
-from ._axis import unit_evidence
-from ._blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
 from ._interface import Factors, Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
 from ._result import Evidence, Skipped
+from .axis import unit_evidence
+from .blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
 
 SPACE = "mlp"
 MOST_UNITS = 4096

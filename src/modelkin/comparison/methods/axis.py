@@ -20,7 +20,7 @@ from modelkin.tensors import Array
 
 from ._interface import Method
 from ._result import Details, Effect, Skipped, Tested
-from ._tied import TIED, is_tied
+from .tied import TIED, is_tied
 
 N_PERMUTATIONS = 9_999
 """Drawn orders of each test. Below p = 10^-4 the rigorous tail bound takes over, so ten times as many would

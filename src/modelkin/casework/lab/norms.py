@@ -20,7 +20,7 @@ from modelkin.stats import (
     joint_features,
 )
 
-from ._build import gains_of
+from .builder import gains_of
 from .checkpoint import Checkpoint, Floats
 
 SCHEMA: Final = "modelkin.norms/1"

@@ -18,13 +18,13 @@ from modelkin.comparison.alignment import match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._axis import unit_evidence
-from ._blocks import UnitChoice, unit_block
 from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
-from ._matching import FOUND_COSINE, FOUND_SHARE, in_order
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
 from ._sketch import Source, rows_part, source_of
+from .axis import unit_evidence
+from .blocks import UnitChoice, unit_block
+from .unit_matching import FOUND_COSINE, FOUND_SHARE, in_order
 
 MOST_DIMENSIONS = 192
 

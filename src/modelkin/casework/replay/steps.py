@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._facts import WIDTH, Facts, Floats
-from ._record import Chapter, FactTable
+from .facts import WIDTH, Facts, Floats
+from .record import Chapter, FactTable
 
 _BORDER = 0.5
 """Here the steps of the format double."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array
 from ._result import Alternative
-from ._similarity import Similarity
+from .ranks import Array
+from .similarity import Similarity
 
 # Up to here all n! orders (40,320) are counted instead of drawn.
 MAX_ENUMERATED_UNITS = 8

@@ -11,10 +11,10 @@ from modelkin.casework import catalogue as draw
 from modelkin.figures import Chance, Figure, pearson_chance
 from modelkin.figures.comparison import z_histogram
 
-from ._facts import EXPERTS, WIDTH, Facts, Floats, load_facts
-from ._matrices import DRAWS, SEED, full_z, random_matchings
-from ._norms import claimed_gap, explained_gap
-from ._steps import step_size
+from .facts import EXPERTS, WIDTH, Facts, Floats, load_facts
+from .matrices import DRAWS, SEED, full_z, random_matchings
+from .norms import claimed_gap, explained_gap
+from .steps import step_size
 
 _PAIR = ("Solar-Open-100B", "GLM-4.5-Air")
 _KINDS = {"input": "input norm", "post": "post-attention norm"}

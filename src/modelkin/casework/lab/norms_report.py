@@ -15,7 +15,8 @@ from modelkin.errors import FormatError
 from modelkin.figures import draw
 
 from ._csv import csv_text
-from ._norms import (
+from ._norms_figures import norms_figures
+from .norms import (
     ALPHA,
     RELATIONS,
     SCHEMA,
@@ -28,7 +29,6 @@ from ._norms import (
     PairResult,
     TestResult,
 )
-from ._norms_figures import norms_figures
 
 _CLOSE: Final = 0.01
 """A cosine this near to its expectation is called explained."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ._ranks import Array
 from ._result import OrderTest
-from ._shifts import (
+from ._tails import log10_factorial
+from .ranks import Array
+from .shifts import (
     MAX_ENUMERATED_UNITS,
     ShiftSums,
     draw_orders,
@@ -19,8 +20,7 @@ from ._shifts import (
     permutation_part,
     tie_tolerance,
 )
-from ._similarity import Similarity
-from ._tails import log10_factorial
+from .similarity import Similarity
 
 
 class BestMatches:
