@@ -138,7 +138,7 @@ def test_a_dry_run_shows_the_plan_of_both_models(run):
     assert status == 0
     assert "candidate: ./child" in out
     assert "base: ./base" in out
-    assert "controls are not in this plan" in err
+    assert "controls are not part of this plan" in err
 
 
 def test_a_dry_run_requests_no_tensor(run):

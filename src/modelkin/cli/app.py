@@ -39,7 +39,7 @@ Exit codes
 @click.group(
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Begin with: modelkin demo",
+    epilog="Start with: modelkin demo",
 )
 @click.version_option(__version__, prog_name="modelkin")
 def app() -> None:

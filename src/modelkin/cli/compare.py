@@ -28,15 +28,15 @@ FAILED = 1
     "controls",
     multiple=True,
     metavar="MODEL",
-    help="A model thought to be unrelated: the same tests are made with it. Repeat for several; five of the "
-    "same shapes make the 20 pairs that a rank among controls needs.",
+    help="A model believed to be unrelated, to run the same tests on. Repeat for several: five of the same "
+    "shapes give the 20 pairs that a rank among controls needs.",
 )
 @click.option(
     "--depth",
     type=click.Choice(DEPTHS),
     default="standard",
     show_default=True,
-    help="How much may be read of a model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
+    help="How much to read of each model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
     "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated coordinates), full as "
     "deep, and every byte where nothing differs.",
 )
@@ -47,7 +47,7 @@ FAILED = 1
     show_default=True,
     help="Chooses samples and permutations.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be requested; read no tensor.")
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched, without reading any tensor.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
@@ -58,7 +58,7 @@ FAILED = 1
     "--fail-on",
     type=click.Choice(tuple(FAIL_ON)),
     multiple=True,
-    help="Leave with exit code 1 on this result. shared stands for every kind of common origin.",
+    help="Exit with code 1 on this result. shared covers every kind of common origin.",
 )
 @language_option
 @fetch_options
@@ -80,13 +80,12 @@ def compare(
     """Ask whether CANDIDATE was derived from BASE.
 
     The answer says whether the weights have a common origin, in which parts, how sure that is, and what
-    it does not say. Only samples are read; a finding needs no threshold on a similarity, because chance is
-    measured on the same numbers in shuffled order. -v adds every single test.
+    it does not say. Only samples are read. No threshold on a similarity decides: chance is measured on the
+    same numbers in shuffled order. -v adds every single test.
 
     Weights can be permuted or rotated without changing what a model computes. --depth deep looks for that;
-    below it such a copy, or one with another number of layers, may end in "no evidence". If units and
-    coordinates were both scrambled, only a comparison with several --control models of the same shapes can
-    tell.
+    without it such a copy, or one with a different number of layers, may end in "no evidence". If both units
+    and coordinates were scrambled, only several --control models of the same shapes can tell.
 
     \b
     Examples
@@ -117,7 +116,7 @@ def compare(
     finally:  # a full disk is no reason to lose the answer
         output.result(result, lambda: comparison_view(result, detail=output.detail))
     if out is not None:
-        output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
+        output.remark(f"the report is in {out}: start with {out / 'report.html'}")
     if any(FAIL_ON[word] is result.verdict.related for word in fail_on):
         click.get_current_context().exit(FAILED)
 
@@ -130,5 +129,5 @@ def _show_plans(opened: list[Model], options: CompareOptions, output: Output) ->
     document = {"schema": "modelkin.comparison-plan/1", "candidate": mine, "base": theirs}
     names = [f"candidate: {opened[0].location.ref}", f"base: {opened[1].location.ref}"]
     if len(opened) > 2:
-        output.remark("controls are not in this plan: each of them is read as much as the base")
+        output.remark("controls are not part of this plan; each costs about as much as the base")
     output.result(document, lambda: plans_view(dict(zip(names, (mine, theirs), strict=True))))

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 @language_option
 @output_options
 def demo(*, out: Path | None, lang: str, output: Output) -> None:
-    """Tell two strangers from a child, on small models that come with the package. No network.
+    """Tell a child from two strangers, on small models that ship with the package. No network.
 
-    Three comparisons with the same base: a stranger whose norm gains look like a copy, a true child, and
-    a model that took only the norms. All numbers are computed while you wait.
+    Three comparisons with one base: an unrelated model whose norm gains look copied, a true child, and an
+    unrelated model that took over the norms alone. All numbers are computed while you wait.
     """
     from modelkin.casework.story import tell_story
     from modelkin.casework.views import story_view
     from modelkin.demo import demo_zoo
 
     with demo_zoo() as zoo:
-        output.remark("comparing small models that come with modelkin; nothing is downloaded")
+        output.remark("comparing small models that ship with modelkin; nothing is downloaded")
         story = tell_story(zoo, progress=output)
     if out is not None:
         for chapter in story.chapters:

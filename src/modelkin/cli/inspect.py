@@ -23,7 +23,7 @@ COMPONENTS = ("norms", "embedding", "attention", "mlp", "experts", "router", "he
     "components",
     multiple=True,
     type=click.Choice(COMPONENTS),
-    help="Show what reading this component would request, instead. Repeat for several.",
+    help="Show instead what reading this component would fetch. Repeat for several.",
 )
 @fetch_options
 @output_options
@@ -33,7 +33,7 @@ def inspect(
     """Show what is in MODEL, from headers alone.
 
     Architecture family, layers, widths, experts, formats, parameter counts, tokenizer, and what each
-    tensor is for. Tensors nobody knows are listed. No tensor is downloaded.
+    tensor is for. Tensors of unknown role are listed. No tensor is downloaded.
 
     \b
     Examples

@@ -30,26 +30,34 @@ _out_option = click.option(
 
 @click.group()
 def lab() -> None:
-    """Experiments whose answer is known: what cosines, gains and tests do on them.
+    """Experiments with known answers: what cosines, gains and tests say about them.
 
-    `norms` and `build` train tiny models and need the extra lab (torch); the others do not.
+    `norms` and `build` train tiny models and need the extra `lab` (torch); the others do not.
     """
 
 
 @lab.command()
 @click.option(
-    "--init", "inits", type=click.Choice(INITS), multiple=True, help="How gains begin. Default: all."
+    "--init",
+    "inits",
+    type=click.Choice(INITS),
+    multiple=True,
+    help="How gains are initialised. Default: all.",
 )
-@click.option("--seeds", type=click.IntRange(2, 50), help="Models from scratch in each arm. [default: 4]")
-@click.option("--steps", type=click.IntRange(4), help="Steps of training. [default: 400]")
+@click.option(
+    "--seeds", type=click.IntRange(2, 50), help="Models trained from scratch in each arm. [default: 4]"
+)
+@click.option("--steps", type=click.IntRange(4), help="Training steps. [default: 400]")
 @click.option("--family", type=click.Choice(FAMILIES), default="gpt2", show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**20 - 1), default=0, show_default=True, help="Of all seeds.")
-@click.option("--small", is_flag=True, help="Seconds instead of minutes: shows that it works, and no more.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**20 - 1), default=0, show_default=True, help="Base of all seeds."
+)
+@click.option("--small", is_flag=True, help="Seconds instead of minutes: only shows that it works.")
 @click.option(
     "--results",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Train nothing: draw and conclude anew from a norms.json.",
+    help="Train nothing: redo figures and conclusions from a norms.json.",
 )
 @_out_option
 @output_options
@@ -65,16 +73,17 @@ def norms(
     out: Path | None,
     output: Output,
 ) -> None:
-    """Train tiny models whose norm gains begin in different ways, and compare all pairs.
+    """Train tiny models whose norm gains are initialised in different ways, and compare all pairs.
 
-    Each arm has unrelated models on the same and on different data, models that share only their start, and
-    fine-tuned ones. Cosines stand beside what means alone give, and beside exact tests. Minutes on one core.
+    Each arm has unrelated models on the same and on different data, models that share only their
+    initial weights, and fine-tuned ones. Cosines stand next to what the means alone give and next to exact
+    tests. Takes minutes on one core.
 
     \b
-    How gains begin
+    Initial gains
       ones       all at one, as in real models
       near-one   drawn from N(1, 0.1)
-      random     drawn from N(0, 1), as in the experiment that began this
+      random     drawn from N(0, 1), as in the experiment that started the dispute
 
     \b
     Examples
@@ -96,7 +105,7 @@ def norms(
     finally:  # a full disk is no reason to lose the numbers
         output.result(result, lambda: norms_blocks(result))
     if out is not None:
-        output.remark(f"the numbers are in {out}: begin with {out / 'NORMS.md'}")
+        output.remark(f"the numbers are in {out}: start with {out / 'NORMS.md'}")
 
 
 def _norms_options(
@@ -116,17 +125,18 @@ def _norms_options(
     type=click.IntRange(2),
     default=10_000,
     show_default=True,
-    help="Pairs of vectors for each kind.",
+    help="Pairs of vectors of each kind.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=42, show_default=True, help="Of the draws."
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=42, show_default=True, help="Seed of the draws."
 )
 @_out_option
 @output_options
 def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
-    """Draw independent normal vectors, and set their cosines beside the closed form.
+    """Draw independent normal vectors, and compare their cosines with the closed form.
 
-    Means and sigmas alone decide the cosine of unrelated vectors. Published norm gains stand beside it.
+    Means and standard deviations alone decide the cosine of unrelated vectors. Published norm gains are shown
+    next to it.
     """
     from modelkin.casework.lab import CosineStudyOptions, cosine_study, write_cosines
     from modelkin.casework.views import cosines_view
@@ -149,7 +159,7 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
     help="Two vectors: .npy, .json, or text with two columns or rows. Default: a small example.",
 )
 @click.option(
-    "--model", "models", multiple=True, metavar="MODEL", help="Take them from a model, or from two."
+    "--model", "models", multiple=True, metavar="MODEL", help="Take the vectors from one model, or from two."
 )
 @click.option(
     "--role", default="input-norm", show_default=True, metavar="NAME", help="Which tensor of a model."
@@ -158,7 +168,7 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
     "--layer", "layers", metavar="N[,M]", help="Two layers of one model; one or two for two models."
 )
 @click.option(
-    "--frames", type=click.IntRange(4, 400), default=65, show_default=True, help="Of the animation."
+    "--frames", type=click.IntRange(4, 400), default=65, show_default=True, help="Frames of the animation."
 )
 @_out_option
 @fetch_options
@@ -174,7 +184,7 @@ def centring(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Show what becomes of the angle of two vectors when their means are taken off.
+    """Show what happens to the angle between two vectors when their means are removed.
 
     With --out: two stills, an animation and the numbers. Long vectors are shown without loss: two vectors and
     the direction of equal values span three dimensions.

@@ -13,9 +13,11 @@ import click
 
 @click.command()
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
-@click.option("--only", multiple=True, metavar="NAME", help="This model, and what it comes from. Repeatable.")
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Only this model and its ancestors. Repeat for several."
+)
 def build(*, out: Path, only: tuple[str, ...]) -> None:
-    """Train the models of the zoo that a folder does not have yet. Needs the extra lab."""
+    """Train the models of the zoo that are missing from a folder. Needs the extra `lab`."""
     from modelkin.casework.lab import build_zoo, load_recipes
 
     build_zoo(load_recipes(), out, only=only, report=_reporter())
@@ -27,7 +29,7 @@ def build(*, out: Path, only: tuple[str, ...]) -> None:
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
 def embed(*, zoo: Path, out: Path) -> None:
-    """Copy the models that come with the package out of a built zoo."""
+    """Copy the models that ship with the package from a built zoo."""
     from modelkin.casework.lab import copy_embedded, load_recipes
 
     copy_embedded(load_recipes(), zoo, out)

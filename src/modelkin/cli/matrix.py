@@ -54,29 +54,41 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     "baselines",
     multiple=True,
     metavar="NAME",
-    help="What to hold the numbers against, see below; all, or none. Default: expectation and shuffle.",
+    help="What to compare the numbers with, see below; all, or none. Default: expectation and shuffle.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME=MODEL,...", help="A group of models.")
 @click.option(
     "--known",
     multiple=True,
     metavar="RELATION=MODEL,MODEL",
-    help="A relation you know: independent=A,B or derived=A,B. Nothing is taken as independent by itself.",
+    help="A relation you know: independent=A,B or derived=A,B. No pair is assumed to be independent.",
 )
 @click.option(
-    "--truncation", is_flag=True, help="Where sizes differ, cut the larger tensor to the smaller one."
+    "--truncation", is_flag=True, help="Where sizes differ, cut the larger tensor to the size of the smaller."
 )
-@click.option("--mtp", is_flag=True, help="Measure multi-token-prediction layers too, apart from the others.")
+@click.option(
+    "--mtp", is_flag=True, help="Also measure the layers for multi-token prediction, apart from the others."
+)
 @click.option(
     "--sample",
     type=click.IntRange(16),
     default=65_536,
     show_default=True,
-    help="Most values read of a tensor; larger ones are sampled in seeded blocks.",
+    help="Most values to read of a tensor; larger ones are sampled in seeded blocks.",
 )
-@click.option("--draws", type=click.IntRange(1), default=100, show_default=True, help="For drawn baselines.")
 @click.option(
-    "--tokens", type=click.IntRange(2), default=256, show_default=True, help="Rows for token baselines."
+    "--draws",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Draws for the baselines that are drawn.",
+)
+@click.option(
+    "--tokens",
+    type=click.IntRange(2),
+    default=256,
+    show_default=True,
+    help="Rows to read for the token baselines.",
 )
 @seed_option
 @click.option(
@@ -176,7 +188,7 @@ def matrix(
     finally:  # a full disk is no reason to lose the numbers
         output.result(result, lambda: matrix_view(result, detail=output.detail))
     if out is not None:
-        output.remark(f"the numbers are in {out}: begin with {out / 'MATRIX.md'}")
+        output.remark(f"the numbers are in {out}: start with {out / 'MATRIX.md'}")
 
 
 def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:

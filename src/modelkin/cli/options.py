@@ -38,23 +38,25 @@ seed_option = click.option(
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    help="Chooses samples and draws.",
+    help="Seed of samples and random draws.",
 )
 language_option = click.option(
     "--lang",
     type=click.Choice(LANGUAGES),
     default="en",
     show_default=True,
-    help="Language of report.html and REPORT.md; JSON never changes.",
+    help="Language of reports; JSON is the same in all.",
 )
 
 
 def fetch_options(function: Function) -> Function:
     """Add the options that govern reading; the command gets them as `fetch`."""
 
-    @click.option("--budget", type=Size(), metavar="SIZE", help="Read at most this much, e.g. 64MB.")
-    @click.option("--offline", is_flag=True, help="Send no request; use what is stored.")
-    @click.option("--no-store", is_flag=True, help="Neither use nor fill the local store of ranges.")
+    @click.option("--budget", type=Size(), metavar="SIZE", help="Read at most this many bytes, e.g. 64MB.")
+    @click.option(
+        "--offline", is_flag=True, help="Make no network requests; use only what is stored locally."
+    )
+    @click.option("--no-store", is_flag=True, help="Do not use or fill the local store of fetched ranges.")
     @functools.wraps(function)
     def wrapped(*args: Any, budget: int | None, offline: bool, no_store: bool, **rest: Any) -> Any:  # noqa: ANN401
         from modelkin.options import FetchOptions
@@ -71,9 +73,11 @@ def output_options(function: Function) -> Function:
     """Add the options that govern printing; the command gets them as `output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-    @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the result.")
-    @click.option("--no-progress", is_flag=True, help="Draw no progress bars.")
-    @click.option("-v", "--verbose", is_flag=True, help="Print tracebacks and what is being read.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only the result.")
+    @click.option("--no-progress", is_flag=True, help="Hide progress bars and notes.")
+    @click.option(
+        "-v", "--verbose", is_flag=True, help="Show more of the result, what is being read, and tracebacks."
+    )
     @functools.wraps(function)
     def wrapped(
         *args: Any,  # noqa: ANN401

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
@@ -51,7 +51,7 @@ class Output:
         """How much of a result is drawn."""
         return "verbose" if self.verbose else "brief"
 
-    def result(self, document: object, view: Callable[[], Iterable[Block] | RenderableType]) -> None:
+    def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
         """Print a result: as JSON, or as its view for a person."""
         if self._bars is not None:
             self._bars.stop()
@@ -63,8 +63,7 @@ class Output:
         else:
             from modelkin.document import render_terminal
 
-            shown = view()
-            stdout_console().print(render_terminal(shown) if isinstance(shown, tuple) else shown)
+            stdout_console().print(render_terminal(view()))
 
     def remark(self, text: str) -> None:
         """Say something beside the result."""

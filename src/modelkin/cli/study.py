@@ -14,8 +14,8 @@ from modelkin.cli.study_show import show
 def study() -> None:
     """Run a whole investigation from a YAML file: models, controls, experiments, figures, report.
 
-    Six of them come with modelkin: the public analyses of January 2026, each with all its experiments,
-    and every number beside what chance makes of it.
+    Six of them ship with modelkin: the public analyses of January 2026 with all their experiments, each
+    number next to what chance makes of it.
 
     \b
     Examples

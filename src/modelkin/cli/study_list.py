@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @language_option
 @output_options
 def list_studies(*, lang: str, output: Output) -> None:
-    """Show the studies that come with modelkin."""
+    """List the studies that ship with modelkin."""
     from modelkin.casework.studies import load_study, shipped_studies
     from modelkin.casework.views import studies_view
 

@@ -26,7 +26,7 @@ DISPUTES = ("solar-glm",)
 @language_option
 @output_options
 def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None:
-    """Tell a dispute from the published measurements alone. No network.
+    """Retell a dispute from the published measurements alone. No network.
 
     solar-glm: was Solar-Open-100B derived from GLM-4.5-Air? What each side computed, why a cosine of 0.99
     means nothing, the 182 sigma computed and refuted, controls, fourteen cases, and the verdict. Every
@@ -41,4 +41,4 @@ def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None
     finally:  # a full disk is no reason to lose the story
         output.result(told, lambda: replay_view(told, lang, verbose=output.verbose))
     if out is not None:
-        output.remark(f"the story is in {out}: begin with {out / 'replay.html'}")
+        output.remark(f"the story is in {out}: start with {out / 'replay.html'}")

@@ -30,10 +30,12 @@ NOTHING_DONE = 3
     "models",
     multiple=True,
     metavar="ALIAS=REF",
-    help="Put another model behind an alias of the study. Repeat for several.",
+    help="Use another model for an alias of the study. Repeat for several.",
 )
 @seed_option
-@click.option("--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Of the pictures.")
+@click.option(
+    "--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Resolution of the figures."
+)
 @language_option
 @fetch_options
 @output_options
@@ -50,9 +52,9 @@ def run(
 ) -> None:
     """Run a study: read each model once, write data, draw figures from the data, write reports.
 
-    A model that cannot be obtained is listed as missing with its reason, and the rest goes on. A control that
-    cannot be used is never a zero. The answer with an error rate stands first in the report; everything
-    else describes.
+    A model that cannot be obtained is listed as missing, with the reason, and the rest goes on. A control
+    that cannot be used never counts as zero. The report opens with the answer that has an error rate;
+    everything else is description.
 
     \b
     Files in DIR
@@ -75,7 +77,7 @@ def run(
         progress=output,
     )
     output.result(result, lambda: study_view(result))
-    output.remark(f"the report is in {out}: begin with {out / 'report.html'}")
+    output.remark(f"the report is in {out}: start with {out / 'report.html'}")
     if not result.done:
         click.get_current_context().exit(NOTHING_DONE)
 

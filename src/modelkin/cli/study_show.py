@@ -8,7 +8,7 @@ import click
 @click.command()
 @click.argument("study", metavar="NAME_OR_FILE")
 def show(study: str) -> None:
-    """Print the YAML of a study, to read it or to begin one's own."""
+    """Print the YAML of a study, to read it or to start your own."""
     from modelkin.casework.studies import load_study
 
     click.echo(load_study(study).text.encode("utf-8"), nl=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--high-from",
     type=click.IntRange(0),
     metavar="ID",
-    help="Count the tokens from this id on by writing. Default: where the smaller vocabulary ends.",
+    help="Count the tokens from this id on by script. Default: where the smaller vocabulary ends.",
 )
 @fetch_options
 @output_options
@@ -30,7 +30,7 @@ def tokenizers(
     """Compare the tokenizers of CANDIDATE and BASE.
 
     Each is a model, or a single tokenizer file. Shows kinds, sizes, tokens and merges in common, the order
-    of ids, and beside it what separately trained tokenizers have in common. It is no verdict on weights:
+    of ids, and next to it what separately trained tokenizers have in common. It is no verdict on weights:
     tokenizers are public, and models with the same one are often trained separately.
 
     \b

@@ -22,7 +22,7 @@ from modelkin.casework.replay import (
 from modelkin.casework.replay.figures import CHAPTERS
 from modelkin.casework.replay.view import replay_language
 from modelkin.cli.app import app
-from modelkin.document import LANGUAGES
+from modelkin.document import LANGUAGES, render_terminal
 from modelkin.errors import UsageError
 from modelkin.figures import HeatMap
 
@@ -69,13 +69,13 @@ def test_every_chapter_number_and_table_has_its_words(story):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_terminal_tells_all_of_it(story, language):
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(replay_view(story, language))
+    console.print(render_terminal(replay_view(story, language)))
     text = console.export_text()
     assert "182" in text
     assert "V14" in text
     assert "{" not in text
     assert "tokens.jaccard" not in text
-    console.print(replay_view(story, language, verbose=True))
+    console.print(render_terminal(replay_view(story, language, verbose=True)))
     assert "tokens.jaccard" in console.export_text()
 
 
@@ -84,7 +84,7 @@ def test_a_number_that_does_not_come_out_is_shown(story):
     broken = replace(first, checks=(replace(first.checks[0], computed=9.0), *first.checks[1:]))
     console = Console(width=100, record=True, file=io.StringIO())
     other = replace(story, chapters=(broken, *story.chapters[1:]))
-    console.print(replay_view(other))
+    console.print(render_terminal(replay_view(other)))
     text = console.export_text()
     assert "46 of 47 published results" in " ".join(text.split())
     assert "These do not come out the same" in text

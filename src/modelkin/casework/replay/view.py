@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from modelkin._version import __version__
 from modelkin.document import (
@@ -16,7 +15,6 @@ from modelkin.document import (
     read_texts,
     render_html,
     render_markdown,
-    render_terminal,
 )
 from modelkin.document.blocks import (
     Block,
@@ -36,16 +34,13 @@ from modelkin.message import Value, say
 from .figures import CHAPTERS, replay_figures
 from .record import Cell, Chapter, FactTable, Replay
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 _NO_PICTURES: Mapping[str, str] = {}
 
 
-def replay_view(replay: Replay, language: str = "en", *, verbose: bool = False) -> RenderableType:
-    """Draw the story for a terminal; with `verbose` also contradictions, checks and sources."""
+def replay_view(replay: Replay, language: str = "en", *, verbose: bool = False) -> tuple[Block, ...]:
+    """Return the story for a terminal; with `verbose` also contradictions, checks and sources."""
     teller = _Teller(replay, language)
-    return render_terminal((*teller.story(), *(teller.appendix() if verbose else ())))
+    return (*teller.story(), *(teller.appendix() if verbose else ()))
 
 
 def replay_markdown(replay: Replay, language: str = "en", *, alts: Mapping[str, str] = _NO_PICTURES) -> str:

@@ -69,12 +69,12 @@ def _attribute(name: str, value: Attribute) -> str:
 
 
 def name_of(text: str) -> Html:
-    """Show a name of a stranger, kept apart from the direction of the text around it."""
+    """Show a name by an unknown author, kept apart from the direction of the text around it."""
     return element("bdi", text)
 
 
 def with_names(text: str, names: Iterable[str]) -> Html:
-    """Show a sentence in which names of strangers stand."""
+    """Show a sentence in which names by unknown authors stand."""
     known = sorted({name for name in names if name}, key=len, reverse=True)
     if not known:
         return escaped(text)

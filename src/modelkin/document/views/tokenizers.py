@@ -28,7 +28,7 @@ def _blocks(found: TokenizerComparison, *, verbose: bool) -> Iterator[Block]:
     yield Paragraph(str(found.reading[0]), "strong")
     yield _sides(found.candidate, found.base)
     yield Section(title="In common", blocks=(_common(found),))
-    yield Section(title="By writing", blocks=tuple(_classes(found)))
+    yield Section(title="By script", blocks=tuple(_classes(found)))
     if verbose:
         yield Section(title="First ids", blocks=(_first_ids(found),))
         shifts = ", ".join(f"{shift:+d} ({count:,})" for shift, count in found.ids.shifts)
