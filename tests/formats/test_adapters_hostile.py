@@ -249,7 +249,7 @@ def test_any_shapes_and_names_are_refused_or_read(data):
 
     def applied():
         fit = fit_to_base(config, sort_out(index), base.index)
-        result, _ = apply_fit(config, fit, base.index, file="adapter_config.json")
+        result = apply_fit(config, fit, base.index, file="adapter_config.json")
         for info in result.values():
             if info.storage is not None and info.n_elements:
                 info.storage.plan([(0, 1)])

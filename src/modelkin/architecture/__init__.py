@@ -7,7 +7,7 @@ layer reads no tensor and asks no network: config and shapes come in, an `Archit
 from __future__ import annotations
 
 from ._detect import detect
-from ._fixed import fixed_table_reason, looks_fixed
+from ._fixed import is_fixed_table, looks_fixed
 from ._loader import families, family, parse_spec
 from ._result import Architecture, RoleEntry, Segment, UnknownTensor
 from ._roles import Part, Role
@@ -27,7 +27,7 @@ __all__ = [
     "detect",
     "families",
     "family",
-    "fixed_table_reason",
+    "is_fixed_table",
     "looks_fixed",
     "parse_spec",
     "space_under",

@@ -294,7 +294,7 @@ def _unknown(
     entries, unknown, other = [], [], []
     for group in groups:
         for name, _ in group.members:
-            if group.table is not None:
+            if group.table:
                 entries.append(_table(name))
             elif group.component is not None:
                 other.append(OtherTensor(name=name, component=group.component))

@@ -61,7 +61,7 @@ def findings(
                 layer = numbers[tensor.layer_slot] if tensor.layer_slot is not None else None
                 expert = numbers[tensor.expert_slot] if tensor.expert_slot is not None else None
                 found.append(Finding(name, tensor, part, layer, expert))
-            elif group.table is not None:
+            elif group.table:
                 found.append(Finding(name, None, "weight", None, None))
             else:
                 others.append((name, group.component))

@@ -26,28 +26,22 @@ _TOLERANCE: Final = 2.0**-7
 
 
 @cache
-def _endings() -> dict[str, str]:
+def _endings() -> tuple[str, ...]:
     top = open_table(_FILE, read_data(_FILE))
     endings = TomlTable(f"{_FILE} [endings]", top.get("endings", dict))
-    found = {ending: endings.get(ending, str) for ending, _ in endings.items()}
+    found = tuple(ending for ending, _ in endings.items())
     top.close()
     return found
 
 
-def fixed_table_reason(name: str) -> str | None:
-    """Return what computed table a tensor of this name is in any family, or None.
+def is_fixed_table(name: str) -> bool:
+    """Say whether a tensor of this name is a computed table in any family.
 
-    Parameters
-    ----------
-    name
-        A tensor name; whole components are compared, so ``my_alibi`` is not ``alibi``.
+    Whole components are compared, so ``my_alibi`` is not ``alibi``.
     """
-    if not name.endswith(tuple(_endings())):
-        return None
-    for ending, what in _endings().items():
-        if name == ending or name.endswith(f".{ending}"):
-            return what
-    return None
+    return any(
+        name == ending or name.endswith(f".{ending}") for ending in _endings() if name.endswith(ending)
+    )
 
 
 def looks_fixed(values: NDArray[Any]) -> Message | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from ._fixed import fixed_table_reason
+from ._fixed import is_fixed_table
 from ._loader import families
 from ._notation import fits, split_name
 from ._roles import Part, Role
@@ -27,7 +27,7 @@ class NameGroup:
     stored
         If the name ends like a piece of a quantised weight, the template of the weight and which piece.
     table
-        Why it is a computed table in any family, or None.
+        Whether it is a computed table in any family.
     component
         What component beside a language model it belongs to by its prefix, or None.
     """
@@ -35,13 +35,13 @@ class NameGroup:
     template: str
     members: tuple[tuple[str, tuple[int, ...]], ...]
     stored: tuple[str, Part] | None
-    table: str | None
+    table: bool
     component: str | None
 
     @property
     def counts(self) -> bool:
         """Whether a family has to know it."""
-        return self.table is None and self.component is None
+        return not self.table and self.component is None
 
 
 def group_names(names: Iterable[str]) -> tuple[NameGroup, ...]:
@@ -56,7 +56,7 @@ def group_names(names: Iterable[str]) -> tuple[NameGroup, ...]:
             template=template,
             members=tuple(members),
             stored=_stored(template, quantization_suffixes()),
-            table=fixed_table_reason(template),
+            table=is_fixed_table(template),
             component=known.component(template),
         )
         for template, members in found.items()

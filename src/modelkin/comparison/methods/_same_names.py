@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from modelkin.architecture import fixed_table_reason, looks_fixed
+from modelkin.architecture import is_fixed_table, looks_fixed
 from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
@@ -50,7 +50,7 @@ class SameNames(Method):
             if name in theirs
             and theirs[name].shape == info.shape
             and info.n_elements > 1
-            and fixed_table_reason(name) is None
+            and not is_fixed_table(name)
         ]
         if not names:
             return Plan(skipped=(self.skip(say("no-names")),))

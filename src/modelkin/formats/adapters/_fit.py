@@ -134,6 +134,11 @@ class Fit:
     problems: tuple[Message, ...]
     """Why it cannot be applied; none if it can."""
 
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks of updates that occur, rising."""
+        return tuple(sorted({update.a.shape[0] // max(1, update.experts) for update in self.updates}))
+
 
 def fit_to_base(config: AdapterConfig, tensors: AdapterTensors, base: TensorIndex) -> Fit:
     """Find the tensor of the base for each matrix of an adapter, and compare shapes."""

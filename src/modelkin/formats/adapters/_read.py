@@ -17,6 +17,10 @@ from ._config import CONFIG_FILE, WEIGHT_FILES, AdapterConfig
 from ._fit import Fit, Update, fit_to_base, sort_out
 from ._storage import ExpertsLowRank, LowRank, Shifted
 
+ADAPTER_FOLDER = "adapter"
+"""Where the files of an adapter are shown, beside those of its base."""
+FORMAT_NAME = "peft"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterRecord:
@@ -46,21 +50,7 @@ class AdapterRecord:
         return self.config.base
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What an adapter did to its base, in numbers."""
-
-    ranks: tuple[int, ...]
-    """Ranks that occur, rising."""
-    n_updated: int
-    """Tensors with an update of low rank."""
-    n_replaced: int
-    """Tensors that the adapter holds whole."""
-
-
-def apply_fit(
-    config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str
-) -> tuple[TensorIndex, Applied]:
+def apply_fit(config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str) -> TensorIndex:
     """Return the base's tensors as the adapter changes them.
 
     Raises
@@ -80,10 +70,7 @@ def apply_fit(
     for update in fit.updates:
         tensors |= _changed(update, config.scale_of(update.module), tensors, file)
     files = {info.file for info in (*fit.replaced.values(), *(update.a for update in fit.updates))}
-    ranks = {update.a.shape[0] // max(1, update.experts) for update in fit.updates}
-    return TensorIndex(tensors.values(), unlisted=base.unlisted, more_files=files), Applied(
-        ranks=tuple(sorted(ranks)), n_updated=len(fit.updates), n_replaced=len(fit.replaced)
-    )
+    return TensorIndex(tensors.values(), unlisted=base.unlisted, more_files=files)
 
 
 def _changed(
@@ -120,11 +107,6 @@ def _changed(
     return changed
 
 
-ADAPTER_FOLDER = "adapter"
-"""Where the files of an adapter are shown, beside those of its base."""
-FORMAT_NAME = "peft"
-
-
 def put_on_base(
     fetcher: Fetcher, base: Weights, config: AdapterConfig, *, base_location: Location, head_bytes: int
 ) -> Weights:
@@ -137,14 +119,14 @@ def put_on_base(
     """
     own = _own_weights(fetcher, head_bytes)
     fit = fit_to_base(config, sort_out(own.index), base.index)
-    index, applied = apply_fit(config, fit, base.index, file=_in_folder(CONFIG_FILE))
+    index = apply_fit(config, fit, base.index, file=_in_folder(CONFIG_FILE))
     name: Value = base_location.ref
     if base_location.revision:
         name = say("adapter.at-commit", model=name, commit=base_location.revision[:12])
-    code = "adapter.updated" if applied.ranks else "adapter.updated-none"
-    change = say(code, n=applied.n_updated, m=len(index), ranks=applied.ranks)
-    if applied.n_replaced:
-        change = say("adapter.and-own", change=change, n=applied.n_replaced)
+    code = "adapter.updated" if fit.ranks else "adapter.updated-none"
+    change = say(code, n=len(fit.updates), m=len(index), ranks=fit.ranks)
+    if fit.replaced:
+        change = say("adapter.and-own", change=change, n=len(fit.replaced))
     notes = [say("adapter.put-on", base=name, change=change)]
     if config.base and config.base != base_location.ref.removeprefix("hf://").partition("@")[0]:
         notes.append(say("adapter.names-base", name=quoted(config.base, 80)))
@@ -157,9 +139,9 @@ def put_on_base(
             config=config,
             base=base_location.origin,
             base_revision=base_location.revision,
-            ranks=applied.ranks,
-            n_updated=applied.n_updated,
-            n_replaced=applied.n_replaced,
+            ranks=fit.ranks,
+            n_updated=len(fit.updates),
+            n_replaced=len(fit.replaced),
         ),
     )
 

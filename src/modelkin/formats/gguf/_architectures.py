@@ -15,6 +15,7 @@ from ._metadata import Metadata
 _LAYER = re.compile(r"((?:enc\.|dec\.)?blk\.)(\d{1,6})\.(.+)")
 _EXPERT = re.compile(r"(ffn_(?:gate|up|down))\.(\d{1,6})")
 _ENDINGS = (".weight", ".bias")
+_AS_STATED = ("model_type", "class_name", "rope_rows", "plus_one", "grouped_qkv", "joined_qkv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +127,11 @@ def _pattern(tensor: str) -> str:
 
 
 def _made(stated: Mapping[str, Any]) -> GgufArchitecture:
+    given = {key: stated[key] for key in _AS_STATED if key in stated}
     return GgufArchitecture(
+        **given,
         names=_names(stated["layout"]),
-        model_type=stated["model_type"],
-        class_name=stated["class_name"],
-        rope_rows=stated.get("rope_rows", False),
-        plus_one=stated.get("plus_one", False),
         turned=frozenset(stated.get("turned", ())),
-        grouped_qkv=stated.get("grouped_qkv", False),
-        joined_qkv=stated.get("joined_qkv"),
         as_row=frozenset(stated.get("as_row", ())),
         fields=_document()["fields"] | stated.get("fields", {}),
     )

@@ -7,7 +7,7 @@ in their order and with shapes that fit, no name is proposed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ._graph import Body, Graph, Operator
@@ -58,21 +58,29 @@ def _heads(graph: Graph, item: NamedWeight) -> int | None:
     return n_rows // size if size and n_rows % size == 0 else None
 
 
-def _head_size(body: Body, value: str, small: Mapping[str, tuple[int, ...]]) -> int | None:
-    """Follow a projection to where it is reshaped; the last length there is that of a head."""
+def _readers_along(
+    body: Body, value: str, along: Collection[str], most: int
+) -> Iterator[tuple[str, Operator]]:
+    """Follow a value through operators that only rearrange it: yield each name of it with what reads it."""
     waiting, seen = [value], {value}
-    for _ in range(_MOST_HEAD_STEPS):
+    for _ in range(most):
         if not waiting:
-            return None
+            return
         name = waiting.pop(0)
         for node in body.readers.get(name, ()):
-            if node.op == "Reshape" and node.input(0) == name:
-                size = _last(body, node, small)
-                return size if size and size > 0 else None
-            if node.op in _TO_RESHAPE:
+            yield name, node
+            if node.op in along:
                 fresh = [output for output in node.outputs if output not in seen]
                 seen.update(fresh)
                 waiting += fresh
+
+
+def _head_size(body: Body, value: str, small: Mapping[str, tuple[int, ...]]) -> int | None:
+    """Follow a projection to where it is reshaped; the last length there is that of a head."""
+    for name, node in _readers_along(body, value, _TO_RESHAPE, _MOST_HEAD_STEPS):
+        if node.op == "Reshape" and node.input(0) == name:
+            size = _last(body, node, small)
+            return size if size and size > 0 else None
     return None
 
 
@@ -190,18 +198,9 @@ def _part(way: tuple[Operator, int], ways: Sequence[tuple[Operator, int]]) -> st
 
 def _attention_place(body: Body, value: str) -> tuple[Operator, int] | None:
     """Follow a projection to the product of two computed values that it enters, and as which factor."""
-    waiting, seen = [value], {value}
-    for _ in range(_MOST_STEPS):
-        if not waiting:
-            return None
-        name = waiting.pop(0)
-        for node in body.readers.get(name, ()):
-            if node.op == "MatMul" and name in node.inputs:
-                return node, node.inputs.index(name)
-            if node.op in _ALONG:
-                fresh = [output for output in node.outputs if output not in seen]
-                seen.update(fresh)
-                waiting += fresh
+    for name, node in _readers_along(body, value, _ALONG, _MOST_STEPS):
+        if node.op == "MatMul":
+            return node, node.inputs.index(name)
     return None
 
 

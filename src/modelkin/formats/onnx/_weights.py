@@ -237,26 +237,26 @@ class _Finder:
         scale = self._later_scale(node.outputs[0] if node.outputs else "") or self._scale_by_name(weight)
         return self._scaled(weight, scale, zero, axis=axis) if scale else None
 
+    def _scaling(self, output: str) -> Operator | None:
+        """Return the product that scales what a product of codes gives, after it was cast."""
+        cast = self._body.only_reader(output)
+        if cast is None or cast.op != "Cast" or not cast.outputs:
+            return None
+        product = self._body.only_reader(cast.outputs[0])
+        return product if product is not None and product.op == "Mul" else None
+
     def _later_scale(self, output: str) -> str:
         """Return the scale of the weight, which multiplies the product together with that of the input."""
-        cast = self._body.only_reader(output)
-        product = (
-            self._body.only_reader(cast.outputs[0]) if cast and cast.op == "Cast" and cast.outputs else None
-        )
-        if product is None or product.op != "Mul":
-            return ""
-        for name in product.inputs:
+        product = self._scaling(output)
+        for name in product.inputs if product is not None else ():
             both = self._body.makers.get(name)
             if both is not None and both.op == "Mul":
                 return next((item for item in both.inputs if item in self._tensors), "")
         return ""
 
     def _after_scaling(self, output: str) -> str:
-        cast = self._body.only_reader(output)
-        product = (
-            self._body.only_reader(cast.outputs[0]) if cast and cast.op == "Cast" and cast.outputs else None
-        )
-        return product.outputs[0] if product and product.op == "Mul" and product.outputs else output
+        product = self._scaling(output)
+        return product.outputs[0] if product is not None and product.outputs else output
 
     def _scale_by_name(self, weight: Weight) -> str:
         name = f"{weight.stored.name.removesuffix('_quantized')}_scale"
