@@ -1,4 +1,4 @@
-"""YAML of strangers, read strictly: plain data only, no references, no key twice, no deep nesting."""
+"""YAML of unknown authors, read strictly: plain data only, no references, no key twice, no deep nesting."""
 
 from __future__ import annotations
 

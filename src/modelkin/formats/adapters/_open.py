@@ -95,7 +95,7 @@ class OpenedAdapter:
     fetcher: Fetcher
     """Reads the files of both."""
     config: AdapterConfig | FormatError
-    """What its config says, or what is wrong with it: a tokenizer can be had all the same."""
+    """What its config says, or what is wrong with it: a tokenizer can be read all the same."""
     base: Source | None = None
     base_entry: str | None = None
     """File that the reference to the base names."""

@@ -135,7 +135,7 @@ def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Arr
     if kind.plain is not None:
         return decode(data, kind.plain, n_rows * width).reshape(n_rows, width)
     coded = np.frombuffer(data, np.uint8).reshape(n_rows, -1)
-    # Scales from a stranger's file may be infinite or no numbers; so is then the result, without a warning.
+    # Scales of a hostile file may be infinite or no numbers; so is then the result, without a warning.
     with np.errstate(all="ignore"):
         own = _DECODERS.get(kind.name)
         return _of_gguf(coded, kind) if own is None else _in_pieces(coded, kind, own).reshape(n_rows, width)
