@@ -19,7 +19,7 @@ import numpy.typing as npt
 import modelkin as mk
 from benchmarks.machine import touch_memory
 from benchmarks.tables import Table, megabytes, times
-from modelkin.formats.gguf._types import TYPES, decode_rows
+from modelkin.formats.gguf.types import TYPES, decode_rows
 
 N_TOKENS, N_MERGES = 128_256, 280_147
 """As Llama 3 has them."""

@@ -20,7 +20,7 @@ from tests.formats.torch_writer import Stored, integer, name, text, torch_file, 
 from tests.support import Delays, HubOptions, HubServer
 
 import modelkin as mk
-from modelkin.formats.torch._machine import Machine
+from modelkin.formats.torch.machine import Machine
 
 LATENCY = 0.04
 """Seconds before each answer, as in docs/benchmarks.md."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.architecture.handwritten_cases import HANDWRITTEN, Case, Shapes, recorded, recorded_names
 
 from modelkin.architecture import Architecture, Part, Role, RoleEntry, detect
-from modelkin.architecture._notation import split_name
+from modelkin.architecture.notation import split_name
 
 FAMILIES = {
     "bert": "bert", "bert_bare": "bert", "bert_classifier": "bert", "bloom": "bloom",

@@ -10,7 +10,7 @@ from tests.comparison.renamed import anonymous, in_order_of_use, own_words, rena
 from tests.places import ZOO as ZOO_FOLDER
 
 from modelkin.architecture import Role, detect
-from modelkin.architecture._guess import natural_order
+from modelkin.architecture.guess import natural_order
 from modelkin.casework.lab import load_zoo
 
 ZOO = load_zoo(ZOO_FOLDER)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modelkin.architecture import Role, families, family, parse_spec
-from modelkin.architecture._loader import read_data
-from modelkin.architecture._wrappers import parse_suffixes, parse_wrappers
+from modelkin.architecture.loader import read_data
+from modelkin.architecture.wrappers import parse_suffixes, parse_wrappers
 from modelkin.errors import SpecError
 
 GOOD = """

@@ -21,7 +21,7 @@ from tests.support import BIG_LLAMA, HubOptions, HubRepo, HubServer, LlamaShape,
 
 import modelkin as mk
 from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
-from modelkin.formats.adapters import _storage
+from modelkin.formats.adapters import storage as storage_module
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
@@ -140,7 +140,7 @@ def test_many_scattered_token_rows_take_few_ranges(tmp_path, monkeypatch):
         rows = [1, 50, 100]
         few = model._reader.ranges([TensorSlice.scattered("model.embed_tokens.weight", rows)])
         wanted = model.tensor("model.embed_tokens.weight", rows)
-        monkeypatch.setattr(_storage, "MOST_STRETCHES", 11)
+        monkeypatch.setattr(storage_module, "MOST_STRETCHES", 11)
         merged = model._reader.ranges([TensorSlice.scattered("model.embed_tokens.weight", rows)])
         np.testing.assert_allclose(model.tensor("model.embed_tokens.weight", rows), wanted, rtol=1e-6)
     name = "adapter/adapter_model.safetensors"

@@ -14,8 +14,8 @@ from tests.support import HubServer
 
 import modelkin as mk
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats._ggml import FORMAT
-from modelkin.formats._whisper_names import whisper_name
+from modelkin.formats.ggml import FORMAT
+from modelkin.formats.whisper_names import whisper_name
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 

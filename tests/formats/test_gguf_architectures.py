@@ -7,7 +7,7 @@ from tests.architecture import handwritten_cases
 
 import modelkin as mk
 from modelkin.architecture import detect
-from modelkin.formats.gguf._architectures import known_architectures
+from modelkin.formats.gguf.architectures import known_architectures
 
 from .gguf_conversions import CONVERSIONS, DROPPED
 from .gguf_models import converted

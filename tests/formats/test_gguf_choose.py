@@ -7,7 +7,7 @@ import pytest
 
 import modelkin as mk
 from modelkin.errors import HeaderError, NotFound
-from modelkin.formats.gguf._read import choose, precision
+from modelkin.formats.gguf.reading import choose, precision
 from modelkin.source import FileInfo, MemorySource
 
 from .gguf_bytes import GgufBytes, scalar, small, string, tensor

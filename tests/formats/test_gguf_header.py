@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.formats.gguf import _header, _read, _tensors
-from modelkin.formats.gguf._header import parse_header
+from modelkin.formats.gguf import header as header_module
+from modelkin.formats.gguf import reading as reading_module
+from modelkin.formats.gguf import tensors as tensors_module
+from modelkin.formats.gguf.header import parse_header
 from modelkin.source import MemorySource
 
 from .gguf_bytes import ARRAY, STRING, GgufBytes, array, bare_array, scalar, small, string, tensor
@@ -58,7 +60,7 @@ def test_strings_and_arrays_are_read():
 
 
 def test_long_arrays_of_no_use_are_not_kept(monkeypatch):
-    monkeypatch.setattr(_header, "KEPT_BYTES", 8)
+    monkeypatch.setattr(header_module, "KEPT_BYTES", 8)
     metadata = parsed(
         GgufBytes(keys={"long": array(4, range(10)), "tokenizer.x": array(4, range(10))}).build()
     ).metadata
@@ -162,7 +164,7 @@ def test_deep_nesting_is_refused():
 
 
 def test_many_nested_arrays_are_refused(monkeypatch):
-    monkeypatch.setattr(_header, "MAX_NESTED", 3)
+    monkeypatch.setattr(header_module, "MAX_NESTED", 3)
     refused(with_key(array(ARRAY, [bare_array(4, [])] * 4)), "at most 3 arrays inside arrays")
 
 
@@ -231,13 +233,13 @@ def test_two_tensors_for_one_name_of_transformers_are_refused():
 
 
 def test_rows_too_long_to_be_decoded_are_refused(monkeypatch):
-    monkeypatch.setattr(_tensors, "MAX_LINE", 31)
+    monkeypatch.setattr(tensors_module, "MAX_LINE", 31)
     with pytest.raises(HeaderError, match="at most 31 numbers, got 32"):
         _ = mk.open_model(MemorySource({"m.gguf": MODEL})).index
 
 
 def test_absurdly_many_experts_are_refused(monkeypatch):
-    monkeypatch.setattr(_tensors, "MAX_EXPERTS", 3)
+    monkeypatch.setattr(tensors_module, "MAX_EXPERTS", 3)
     made = small()
     made.keys["llama.expert_count"] = scalar(4, 4)
     made.tensors = [tensor("blk.0.ffn_up_exps.weight", (2, 2, 4), 0, 0)]
@@ -246,14 +248,14 @@ def test_absurdly_many_experts_are_refused(monkeypatch):
 
 
 def test_a_long_header_is_read_in_steps(monkeypatch):
-    monkeypatch.setattr(_read, "STEPS", (64, 256, 4096, 8192))
+    monkeypatch.setattr(reading_module, "STEPS", (64, 256, 4096, 8192))
     model = mk.open_model(MemorySource({"m.gguf": MODEL}))
     assert len(model.index) == 3
     assert model.totals().bytes_needed <= 4096
 
 
 def test_a_header_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(_read, "STEPS", (64, 128))
+    monkeypatch.setattr(reading_module, "STEPS", (64, 128))
     with pytest.raises(HeaderError, match="expected a header of at most"):
         _ = mk.open_model(MemorySource({"m.gguf": MODEL})).index
 

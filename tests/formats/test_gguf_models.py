@@ -126,9 +126,9 @@ def test_a_file_of_a_repository_can_be_named(hub, tmp_path, text):
 
 
 def test_only_the_rows_that_are_asked_for_are_fetched(hub, tmp_path, monkeypatch):
-    from modelkin.formats.gguf import _read
+    from modelkin.formats.gguf import reading as reading_module
 
-    monkeypatch.setattr(_read, "STEPS", (16 << 10, 64 << 10))
+    monkeypatch.setattr(reading_module, "STEPS", (16 << 10, 64 << 10))
     with remote(hub, "org/gguf", tmp_path) as model:
         _ = model.index
         headers = model.totals().bytes_fetched

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelkin.formats.gguf import _storage
-from modelkin.formats.gguf._storage import (
+from modelkin.formats.gguf import storage as storage_module
+from modelkin.formats.gguf.storage import (
     BlockRows,
     Groups,
     LatentUp,
@@ -18,7 +18,7 @@ from modelkin.formats.gguf._storage import (
     Turned,
     few_runs,
 )
-from modelkin.formats.gguf._types import TYPES
+from modelkin.formats.gguf.types import TYPES
 from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, MemorySource
 from modelkin.tensors import TensorIndex, TensorInfo, TensorReader, TensorSlice
@@ -139,7 +139,7 @@ def test_any_selection_agrees_with_the_whole(case, name, data):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_few_ranges_give_the_same(case, monkeypatch):
-    monkeypatch.setattr(_storage, "MOST_RANGES", 2)
+    monkeypatch.setattr(storage_module, "MOST_RANGES", 2)
     storage, whole, files = case("Q8_0")
     rows = list(range(0, whole.shape[0], 3))
     np.testing.assert_array_equal(reader_of(storage, whole.shape, files).read_one("t", rows), whole[rows])
@@ -170,7 +170,7 @@ def test_columns_of_a_turned_matrix_agree_with_the_whole(name, most, columns, ro
     reader = reader_of(storage, whole.shape, files)
     window = TensorSlice.blocks("t", [(10 * row + columns[0], 10 * row + columns[1]) for row in rows])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_storage, "MOST_RANGES", most)
+        patch.setattr(storage_module, "MOST_RANGES", most)
         got = reader.read([window])[0]
     np.testing.assert_array_equal(got, whole[rows, columns[0] : columns[1]].reshape(-1))
 
@@ -201,5 +201,5 @@ def test_runs_hold_all_rows_and_are_not_many(rows):
 
 
 def test_the_widest_gaps_are_left_out(monkeypatch):
-    monkeypatch.setattr(_storage, "MOST_RANGES", 3)
+    monkeypatch.setattr(storage_module, "MOST_RANGES", 3)
     assert few_runs(np.array([0, 2, 50, 52, 200])) == [(0, 3), (50, 53), (200, 201)]

@@ -6,7 +6,7 @@ import pytest
 from tests.places import ZOO
 
 import modelkin as mk
-from modelkin.formats.gguf import _tokenizer
+from modelkin.formats.gguf import tokenizer as tokenizer_module
 from modelkin.source import MemorySource
 from modelkin.tokenizer import read_tokenizer, read_vocabulary
 
@@ -106,7 +106,7 @@ def test_settings_name_special_tokens_and_the_template():
 
 
 def test_absurdly_many_tokens_are_no_tokenizer(monkeypatch):
-    monkeypatch.setattr(_tokenizer, "MAX_TOKENS", 2)
+    monkeypatch.setattr(tokenizer_module, "MAX_TOKENS", 2)
     assert len(opened(model=string("gpt2"), tokens=tokens("a", "b"))) == 2
     assert len(opened(model=string("gpt2"), tokens=tokens("a", "b", "c"))) == 0
 

@@ -4,7 +4,7 @@ import gguf
 import numpy as np
 import pytest
 
-from modelkin.formats.gguf._types import TYPES, UNREAD, decode_rows
+from modelkin.formats.gguf.types import TYPES, UNREAD, decode_rows
 
 CODED = [kind for kind in TYPES.values() if kind.plain is None]
 

@@ -15,7 +15,7 @@ import modelkin as mk
 from modelkin.casework.lab import load_zoo
 from modelkin.comparison.verdict import Conclusion
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats._llama2c import FORMAT
+from modelkin.formats.llama2c import FORMAT
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 from tests.formats.onnx_files import model_bytes, node, opened, tensor
 from tests.formats.test_onnx_values import CODES, dequantised, random_codes
 
-from modelkin.formats.onnx import _storage
-from modelkin.formats.onnx._storage import StoredLines, arranged, some_lines
-from modelkin.formats.onnx._stored import OnnxTensor
+from modelkin.formats.onnx import storage as storage_module
+from modelkin.formats.onnx.storage import StoredLines, arranged, some_lines
+from modelkin.formats.onnx.stored import OnnxTensor
 from modelkin.tensors import ColumnStorage, TensorSlice
 from modelkin.tensors.slices import plan_slice
 
@@ -68,7 +68,7 @@ def test_columns_of_a_turned_weight_are_those_of_the_whole(far, columns, rows):
     values = np.arange(56, dtype=np.float32).reshape(8, 7)
     model = opened(model_bytes([node("MatMul", ["x", "m.weight"], ["y"])], [tensor("m.weight", values)]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_storage, "FAR", far)
+        patch.setattr(storage_module, "FAR", far)
         found = model.read([spread_window(rows, columns, 8)])[0]
     np.testing.assert_array_equal(found, values.T[rows, columns[0] : columns[1]].reshape(-1))
 

@@ -16,7 +16,8 @@ from tests.formats.test_onnx_models import with_external_data
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, NotFound
-from modelkin.formats.onnx import _parse, _wire
+from modelkin.formats.onnx import parse as parse_module
+from modelkin.formats.onnx import wire as wire_module
 
 ONES = np.ones((4, 4), np.float32)
 
@@ -132,23 +133,23 @@ def test_graphs_in_each_other_end_at_a_depth():
     nested = b""
     for _ in range(40):
         nested = field(1, field(4, b"If") + field(5, field(1, b"then_branch") + field(6, nested)))
-    refused(field(7, nested), f"nests more than {_parse.MAX_DEPTH} graphs")
+    refused(field(7, nested), f"nests more than {parse_module.MAX_DEPTH} graphs")
 
 
 def test_the_number_of_fields_is_bounded(monkeypatch):
-    monkeypatch.setattr(_wire, "MAX_FIELDS", 1000)
+    monkeypatch.setattr(wire_module, "MAX_FIELDS", 1000)
     refused(field(7, b"\x50\x00" * 2000), "has more than 1,000 fields")
 
 
 def test_the_number_of_tensors_and_operators_is_bounded(monkeypatch):
-    monkeypatch.setattr(_parse, "MAX_TENSORS", 3)
-    monkeypatch.setattr(_parse, "MAX_NODES", 3)
+    monkeypatch.setattr(parse_module, "MAX_TENSORS", 3)
+    monkeypatch.setattr(parse_module, "MAX_NODES", 3)
     refused(graph(*(weight(b"w%d.w" % n) for n in range(5))), "has more than 3 tensors")
     refused(graph(nodes=field(1, field(4, b"Add")) * 5), "has more than 3 operators")
 
 
 def test_what_is_read_beside_the_weights_is_bounded(monkeypatch):
-    monkeypatch.setattr(_wire, "MAX_READ", 50_000)
+    monkeypatch.setattr(wire_module, "MAX_READ", 50_000)
     refused(graph(nodes=field(1, field(3, b"n" * 4000)) * 50), "its graph takes more than")
 
 

@@ -227,16 +227,16 @@ def large():
 
 
 def test_a_remote_file_is_hopped_over_in_few_round_trips(large, monkeypatch):
-    from modelkin.formats.onnx import _wire
+    from modelkin.formats.onnx import wire as wire_module
 
     trips = []
-    read = _wire.Window._read
+    read = wire_module.Window._read
 
     def counted(self, *where):
         trips.append(where)
         return read(self, *where)
 
-    monkeypatch.setattr(_wire.Window, "_read", counted)
+    monkeypatch.setattr(wire_module.Window, "_read", counted)
     with HubServer({"org/model": {"onnx/model.onnx": large}}) as hub:
         options = mk.FetchOptions(endpoint=hub.url, token=False, use_store=False)
         with mk.open_model("org/model", options) as model:

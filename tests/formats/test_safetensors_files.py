@@ -7,7 +7,8 @@ from tests.support import llama_files, llama_tensors
 
 from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats import Request
-from modelkin.formats.safetensors import FORMAT, _read, safetensors_bytes
+from modelkin.formats.safetensors import FORMAT, safetensors_bytes
+from modelkin.formats.safetensors import reading as reading_module
 from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, Source
 
@@ -122,7 +123,7 @@ def test_far_headers_cost_one_read_a_file_and_long_ones_one_more():
 
 
 def test_headers_that_together_take_gigabytes_are_refused_before_they_are_read(monkeypatch):
-    monkeypatch.setattr(_read, "MAX_ALL_HEADERS", 2000)
+    monkeypatch.setattr(reading_module, "MAX_ALL_HEADERS", 2000)
     with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
         index_of(llama_files(n_shards=2), head_bytes=64)
 

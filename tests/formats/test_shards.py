@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.formats.hostile.builders import INDEX, index_bytes, packed, parse
 
-from modelkin.formats._shards import join_shards, parse_shard_index
+from modelkin.formats.shards import join_shards, parse_shard_index
 from modelkin.untrusted import path_problem
 
 

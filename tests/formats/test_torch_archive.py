@@ -28,7 +28,7 @@ from tests.formats.torch_writer import (
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.formats.torch import _archive
+from modelkin.formats.torch import archive as archive_module
 from modelkin.source import MemorySource
 
 TOP, STORAGES = one_tensor()
@@ -181,10 +181,10 @@ def test_a_bomb_is_not_inflated():
 
 
 def test_members_and_directory_are_bounded(monkeypatch):
-    monkeypatch.setattr(_archive, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(archive_module, "MAX_MEMBERS", 3)
     with pytest.raises(HeaderError, match="claims 4 entries"):
         read(archive(ordinary()))
-    monkeypatch.setattr(_archive, "MAX_DIRECTORY_BYTES", 10)
+    monkeypatch.setattr(archive_module, "MAX_DIRECTORY_BYTES", 10)
     with pytest.raises(HeaderError, match="claims 4 entries"):
         read(archive(ordinary()))
 

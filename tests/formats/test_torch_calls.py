@@ -12,7 +12,7 @@ from tests.formats.torch_writer import call, group, integer, mapping, name, open
 
 import modelkin.formats.torch as package
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats.torch._machine import Machine
+from modelkin.formats.torch.machine import Machine
 
 LOADS = pickle.loads
 

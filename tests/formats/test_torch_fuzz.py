@@ -10,8 +10,8 @@ from tests.places import FORMATS
 
 import modelkin as mk
 from modelkin.errors import FormatError
-from modelkin.formats.torch._machine import Machine
-from modelkin.formats.torch._stack import PickleEnds
+from modelkin.formats.torch.machine import Machine
+from modelkin.formats.torch.stack import PickleEnds
 from modelkin.source import MemorySource
 
 FILES = ["torch_zip_protocol5.bin", "torch_legacy.bin", "torch_script.pt", "torch_lightning.ckpt"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.formats.torch_writer import call, integer, name, text, whole
 
-from modelkin.formats.torch._machine import Machine
-from modelkin.formats.torch._values import Global
+from modelkin.formats.torch.machine import Machine
+from modelkin.formats.torch.values import Global
 
 DATA = [
     None,

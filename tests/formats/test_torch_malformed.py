@@ -22,7 +22,7 @@ from tests.formats.torch_writer import (
 )
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.formats.torch import _stack
+from modelkin.formats.torch import stack as stack_module
 
 SH = text("touch executed")
 OS_SYSTEM = name("os", "system")
@@ -205,7 +205,7 @@ def test_long_paths_are_refused_before_they_grow():
 
 
 def test_a_list_copied_again_and_again_is_bounded(monkeypatch):
-    monkeypatch.setattr(_stack, "MAX_OPCODES", 10_000)
+    monkeypatch.setattr(stack_module, "MAX_OPCODES", 10_000)
     pairs = b"](" + 500 * group(text("k"), b"N") + b"eq\x00"
     copies = 50 * (name("collections", "OrderedDict") + b"h\x00\x85R0")
     with pytest.raises(HeaderError, match="copies more than 10000 values"):
@@ -217,16 +217,16 @@ def test_a_list_copied_again_and_again_is_bounded(monkeypatch):
 
 
 def test_instructions_and_memo_are_counted(monkeypatch):
-    monkeypatch.setattr(_stack, "MAX_MEMO", 3)
+    monkeypatch.setattr(stack_module, "MAX_MEMO", 3)
     with pytest.raises(HeaderError, match="remembers more than 3 values"):
         opened(b"N\x94\x94\x94\x94")
-    monkeypatch.setattr("modelkin.formats.torch._machine.MAX_OPCODES", 100)
+    monkeypatch.setattr("modelkin.formats.torch.machine.MAX_OPCODES", 100)
     with pytest.raises(HeaderError, match="has more than 100 instructions"):
         opened(b"N0" * 200 + b"N")
 
 
 def test_mentioned_names_are_counted(monkeypatch):
-    monkeypatch.setattr("modelkin.formats.torch._machine.MAX_UNKNOWN", 3)
+    monkeypatch.setattr("modelkin.formats.torch.machine.MAX_UNKNOWN", 3)
     with pytest.raises(HeaderError, match="mentions more than 3 names"):
         opened(group(*(name("m", str(n)) for n in range(5))))
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from modelkin.formats.torch import _layout
-from modelkin.formats.torch._layout import Strided, strided
+from modelkin.formats.torch import layout as layout_module
+from modelkin.formats.torch.layout import Strided, strided
 from modelkin.source import ByteRange
 from modelkin.tensors import ColumnStorage, LinePlan, line_elements, numbers_of, runs_of
 
@@ -49,8 +49,8 @@ def test_lines_of_any_view_are_those_of_numpy(view, data, most, at_once):
     chosen = data.draw(st.sets(st.integers(0, len(flat) - 1), min_size=1))
     runs = runs_of(np.array(sorted(chosen), np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_layout, "_MAX_RANGES", most)
-        patch.setattr(_layout, "_AT_ONCE", at_once)
+        patch.setattr(layout_module, "_MAX_RANGES", most)
+        patch.setattr(layout_module, "_AT_ONCE", at_once)
         got, ranges = lines_of(stored, runs)
     assert len(ranges) <= most
     assert all(one.stop < other.start for one, other in pairwise(ranges))

@@ -3,7 +3,7 @@
 import pytest
 
 from modelkin.architecture import detect
-from modelkin.formats._whisper_names import DIMS, is_openai_whisper, whisper_config, whisper_name
+from modelkin.formats.whisper_names import DIMS, is_openai_whisper, whisper_config, whisper_name
 
 TINY_DIMS = {
     **{"n_mels": 80, "n_vocab": 51864, "n_audio_ctx": 1500, "n_audio_state": 384, "n_audio_head": 6},

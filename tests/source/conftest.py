@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from modelkin.source import _retry
-from modelkin.source._store import RangeStore
+from modelkin.source import retry as retry_module
+from modelkin.source.store import RangeStore
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off is tested with a clock of its own; elsewhere it would only cost time."""
-    monkeypatch.setattr(_retry, "FIRST_WAIT", 0.005)
+    monkeypatch.setattr(retry_module, "FIRST_WAIT", 0.005)
 
 
 @pytest.fixture

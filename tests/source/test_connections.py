@@ -17,8 +17,8 @@ from tests.support import BadServer, Fault, certificate_pem
 from modelkin.errors import NetworkError
 from modelkin.options import FetchOptions
 from modelkin.source import ByteBudget, ByteRange
-from modelkin.source._connections import Connections, proxy_for
-from modelkin.source._http import RangeClient
+from modelkin.source.connections import Connections, proxy_for
+from modelkin.source.http_client import RangeClient
 
 from .support import everything_said, quick
 

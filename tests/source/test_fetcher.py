@@ -26,7 +26,7 @@ from modelkin.source import (
     RangeStore,
     Source,
 )
-from modelkin.source import _fetcher as fetcher_module
+from modelkin.source import fetcher as fetcher_module
 
 from .support import quick
 

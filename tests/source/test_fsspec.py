@@ -19,8 +19,8 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.source import ByteRange, Fetcher
-from modelkin.source import _fsspec as fsspec_module
-from modelkin.source._fsspec import FsspecSource
+from modelkin.source import fsspec_source as fsspec_module
+from modelkin.source.fsspec_source import FsspecSource
 
 from .support import FILES, everything_said, quick
 

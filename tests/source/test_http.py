@@ -30,9 +30,9 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.source import ByteBudget, ByteRange, Fetcher, ModelRef, RangeStore
-from modelkin.source._http import RangeClient, reason, translated
-from modelkin.source._remote import RemoteFile, plain_etag
-from modelkin.source._web import HttpSource
+from modelkin.source.http_client import RangeClient, reason, translated
+from modelkin.source.remote import RemoteFile, plain_etag
+from modelkin.source.web import HttpSource
 
 from .support import FILES, TOKEN, everything_said, quick
 

@@ -25,8 +25,9 @@ from modelkin.errors import (
     SourceError,
 )
 from modelkin.formats import read_weights
-from modelkin.source import ByteRange, Fetcher, RangeStore, _hub
-from modelkin.source._hub import HubSource
+from modelkin.source import ByteRange, Fetcher, RangeStore
+from modelkin.source import hub as hub_module
+from modelkin.source.hub import HubSource
 
 from .support import FILES, TOKEN, WEIGHTS, bytes_below, everything_said, quick
 
@@ -473,7 +474,7 @@ def test_a_listing_that_makes_no_sense_is_refused(body, message):
 
 
 def test_a_listing_without_end_is_cut_off(monkeypatch):
-    monkeypatch.setattr(_hub, "MAX_LISTING", 100_000)
+    monkeypatch.setattr(hub_module, "MAX_LISTING", 100_000)
     piece = b" " * 65_536
 
     def endless() -> Iterator[bytes]:

@@ -10,8 +10,8 @@ import pytest
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
 from modelkin.source import ByteRange, FileInfo
-from modelkin.source import _local as local_module
-from modelkin.source._local import LocalSource, open_local
+from modelkin.source import local as local_module
+from modelkin.source.local import LocalSource, open_local
 
 DATA = bytes(range(256)) * 8
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")

@@ -11,10 +11,10 @@ from huggingface_hub import constants
 
 from modelkin.options import FetchOptions
 from modelkin.source import ByteBudget, MemorySource, ModelRef, open_source, open_store
-from modelkin.source._fsspec import FsspecSource
-from modelkin.source._hub import HubSource
-from modelkin.source._local import LocalSource
-from modelkin.source._web import HttpSource
+from modelkin.source.fsspec_source import FsspecSource
+from modelkin.source.hub import HubSource
+from modelkin.source.local import LocalSource
+from modelkin.source.web import HttpSource
 
 
 @pytest.mark.parametrize(

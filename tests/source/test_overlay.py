@@ -8,7 +8,7 @@ from tests.support import HubServer
 
 from modelkin.errors import BudgetExceeded
 from modelkin.source import ByteBudget, ByteRange, Fetcher, Ledger, MemorySource, OverlaySource
-from modelkin.source._hub import HubSource
+from modelkin.source.hub import HubSource
 
 FRONT = {"adapter.bin": b"front", "README.md": b"mine", "tokenizer.json": b"{}"}
 BEHIND = {"model.bin": b"behind", "README.md": b"theirs", "merge.yml": b"theirs", "adapter/odd": b"hidden"}

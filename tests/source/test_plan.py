@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.source import BytePlan, ByteRange, merged, total_length
-from modelkin.source._ranges import FREE_WASTE, SHORTEST_PIECE, plan_requests
+from modelkin.source.ranges import FREE_WASTE, SHORTEST_PIECE, plan_requests
 
 MIB = 1 << 20
 ranges = st.builds(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modelkin.errors import BadReference, NotFound
 from modelkin.source import ModelRef, pinned
-from modelkin.source._ref import without_secrets
+from modelkin.source.ref import without_secrets
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.errors import NetworkError, RateLimited
-from modelkin.source import _retry
-from modelkin.source._retry import Retry, Transient, asked_wait
+from modelkin.source import retry as retry_module
+from modelkin.source.retry import Retry, Transient, asked_wait
 
 
 class Clock:
@@ -81,7 +81,7 @@ def test_other_errors_are_not_tried_again(clock):
 
 
 def test_pauses_grow_and_are_jittered(clock, monkeypatch):
-    monkeypatch.setattr(_retry, "FIRST_WAIT", 0.4)
+    monkeypatch.setattr(retry_module, "FIRST_WAIT", 0.4)
     attempt, _ = failing(7)
     retry_of(clock, attempts=8).run(attempt, host="h")
     assert len(clock.slept) == 7
@@ -105,7 +105,7 @@ def test_a_pause_that_was_asked_for_is_kept_and_holds_for_the_host(clock):
 
 
 def test_a_server_that_says_now_is_not_hurried(clock, monkeypatch):
-    monkeypatch.setattr(_retry, "FIRST_WAIT", 0.4)
+    monkeypatch.setattr(retry_module, "FIRST_WAIT", 0.4)
     attempt, _ = failing(3, wait=0.0)
     retry_of(clock).run(attempt, host="h")
     assert clock.now >= 0.2 + 0.4 + 0.8

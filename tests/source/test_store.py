@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from modelkin.errors import SourceError
 from modelkin.source import ByteRange, RangeStore, StoreKey
-from modelkin.source import _store as store_module
+from modelkin.source import store as store_module
 
 from .support import bytes_below
 

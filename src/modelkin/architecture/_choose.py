@@ -9,11 +9,11 @@ from typing import Final
 from modelkin.message import Message, say
 from modelkin.untrusted import quoted
 
-from ._loader import families
 from ._match import FamilyFit, NameGroup, all_fits, rank
 from ._sizes import ConfigView, nested
 from ._spec import ArchitectureSpec
-from ._wrappers import wrappers
+from .loader import families
+from .wrappers import wrappers
 
 # A config's claim needs half of the names behind it; names alone have to explain nearly all.
 _CLAIMED_COVERAGE: Final = 0.5

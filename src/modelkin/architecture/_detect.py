@@ -15,14 +15,14 @@ from modelkin.message import Message, say
 
 from ._choose import choose, claimed_family, config_views
 from ._entries import Finding, FoundLayers, Renaming, TensorUse, find_layers, findings, uses
-from ._guess import guess
-from ._loader import family
 from ._match import FamilyFit, NameGroup, group_names
 from ._renamed import Renamed, restored, unprefixed
 from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
 from ._roles import Role
 from ._sizes import ConfigView, KnownSizes, resolve_sizes
 from ._spec import ArchitectureSpec, Stack, TensorSpec
+from .guess import guess
+from .loader import family
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5

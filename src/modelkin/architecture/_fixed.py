@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from modelkin.message import Message, say
 
-from ._loader import TomlTable, open_table, read_data
+from .loader import TomlTable, open_table, read_data
 
 _FILE: Final = "fixed_tables.toml"
 

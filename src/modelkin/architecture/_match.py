@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from ._fixed import is_fixed_table
-from ._loader import families
-from ._notation import fits, split_name
 from ._roles import Part, Role
 from ._spec import ArchitectureSpec, TensorSpec
-from ._wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers
+from .loader import families
+from .notation import fits, split_name
+from .wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

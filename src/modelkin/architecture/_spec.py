@@ -1,4 +1,4 @@
-"""What an architecture file says, as values. Reading and checking the files is the business of `_loader`."""
+"""What an architecture file says, as values. Reading and checking the files is the business of `loader`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ._notation import Expression, Slot
 from ._roles import Part, Role
 from ._spaces import Positions
+from .notation import Expression, Slot
 
 Kind = Literal["decoder", "encoder", "encoder-decoder"]
 Norm = Literal["rms", "rms-one-plus", "layer"]

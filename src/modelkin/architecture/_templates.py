@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from ._loader import family
+from .loader import family
 
 Axes = tuple[tuple[str, ...], ...]
 

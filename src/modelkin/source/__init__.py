@@ -1,15 +1,15 @@
 """Where bytes come from: references, sources, ranges, the store and the ledger. Knows no tensors."""
 
-from ._fetcher import Fetched, Fetcher
 from ._interface import ByteBudget, FileInfo, Location, Source
 from ._ledger import Ledger, LedgerTotals
-from ._local import LocalSource
 from ._memory import MemorySource
 from ._open import open_source, open_store
 from ._overlay import OverlaySource
-from ._ranges import BytePlan, ByteRange, merged, split, subtracted, total_length
-from ._ref import ModelRef, pinned
-from ._store import RangeStore, StoreInfo, StoreKey
+from .fetcher import Fetched, Fetcher
+from .local import LocalSource
+from .ranges import BytePlan, ByteRange, merged, split, subtracted, total_length
+from .ref import ModelRef, pinned
+from .store import RangeStore, StoreInfo, StoreKey
 
 __all__ = [
     "ByteBudget",

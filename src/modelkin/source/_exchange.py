@@ -10,8 +10,8 @@ from modelkin.errors import RangesIgnored, WrongBytes
 from modelkin.options import MIB
 from modelkin.untrusted import quoted
 
-from ._ranges import ByteRange
-from ._retry import Transient
+from .ranges import ByteRange
+from .retry import Transient
 
 TOLERATED_SKIP = 1 * MIB
 """A server that ignores ranges is still read when at most this much must be skipped to get there."""

@@ -11,7 +11,7 @@ from typing import Literal, Self, final
 
 from modelkin.errors import BudgetExceeded, NotFound, WrongBytes
 
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 
 class ByteBudget:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 Origin = Literal["network", "store", "disk"]
 

@@ -9,7 +9,7 @@ from typing import final
 from modelkin.errors import NotFound
 
 from ._interface import ByteBudget, FileInfo, Location, Source
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 
 @final

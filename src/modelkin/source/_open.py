@@ -7,9 +7,9 @@ from pathlib import Path
 from modelkin.options import FetchOptions
 
 from ._interface import ByteBudget, Source
-from ._local import open_local
-from ._ref import ModelRef
-from ._store import RangeStore
+from .local import open_local
+from .ref import ModelRef
+from .store import RangeStore
 
 
 def open_source(
@@ -21,14 +21,14 @@ def open_source(
     if ref.kind == "local":
         return open_local(Path(ref.target), ref=ref.text, budget=budget)
     if ref.kind == "http":
-        from ._web import HttpSource
+        from .web import HttpSource
 
         return HttpSource(ref.target, options, ref=ref.text, store=store, budget=budget)
     if ref.kind == "fsspec":
-        from ._fsspec import FsspecSource
+        from .fsspec_source import FsspecSource
 
         return FsspecSource(ref.target, options, ref=ref.text, budget=budget)
-    from ._hub import HubSource
+    from .hub import HubSource
 
     return HubSource(ref.target, ref.revision, options, ref=ref.text, store=store, budget=budget)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import final
 
 from ._interface import FileInfo, Location, Source
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 
 @final

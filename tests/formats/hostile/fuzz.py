@@ -19,8 +19,8 @@ from collections.abc import Callable
 import safetensors
 
 from modelkin.errors import FormatError, HeaderError, IndexFileError
-from modelkin.formats._shards import ShardIndex, parse_shard_index
 from modelkin.formats.safetensors import SafetensorsHeader, header_length, parse_header
+from modelkin.formats.shards import ShardIndex, parse_shard_index
 from modelkin.tensors import DTYPES
 
 FILE = "f.safetensors"

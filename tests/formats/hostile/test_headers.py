@@ -9,9 +9,9 @@ import pytest
 from tests.formats.hostile.builders import FILE, entry, header, parse, with_length
 
 from modelkin.errors import HeaderError
-from modelkin.formats.safetensors import _header as limits
+from modelkin.formats.safetensors import header as limits
 from modelkin.formats.safetensors import header_length
-from modelkin.formats.safetensors._header import MAX_HEADER_BYTES
+from modelkin.formats.safetensors.header import MAX_HEADER_BYTES
 
 GOOD = '{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'
 

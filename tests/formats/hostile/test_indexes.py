@@ -9,8 +9,8 @@ import pytest
 from tests.formats.hostile.builders import INDEX, index_bytes, packed, parse
 
 from modelkin.errors import IndexFileError
-from modelkin.formats import _shards as limits
-from modelkin.formats._shards import join_shards, parse_shard_index
+from modelkin.formats import shards as limits
+from modelkin.formats.shards import join_shards, parse_shard_index
 
 
 def refused(data: bytes, sentence: str) -> None:

@@ -3,7 +3,7 @@
 from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out
 from ._open import OpenedAdapter, looks_like_adapter, open_adapter
-from ._read import AdapterRecord
+from .reading import AdapterRecord
 
 __all__ = [
     "AdapterRecord",

@@ -30,7 +30,7 @@ from modelkin.source import Fetcher, FileInfo, ModelRef, OverlaySource, Source
 from modelkin.untrusted import path_problem, quoted
 
 from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, WEIGHT_FILES, AdapterConfig, parse_adapter_config
-from ._read import ADAPTER_FOLDER, put_on_base, read_alone
+from .reading import ADAPTER_FOLDER, put_on_base, read_alone
 
 _MODEL_ENDINGS = (".safetensors", ".safetensors.index.json", ".gguf", ".onnx")
 _MODEL_BEGINNINGS = ("pytorch_model", "consolidated", "model")

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from modelkin.message import Message
 
-from ._stored import OnnxTensor
+from .stored import OnnxTensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

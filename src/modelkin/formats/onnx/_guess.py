@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ._graph import Body, Graph, Operator
 from ._names import NamedWeight, bias_of, source_of
-from ._stored import OnnxTensor
+from .stored import OnnxTensor
 
 _QUERY = re.compile(r"\.(query|q_proj|q_lin)\.weight$")
 _KEY = re.compile(r"\.(key|k_proj|k_lin)\.weight$")

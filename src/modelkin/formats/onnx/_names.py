@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ._graph import Body, Graph, Operator
-from ._stored import OnnxTensor, is_float
 from ._weights import GraphUses, Weight, WeightUse
+from .stored import OnnxTensor, is_float
 
 BODIES = frozenset(
     {

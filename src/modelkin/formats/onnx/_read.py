@@ -18,11 +18,11 @@ from modelkin.untrusted import name_problem, quoted
 from ._graph import Graph
 from ._guess import config_of, guess_names
 from ._names import Naming, builder_name, name_weights, packed_slices, without_wrapper
-from ._parse import parse
-from ._storage import StoredLines, arranged, scaled, some_lines
-from ._stored import External
 from ._weights import Weight, find_uses
-from ._wire import Window, Wire
+from .parse import parse
+from .storage import StoredLines, arranged, scaled, some_lines
+from .stored import External
+from .wire import Window, Wire
 
 ENDING = ".onnx"
 _STEMS = ("model", "encoder_model", "decoder_model_merged", "decoder_model", "decoder_with_past_model")

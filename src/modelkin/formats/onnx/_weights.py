@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ._graph import Body, Graph, Operator
-from ._storage import CodeFactors, factor_shape
-from ._stored import PACKED, NBitBlocks, OnnxTensor, is_float
+from .storage import CodeFactors, factor_shape
+from .stored import PACKED, NBitBlocks, OnnxTensor, is_float
 
 MICROSOFT = "com.microsoft"
 _INTEGERS = ("I8", "U8", "I16", "U16", "I32", *PACKED)

@@ -1,8 +1,8 @@
 """safetensors: headers of files and shards, and the writing of small files."""
 
-from ._header import SafetensorsHeader, header_length, parse_header
-from ._read import FORMAT
 from ._write import RawTensor, StoredTensor, safetensors_bytes, safetensors_head
+from .header import SafetensorsHeader, header_length, parse_header
+from .reading import FORMAT
 
 __all__ = [
     "FORMAT",

@@ -16,10 +16,10 @@ from modelkin.source import ByteRange, Fetched, Fetcher, merged
 from modelkin.tensors import DTYPES
 from modelkin.untrusted import plain, quoted
 
-from ._archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
-from ._machine import Machine
-from ._stack import MAX_PICKLE_BYTES, PickleEnds
-from ._values import UNREAD_BYTES, Global, StorageRef, Value
+from .archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
+from .machine import Machine
+from .stack import MAX_PICKLE_BYTES, PickleEnds
+from .values import UNREAD_BYTES, Global, StorageRef, Value
 
 T = TypeVar("T")
 Reads: TypeAlias = Callable[[ByteRange], bytes]

@@ -10,9 +10,9 @@ from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, UnsupportedFormat
 from modelkin.formats._interface import Request, Weights, taken_of_several
-from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
-from modelkin.formats._whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.formats.quantised import put_together
+from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
+from modelkin.formats.whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.message import Message, say
 from modelkin.source import Fetcher, FileInfo
 from modelkin.tensors import (
@@ -23,9 +23,9 @@ from modelkin.tensors import (
 from modelkin.untrusted import plain, quoted
 
 from ._contents import Steps, contents_of, locate, run_together
-from ._layout import place_tensor
 from ._state import StateDict, find_state, usual_names
-from ._values import Holder
+from .layout import place_tensor
+from .values import Holder
 
 INDEX_SUFFIX = ".bin.index.json"
 ENDINGS: Final = (".bin", ".pt", ".pth", ".ckpt")

@@ -15,7 +15,7 @@ from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.message import Message, say
 from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, plain, quoted
 
-from ._values import Holder, Opaque, TensorRef, Value
+from .values import Holder, Opaque, TensorRef, Value
 
 MAX_TENSORS = 250_000
 MAX_DEPTH = 32

@@ -1,6 +1,6 @@
 """Kept connections: proxies and trusted certificates from the environment, and patience with headers.
 
-What is sent over them and what a right answer is, is `_http.py`'s.
+What is sent over them and what a right answer is, is `http_client.py`'s.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ from modelkin.errors import (
 from modelkin.options import FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
-from ._http import reason
 from ._interface import ByteBudget, FileInfo, Location, Source
-from ._local import MAX_DEPTH, MAX_FILES
 from ._offline import is_offline, not_stored
-from ._ranges import ByteRange
-from ._ref import without_secrets
-from ._retry import Retry, Transient
+from .http_client import reason
+from .local import MAX_DEPTH, MAX_FILES
+from .ranges import ByteRange
+from .ref import without_secrets
+from .retry import Retry, Transient
 
 _T = TypeVar("_T")
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError", "RefreshError")

@@ -15,7 +15,7 @@ from modelkin.untrusted import quoted
 
 from ._config import CONFIG_FILE, WEIGHT_FILES, AdapterConfig
 from ._fit import Fit, Update, fit_to_base, sort_out
-from ._storage import ExpertsLowRank, LowRank, Shifted
+from .storage import ExpertsLowRank, LowRank, Shifted
 
 ADAPTER_FOLDER = "adapter"
 """Where the files of an adapter are shown, beside those of its base."""

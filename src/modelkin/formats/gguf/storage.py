@@ -17,7 +17,7 @@ import numpy.typing as npt
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, View, numbers_of
 
-from ._types import GgmlType, decode_rows
+from .types import GgmlType, decode_rows
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

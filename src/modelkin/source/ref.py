@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from modelkin.errors import BadReference, NotFound
 from modelkin.untrusted import path_problem, quoted
 
-from ._local import model_folder
+from .local import model_folder
 
 RefKind = Literal["hub", "local", "http", "fsspec"]
 

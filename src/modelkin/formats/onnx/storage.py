@@ -28,7 +28,7 @@ from modelkin.tensors import (
     numbers_of,
 )
 
-from ._stored import PACKED, OnnxTensor
+from .stored import PACKED, OnnxTensor
 
 FAR = 64 << 10
 """Bytes between two pieces of neighbouring rows from which on it pays to leave them out."""

@@ -31,7 +31,7 @@ from modelkin.errors import SourceError
 from modelkin.options import MIB
 from modelkin.untrusted import strict_json
 
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 LOCK_PATIENCE = 60.0
 """Seconds to wait for another process that is removing things."""

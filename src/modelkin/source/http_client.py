@@ -2,7 +2,7 @@
 
 It sends single ranged GETs over kept connections, checks that the answer is exactly what was asked for, and
 tries again when the failure may pass. It does not follow redirects and knows no tokens of its own: that is
-`_remote.py`'s.
+`remote.py`'s.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from urllib3.exceptions import HTTPError, IncompleteRead
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
 from modelkin.options import KIB, MIB, FetchOptions
 
-from ._connections import Connections, Deadline, cut, stream_of
 from ._exchange import Exchange
 from ._interface import ByteBudget
-from ._ranges import ByteRange
-from ._ref import without_secrets
-from ._retry import Retry, Transient, asked_wait
+from .connections import Connections, Deadline, cut, stream_of
+from .ranges import ByteRange
+from .ref import without_secrets
+from .retry import Retry, Transient, asked_wait
 
 _SLOW_BODY = 8 * MIB
 """No body is given more time than one of this length at the lowest rate."""

@@ -27,14 +27,14 @@ from modelkin.errors import (
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import JsonRefused, path_problem, quoted, strict_json
 
-from ._http import RangeClient, Reply, is_redirect
 from ._interface import ByteBudget, FileInfo, Location, Source
-from ._local import LocalSource
 from ._offline import is_offline, not_stored
-from ._ranges import ByteRange
-from ._ref import without_secrets
-from ._remote import RemoteFile, plain_etag
-from ._store import RangeStore
+from .http_client import RangeClient, Reply, is_redirect
+from .local import LocalSource
+from .ranges import ByteRange
+from .ref import without_secrets
+from .remote import RemoteFile, plain_etag
+from .store import RangeStore
 
 MAX_FILES = 200_000
 _MAX_VALUES = 30 * MAX_FILES

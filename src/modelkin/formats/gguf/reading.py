@@ -13,10 +13,10 @@ from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex
 from modelkin.untrusted import quoted
 
-from ._architectures import architecture_of, config_of, unknown_architecture
-from ._header import MAX_HEADER_BYTES, GgufHeader, parse_header
-from ._tensors import TensorTable
-from ._tokenizer import TokenizerFiles
+from .architectures import architecture_of, config_of, unknown_architecture
+from .header import MAX_HEADER_BYTES, GgufHeader, parse_header
+from .tensors import TensorTable
+from .tokenizer import TokenizerFiles
 
 SUFFIX = ".gguf"
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")

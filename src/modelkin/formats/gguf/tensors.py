@@ -10,10 +10,10 @@ from modelkin.message import Message, Value, say
 from modelkin.tensors import TensorInfo
 from modelkin.untrusted import quoted
 
-from ._architectures import GgufArchitecture, GgufName, is_derived, take_apart, theirs
-from ._header import GgufHeader, GgufTensor
 from ._metadata import Metadata
-from ._storage import (
+from .architectures import GgufArchitecture, GgufName, is_derived, take_apart, theirs
+from .header import GgufHeader, GgufTensor
+from .storage import (
     BlockRows,
     Groups,
     LatentUp,

@@ -7,13 +7,13 @@ from typing import final
 
 from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats._interface import Request, Weights
-from modelkin.formats._shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.formats.quantised import put_together
+from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
 from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from ._header import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
+from .header import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
 
 MAX_ALL_HEADERS = 256_000_000
 """Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""

@@ -17,7 +17,7 @@ from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
 from modelkin.untrusted import name_problem, quoted
 
 from ._metadata import ARRAY, SCALARS, STRING, Metadata, RawArray, Value
-from ._types import TYPES, UNREAD, GgmlType
+from .types import TYPES, UNREAD, GgmlType
 
 MAGIC = b"GGUF"
 MAX_HEADER_BYTES = 256 << 20

@@ -19,8 +19,8 @@ from modelkin.progress import Progress, Silent
 
 from ._interface import FileInfo, Source
 from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin
-from ._ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
-from ._store import RangeStore, StoreKey
+from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
+from .store import RangeStore, StoreKey
 
 READ_AHEAD = 64 * MIB
 """Most bytes in flight or waiting while a whole model is streamed."""

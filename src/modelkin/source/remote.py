@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit
 from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
 from modelkin.untrusted import quoted
 
-from ._http import RangeClient, Reply, is_redirect
-from ._ranges import ByteRange
-from ._ref import without_secrets
+from .http_client import RangeClient, Reply, is_redirect
+from .ranges import ByteRange
+from .ref import without_secrets
 
 MAX_REDIRECTS = 5
 MAX_REFRESHES = 2

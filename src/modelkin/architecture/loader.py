@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar, get_args
 
 from modelkin.errors import SpecError
 
-from ._notation import Expression, parse_expression, parse_product, split_pattern
 from ._roles import Part, Role
 from ._spaces import SPACES, Positions
 from ._spec import (
@@ -26,6 +25,7 @@ from ._spec import (
     TensorSpec,
     Variant,
 )
+from .notation import Expression, parse_expression, parse_product, split_pattern
 
 _FORMAT: Final = 1
 _NOT_FAMILIES: Final = frozenset({"wrappers.toml", "fixed_tables.toml", "quantization.toml"})

@@ -13,13 +13,13 @@ from modelkin.errors import BadReference, NotFound, WrongBytes
 from modelkin.options import FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
-from ._http import RangeClient, Reply
 from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
-from ._ranges import ByteRange
-from ._ref import without_secrets
-from ._remote import RemoteFile, version_of
-from ._store import RangeStore
+from .http_client import RangeClient, Reply
+from .ranges import ByteRange
+from .ref import without_secrets
+from .remote import RemoteFile, version_of
+from .store import RangeStore
 
 
 @final

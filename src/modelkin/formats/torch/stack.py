@@ -8,7 +8,7 @@ from typing import NoReturn
 from modelkin.errors import HeaderError
 from modelkin.untrusted import plain, quoted
 
-from ._values import Value, checked_key, kind_of
+from .values import Value, checked_key, kind_of
 
 MAX_PICKLE_BYTES = 64 << 20
 """A tensor takes about 140 bytes; weights themselves are not in the pickle."""

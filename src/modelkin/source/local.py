@@ -13,7 +13,7 @@ from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceE
 from modelkin.untrusted import path_problem
 
 from ._interface import ByteBudget, FileInfo, Location, Source
-from ._ranges import ByteRange
+from .ranges import ByteRange
 
 MAX_FILES = 100_000
 MAX_DEPTH = 4

@@ -14,8 +14,8 @@ from typing import Final
 from modelkin.errors import FormatError, UnsupportedFormat
 from modelkin.untrusted import plain, quoted
 
-from ._stack import MAX_NAME, MAX_OPCODES, PickleEnds, PickleStack
-from ._values import (
+from .stack import MAX_NAME, MAX_OPCODES, PickleEnds, PickleStack
+from .values import (
     CALLS,
     HARMLESS,
     TORCHSCRIPT_CALLS,

@@ -14,8 +14,8 @@ from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
 from modelkin.untrusted import name_problem, quoted
 
 from ._graph import Body, Graph, Operator
-from ._stored import PACKED, TYPES, OnnxTensor, bits_of
-from ._wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
+from .stored import PACKED, TYPES, OnnxTensor, bits_of
+from .wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
 
 MAX_TENSORS = 250_000
 MAX_NODES = 1_000_000

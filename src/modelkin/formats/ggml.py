@@ -15,8 +15,8 @@ from modelkin.untrusted import quoted
 
 from ._forward import MAX_TENSORS, Forward
 from ._interface import Request, Weights
-from ._whisper_names import whisper_config, whisper_name
 from .gguf import TYPES, BlockRows, GgmlType, PickedRows, Straight
+from .whisper_names import whisper_config, whisper_name
 
 MAGIC: Final = b"lmgg"
 """The number 0x67676d6c, "ggml", as it stands in the file."""

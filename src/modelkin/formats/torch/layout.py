@@ -29,7 +29,7 @@ from modelkin.tensors import (
 from modelkin.untrusted import plain, quoted
 
 from ._contents import element_bytes, storage_bytes
-from ._values import TensorRef
+from .values import TensorRef
 
 _MAX_RANGES = 4096
 """More pieces than this are read as one: asking for each would cost more than what lies between."""

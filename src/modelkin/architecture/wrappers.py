@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ._loader import TomlTable, open_table, read_data
 from ._roles import Part
 from ._spec import ArchitectureSpec
+from .loader import TomlTable, open_table, read_data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
