@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tests.comparison.zoo_pairs import derived_pairs, independent_pairs, members  # noqa: E402
 
 from modelkin import CompareOptions, compare  # noqa: E402
-from modelkin.comparison.methods import METHODS, Tested  # noqa: E402
+from modelkin.comparison.methods import Tested, load_cards  # noqa: E402
 
 PAGE = ROOT / "docs" / "verdicts.md"
 SEEDS = (0, 1)
@@ -70,7 +70,7 @@ def calibration_table(outcomes: list[Outcome]) -> str:
         "| method | tests | mean z | sd z | largest \\|z\\| | p ≤ 0.05 | p ≤ 0.01 | p ≤ 0.001 | smallest p |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for method in METHODS:
+    for method in load_cards():
         found = [(z, p) for outcome in outcomes for name, z, p in outcome.tests if name == method]
         if not found:
             continue
@@ -147,7 +147,7 @@ def qq_plot(outcomes: list[Outcome]) -> str:
         parts.append(f'<path d="M{x:.1f} {bottom:.1f} V{top:.1f}" stroke="#eee"/>')
         parts.append(f'<path d="M{left:.1f} {y:.1f} H{right:.1f}" stroke="#eee"/>')
     drawn = 0
-    for method, colour in zip(METHODS, colours, strict=False):
+    for method, colour in zip(load_cards(), colours, strict=False):
         z = sorted(value for outcome in outcomes for name, value, _ in outcome.tests if name == method)
         if not z:
             continue

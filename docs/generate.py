@@ -28,7 +28,7 @@ from modelkin.casework.studies.kinds import FORMS, KINDS, Form
 from modelkin.casework.studies.plots import PLOTS
 from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app
-from modelkin.comparison.methods import all_methods
+from modelkin.comparison.methods import load_cards
 from modelkin.demo import demo_zoo
 from modelkin.describe.measures import MEASURES
 from modelkin.document import comparison_view, inspection_view, render_terminal
@@ -62,8 +62,7 @@ def method_table() -> str:
     """All methods with what they claim and what defeats them."""
     rows = ["| method | component | axis | exact null | claim | defeated by |"]
     rows.append("| --- | --- | --- | --- | --- | --- |")
-    for method in all_methods():
-        card = method.card
+    for card in load_cards().values():
         rows.append(
             f"| [{card.name}](methods/{card.name}.md) | {card.component} | {card.axis} | "
             f"{'yes' if card.exact else 'no'} | {card.claim} | {card.defeated_by} |"

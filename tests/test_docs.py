@@ -12,7 +12,7 @@ from tests.places import DOCS, ROOT
 import modelkin as mk
 from modelkin import errors
 from modelkin.cli.app import app
-from modelkin.comparison.methods import METHODS, all_methods
+from modelkin.comparison.methods import load_cards
 from modelkin.comparison.verdict import Conclusion
 
 PAGES = [
@@ -109,12 +109,12 @@ def test_commands_in_the_pages_exist(page):
 
 def test_every_method_has_its_page_with_the_fixed_headings():
     pages = {page.stem: page.read_text() for page in (DOCS / "methods").glob("*.md")}
-    assert pages.keys() == METHODS.keys()
-    for method in all_methods():
-        text = pages[method.card.name]
+    assert pages.keys() == load_cards().keys()
+    for card in load_cards().values():
+        text = pages[card.name]
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
-        assert f"- {method.card.version}: " in text
-        assert method.card.reference == f"docs/methods/{method.card.name}.md"
+        assert f"- {card.version}: " in text
+        assert card.reference == f"docs/methods/{card.name}.md"
 
 
 def test_the_verdict_page_names_every_conclusion():

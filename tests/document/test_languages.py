@@ -10,7 +10,7 @@ import pytest
 
 import modelkin
 from modelkin.cli.options import LANGUAGES as OFFERED
-from modelkin.comparison.methods import Effect, all_methods
+from modelkin.comparison.methods import Effect, load_cards
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict.words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
@@ -154,9 +154,15 @@ def test_every_limitation_has_a_korean_form(limitation):
     assert HANGUL.search(KOREAN.tell(limitation))
 
 
-@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.card.name)
-def test_every_null_hypothesis_has_a_korean_form(method):
-    assert HANGUL.search(KOREAN.tell(method.card.null))
+@pytest.mark.parametrize("card", load_cards().values(), ids=lambda card: card.name)
+def test_every_card_is_told_in_korean(card):
+    for message in (card.claim, card.null, card.needs, card.defeated_by):
+        assert HANGUL.search(KOREAN.tell(message))
+
+
+def test_every_told_method_has_a_card():
+    for language in (ENGLISH, KOREAN):
+        assert {key.split(".")[0] for key in language.table("methods")} == load_cards().keys()
 
 
 MESSAGES = [
@@ -202,7 +208,7 @@ SAID = sorted(set(said()))
 
 def test_every_message_is_said_somewhere():
     """A code stands in the core as it is, or a part of it is filled in: f"tokens-{relation}"."""
-    words: set[str] = set()
+    words = {card.null.code for card in load_cards().values()}
     patterns = []
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -20,9 +20,8 @@ def methods(name: str | None, *, output: Output) -> None:
 
     A card says what a positive result means, what chance means, what the method needs, and what defeats it.
     """
-    from modelkin.comparison.methods import all_methods, load_method
+    from modelkin.comparison.methods import load_cards, load_method
     from modelkin.document import methods_view
 
-    chosen = all_methods() if name is None else (load_method(name),)
-    cards = tuple(method.card for method in chosen)
+    cards = tuple(load_cards().values()) if name is None else (load_method(name).card,)
     output.result({"schema": "modelkin.methods/1", "methods": cards}, lambda: methods_view(cards))

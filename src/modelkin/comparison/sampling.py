@@ -11,8 +11,9 @@ from modelkin.comparison.methods import (
     Probe,
     Skipped,
     Stage,
-    all_methods,
     count_equal,
+    load_cards,
+    load_method,
 )
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal, price, read_together
@@ -50,7 +51,7 @@ def read_samples(
 def _fitting(pair: ModelPair, stage: Stage, tokens: Tokens) -> tuple[list[Probe[Findings]], list[Evidence]]:
     """Plan a stage so that it fits into the bytes of the depth: what to read, and what cannot be tested."""
     room = allowance = pair.sampled_bytes()
-    methods = [method for method in all_methods() if method.card.stage == stage]
+    methods = [load_method(name) for name, card in load_cards().items() if card.stage == stage]
     for _ in range(_MOST_FITTINGS):
         plans = [method.plan(pair.seen(tokens, allowance)) for method in methods]
         probes = [probe for plan in plans for probe in plan.probes]

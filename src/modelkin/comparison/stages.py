@@ -19,7 +19,7 @@ from modelkin.comparison.controls import (
 from modelkin.comparison.deep import DeepResult, DeepStage
 from modelkin.comparison.identity import copy_of_relative, full_identity, published_identity
 from modelkin.comparison.kinship import alignment_summary, relation_of
-from modelkin.comparison.methods import Evidence, all_methods
+from modelkin.comparison.methods import Evidence, load_cards
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.record import (
@@ -231,7 +231,7 @@ def _environment(options: CompareOptions, verdict: Verdict, controls: Sequence[M
     rule = load_rule()
     return Environment(
         modelkin=__version__,
-        methods={method.card.name: method.card.version for method in all_methods()},
+        methods={name: card.version for name, card in load_cards().items()},
         rule=verdict.rule,
         thresholds={
             "log10_p": rule.log10_p,

@@ -1,6 +1,5 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
-from modelkin.comparison.methods._catalogue import METHODS, all_methods, load_method
 from modelkin.comparison.methods._frame_rows import FrameRows, frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
@@ -24,6 +23,7 @@ from modelkin.comparison.methods._result import (
     Status,
     Tested,
 )
+from modelkin.comparison.methods.catalogue import load_cards, load_method
 from modelkin.comparison.methods.equality import (
     EqualityCount,
     code_step,
@@ -33,7 +33,6 @@ from modelkin.comparison.methods.equality import (
 )
 
 __all__ = [
-    "METHODS",
     "Agreement",
     "Effect",
     "EqualityCount",
@@ -54,11 +53,11 @@ __all__ = [
     "Status",
     "Tested",
     "acting_gain",
-    "all_methods",
     "code_step",
     "count_equal",
     "equal_after_rounding",
     "frame_rows",
+    "load_cards",
     "load_method",
     "share_within",
     "untouched_layers",

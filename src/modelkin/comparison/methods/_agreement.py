@@ -6,7 +6,7 @@ Strangers agree a little, because models learn some of the same features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from modelkin.comparison.alignment import UnitMatch, agreement, match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._interface import Findings, MethodCard, Pair, Plan, Probe, Side
+from ._interface import Findings, Pair, Plan, Probe, Side
 from ._result import Agreement, Effect, Evidence, Skipped
 from ._sketch import Source, frame_problem, source_of
 from .tied import TIED, is_tied
@@ -28,20 +28,6 @@ FEWEST_UNITS = 16
 @final
 class UnitAgreement(Matching):
     """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="unit-agreement",
-        version="1",
-        claim="what MLP units read by two of their matrices leads to the same units of the other model",
-        component="mlp",
-        axis="mlp",
-        exact=False,
-        null=say("null-rank"),
-        needs="controls: unrelated models of the same shapes",
-        defeated_by="retrained MLPs; embeddings too different to align the residual streams",
-        reference="docs/methods/unit-agreement.md",
-        stage="deep",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan two matrices of each pair of layers: some units of the candidate, all units of the base."""

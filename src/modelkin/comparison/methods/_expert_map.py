@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.message import say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, rows_part, source_of
 from .axis import unit_evidence
@@ -29,21 +28,6 @@ FEWEST_UNITS = 12
 @final
 class ExpertMap(Method):
     """Ask whether an expert of one model is found among those of the other, at whatever number."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="expert-map",
-        version="1",
-        claim="units of the same number read the same directions in two experts of any numbers",
-        component="experts",
-        axis="expert_mlp",
-        exact=True,
-        null=say("null-expert-map"),
-        needs="experts of equal width; equal hidden sizes, or an alignment of the residual streams learned "
-        "from other tensors",
-        defeated_by="units permuted inside experts; retrained experts",
-        reference="docs/methods/expert-map.md",
-        stage="deep",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan a few units of some candidate experts and of all base experts, for each pair of layers."""

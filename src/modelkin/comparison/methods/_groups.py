@@ -17,7 +17,7 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
+from ._interface import Findings, Method, Pair, Plan, Probe, Side, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence
 from .axis import unit_evidence
@@ -119,19 +119,6 @@ class KvGroups(GroupRows):
     role = Role.ATTENTION_VALUE
     n_rows = 4
     n_layers = 4
-    card: ClassVar[MethodCard] = MethodCard(
-        name="kv-groups",
-        version="1",
-        claim="KV groups of the same number read the same directions in both models",
-        component="attention",
-        axis="kv_heads",
-        exact=True,
-        null=say("null-kv-groups"),
-        needs="equal hidden size, equal number and width of KV groups, at least 4",
-        defeated_by="permuted or mixed groups; a permutation or rotation of the residual stream",
-        reference="docs/methods/kv-groups.md",
-        stage="standard",
-    )
 
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return the first value rows of each group."""
@@ -171,19 +158,6 @@ class ExpertSets(GroupRows):
     role = Role.EXPERT_GATE
     n_rows = 1
     n_layers = 2
-    card: ClassVar[MethodCard] = MethodCard(
-        name="expert-sets",
-        version="1",
-        claim="experts of the same number hold the same rows in both models",
-        component="experts",
-        axis="experts",
-        exact=True,
-        null=say("null-experts"),
-        needs="equal hidden size, equal number and width of experts, at least 4 experts",
-        defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
-        reference="docs/methods/expert-sets.md",
-        stage="standard",
-    )
 
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return the first gate row of each expert."""

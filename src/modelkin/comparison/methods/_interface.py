@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.alignment import Frame, LayerMap
@@ -25,17 +25,19 @@ class MethodCard:
 
     name: str
     version: str
-    claim: str
+    claim: Message
     """One line: what a positive result says."""
     component: str
     axis: str
     exact: bool
     null: Message
     """The hypothesis under which the p-value is computed."""
-    needs: str
-    defeated_by: str
+    needs: Message
+    defeated_by: Message
     reference: str
     stage: Stage
+    class_path: str = field(repr=False, metadata={"json": False})
+    """Module and class of its code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,8 @@ class Plan:
 class Method(ABC):
     """One way to look for a common origin."""
 
-    card: ClassVar[MethodCard]
+    def __init__(self, card: MethodCard) -> None:
+        self.card = card
 
     @abstractmethod
     def plan(self, pair: Pair) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS, AxisOptions, NotTestable, axis_test, joint_features
 from modelkin.tensors import Array, TensorSlice
 
-from ._interface import Method, MethodCard, Pair, Plan, Side, sample_probe
+from ._interface import Method, Pair, Plan, Side, sample_probe
 from ._result import Evidence
 from .axis import N_PERMUTATIONS, as_evidence
 
@@ -32,20 +32,6 @@ class _Vector:
 @final
 class NormProfile(Method):
     """Ask whether the gains single out the same dimensions in both models."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="norm-profile",
-        version="1",
-        claim="the norm gains and biases of both models rise and fall in the same residual dimensions",
-        component="norms",
-        axis="residual",
-        exact=True,
-        null=say("null-norms"),
-        needs="equal hidden size; gains or biases that are not constant",
-        defeated_by="retrained or folded gains; a permutation or rotation of the residual stream",
-        reference="docs/methods/norm-profile.md",
-        stage="quick",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Read every one-dimensional tensor over the residual stream that both models have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
 
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, sample_probe
+from ._interface import Findings, Method, Pair, Plan, Probe, sample_probe
 from ._result import Evidence, Likeness
 from .blocks import spread
 from .equality import count_equal
@@ -24,20 +24,6 @@ _BLOCKS, _BLOCK_ELEMENTS = 8, 4096
 @final
 class SameNames(Method):
     """Compare values of tensors with equal names, where the architecture is unknown."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="same-names",
-        version="1",
-        claim="tensors of equal name and shape hold equal values",
-        component="unknown",
-        axis="none",
-        exact=False,
-        null=say("null-none"),
-        needs="an unknown architecture on at least one side; tensors of equal name and shape",
-        defeated_by="any change of every value",
-        reference="docs/methods/same-names.md",
-        stage="standard",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Sample tensors that both models have, unless both architectures are known."""

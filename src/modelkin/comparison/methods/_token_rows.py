@@ -12,16 +12,13 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._interface import Method, MethodCard, Pair, Plan, sample_probe
+from ._interface import Method, Pair, Plan, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence
 from .axis import unit_evidence
 
 _FEWEST_TOKENS = 16
 _MOST_TOKENS = 512
-_NULL = say("null-residual")
-_NEEDS = "equal hidden size; tokens with the same text in both vocabularies"
-_DEFEATED_BY = "re-initialised embeddings; a permutation or rotation of the residual stream"
 
 
 class _TokenRows(Method):
@@ -78,19 +75,6 @@ class EmbeddingRows(_TokenRows):
 
     role = Role.EMBEDDING
     share = 0.14
-    card: ClassVar[MethodCard] = MethodCard(
-        name="embedding-rows",
-        version="1",
-        claim="the embeddings of shared tokens use the same residual dimensions in both models",
-        component="embedding",
-        axis="residual",
-        exact=True,
-        null=_NULL,
-        needs=_NEEDS,
-        defeated_by=_DEFEATED_BY,
-        reference="docs/methods/embedding-rows.md",
-        stage="standard",
-    )
 
 
 @final
@@ -99,19 +83,6 @@ class HeadRows(_TokenRows):
 
     role = Role.OUTPUT_HEAD
     share = 0.08
-    card: ClassVar[MethodCard] = MethodCard(
-        name="head-rows",
-        version="1",
-        claim="the output head reads the same residual dimensions for shared tokens in both models",
-        component="head",
-        axis="residual",
-        exact=True,
-        null=_NULL,
-        needs=_NEEDS,
-        defeated_by=_DEFEATED_BY,
-        reference="docs/methods/head-rows.md",
-        stage="standard",
-    )
 
 
 def _window(

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from modelkin.message import say
 from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Plan, Probe, Side
 from ._result import Evidence
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
@@ -210,21 +210,6 @@ def _component(usual: str, mine: Sequence[_Layer]) -> str:
 class MlpMap(UnitMap):
     """Ask which layers hold MLP units that read the same directions in the same places."""
 
-    card: ClassVar[MethodCard] = MethodCard(
-        name="mlp-map",
-        version="1",
-        claim="MLP units of the same number read the same directions in two layers, of whatever numbers",
-        component="mlp",
-        axis="mlp",
-        exact=True,
-        null=say("null-mlp-map"),
-        needs="equal MLP widths; equal hidden sizes, or an alignment of the residual streams learned from "
-        "other tensors",
-        defeated_by="permuted units; retrained MLPs",
-        reference="docs/methods/mlp-map.md",
-        stage="deep",
-    )
-
     def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
         """Return the gate of a dense MLP or of one expert."""
         return mlp_reader(side, layer, expert=pair.seed)
@@ -233,21 +218,6 @@ class MlpMap(UnitMap):
 @final
 class AttentionMap(UnitMap):
     """Ask which layers hold value dimensions that read the same directions in the same places."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="attention-map",
-        version="1",
-        claim="value dimensions of the first head read the same directions in two layers of any numbers",
-        component="attention",
-        axis="v_dim",
-        exact=True,
-        null=say("null-value-map"),
-        needs="equal head widths; equal hidden sizes, or an alignment of the residual streams learned from "
-        "other tensors",
-        defeated_by="mixed value dimensions; permuted heads; retrained attention",
-        reference="docs/methods/attention-map.md",
-        stage="deep",
-    )
 
     def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
         """Return the value matrix."""

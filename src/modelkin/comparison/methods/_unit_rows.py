@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
+from ._interface import Findings, Method, Pair, Plan, Probe, Side, sample_probe
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
 from .axis import unit_evidence
@@ -228,20 +228,6 @@ _PLAIN = (
 class MlpUnits(UnitRows):
     """Ask whether units of the same number read and write the same directions."""
 
-    card: ClassVar[MethodCard] = MethodCard(
-        name="mlp-units",
-        version="1",
-        claim="MLP units of the same number read and write the same directions in both models",
-        component="mlp",
-        axis="mlp",
-        exact=True,
-        null=say("null-mlp"),
-        needs="equal hidden size and equal MLP width",
-        defeated_by="permuted units; a permutation or rotation of the residual stream; retrained MLPs",
-        reference="docs/methods/mlp-units.md",
-        stage="standard",
-    )
-
     def targets(self, pair: Pair) -> tuple[Target, ...]:
         """Return the tensors of a gated or of a plain MLP, whichever the base has."""
         return _GATED if pair.base.architecture.layers_of(Role.MLP_GATE) else _PLAIN
@@ -254,21 +240,6 @@ class ValueDimensions(UnitRows):
     Heads are not mixed: dimensions may change places inside a head, not with those of another. Query and key
     dimensions are not tested at all: RoPE fixes their order.
     """
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="value-dimensions",
-        version="1",
-        claim="value dimensions of the same number read and write the same directions in both models",
-        component="attention",
-        axis="v_dim",
-        exact=True,
-        null=say("null-values"),
-        needs="equal hidden size, equal heads and head width",
-        defeated_by="mixed value dimensions; permuted heads; a permutation or rotation of the residual "
-        "stream; retrained attention",
-        reference="docs/methods/value-dimensions.md",
-        stage="standard",
-    )
 
     def targets(self, pair: Pair) -> tuple[Target, ...]:
         """Return the value matrix, and the output projection, which reads what it writes."""
@@ -295,20 +266,6 @@ class ValueDimensions(UnitRows):
 class RouterRows(UnitRows):
     """Ask whether the router sends the same directions to experts of the same number."""
 
-    card: ClassVar[MethodCard] = MethodCard(
-        name="router-rows",
-        version="1",
-        claim="the router reads the same directions for experts of the same number in both models",
-        component="router",
-        axis="experts",
-        exact=True,
-        null=say("null-experts"),
-        needs="equal hidden size and equal number of experts, at least 16",
-        defeated_by="permuted experts; a permutation or rotation of the residual stream",
-        reference="docs/methods/router-rows.md",
-        stage="standard",
-    )
-
     def targets(self, pair: Pair) -> tuple[Target, ...]:
         """Return the router."""
         return (Target(role=Role.ROUTER, space="experts", share=0.08),)
@@ -317,20 +274,6 @@ class RouterRows(UnitRows):
 @final
 class ExpertUnits(UnitRows):
     """Ask whether units of the same number, in experts of the same number, read the same directions."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="expert-units",
-        version="1",
-        claim="units of the same number in experts of the same number read the same directions",
-        component="experts",
-        axis="expert_mlp",
-        exact=True,
-        null=say("null-expert-units"),
-        needs="equal hidden size, equal number and width of experts",
-        defeated_by="permuted experts or units; a permutation or rotation of the residual stream",
-        reference="docs/methods/expert-units.md",
-        stage="standard",
-    )
 
     def targets(self, pair: Pair) -> tuple[Target, ...]:
         """Return gate and down of the experts."""

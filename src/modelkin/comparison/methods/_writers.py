@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from modelkin.message import Message, say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Skipped
 from ._unit_map import cell_threshold
@@ -42,20 +42,6 @@ _ALL_FEATURES = 1 << 40
 @final
 class ResidualWriters(Method):
     """Ask whether both models write into the same residual dimensions together."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="residual-writers",
-        version="1",
-        claim="the layers of both models write into the same residual dimensions together",
-        component="residual",
-        axis="residual",
-        exact=True,
-        null=say("null-writers"),
-        needs="equal hidden size",
-        defeated_by="a permutation or rotation of the residual stream; retraining of everything that writes",
-        reference="docs/methods/residual-writers.md",
-        stage="deep",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan the same block of residual dimensions of every writer of every layer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from modelkin.architecture import Role
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
-from ._interface import Factors, Findings, Method, MethodCard, Pair, Plan, Probe, Side, sample_probe
+from ._interface import Factors, Findings, Method, Pair, Plan, Probe, Side, sample_probe
 from ._result import Evidence, Skipped
 from .axis import unit_evidence
 from .blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
@@ -47,20 +47,6 @@ class _Place:
 @final
 class AdapterUnits(Method):
     """Ask whether an adapter's updates belong to the units of the same number in a base, or in another's."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="adapter-units",
-        version="1",
-        claim="what an adapter adds to MLP units fits the units of the same number in the other model",
-        component="mlp",
-        axis=SPACE,
-        exact=True,
-        null=say("null-adapter"),
-        needs="an adapter without its base that updates gated MLPs, and a model or such an adapter that fits",
-        defeated_by="permuted units; adapters of attention alone; strong training, which leaves less of it",
-        reference="docs/methods/adapter-units.md",
-        stage="standard",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan tests where one side, or both, is an adapter without its base; none elsewhere."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from modelkin.comparison.alignment import match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Evidence, Skipped
 from ._sketch import Source, rows_part, source_of
@@ -42,20 +42,6 @@ class _Heads:
 @final
 class HeadMatching(Method):
     """Ask whether heads found on one half of the dimensions are the same on the other half."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="head-matching",
-        version="1",
-        claim="attention heads of one model are found again in the other, in another order, mixed or in part",
-        component="attention",
-        axis="residual",
-        exact=True,
-        null=say("null-heads-matched"),
-        needs="equal hidden size, with the residual stream left as it is",
-        defeated_by="a permutation or rotation of the residual stream; retrained attention",
-        reference="docs/methods/head-matching.md",
-        stage="deep",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan values and outputs of each pair of layers."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, MethodCard, Pair, Part, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
 from ._norm_profile import residual_problem
 from ._result import Effect, Evidence, Skipped, Tested
 from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
@@ -141,38 +141,10 @@ class _HalfMatching(Matching):
 class MlpMatching(_HalfMatching):
     """Ask whether units found on one half of the dimensions are the same on the other half."""
 
-    card: ClassVar[MethodCard] = MethodCard(
-        name="mlp-matching",
-        version="1",
-        claim="MLP units of one model are found again in the other, in another order or in part",
-        component="mlp",
-        axis="residual",
-        exact=True,
-        null=say("null-units-matched"),
-        needs="equal hidden size, with the residual stream left as it is",
-        defeated_by="a permutation or rotation of the residual stream; retrained MLPs",
-        reference="docs/methods/mlp-matching.md",
-        stage="deep",
-    )
-
 
 @final
 class RouterMatching(_HalfMatching):
     """Ask the same of the rows of a router: experts in another order take their rows along."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="router-matching",
-        version="1",
-        claim="rows of a router are found again in the other model, in another order or in part",
-        component="router",
-        axis="residual",
-        exact=True,
-        null=say("null-rows-matched"),
-        needs="equal hidden size, with the residual stream left as it is",
-        defeated_by="a permutation or rotation of the residual stream; retrained routers",
-        reference="docs/methods/router-matching.md",
-        stage="deep",
-    )
 
     def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
         for layer, facing in pair.layer_pairs:
@@ -185,21 +157,6 @@ class RouterMatching(_HalfMatching):
 @final
 class MlpOrder(Matching):
     """Ask whether the best matches of units come in rising order, as after pruning."""
-
-    card: ClassVar[MethodCard] = MethodCard(
-        name="mlp-order",
-        version="1",
-        claim="MLP units of one model are found in the other in the same order, with gaps",
-        component="mlp",
-        axis="mlp",
-        exact=True,
-        null=say("null-mlp"),
-        needs="MLPs of different widths; equal hidden sizes, or an alignment of the residual streams learned "
-        "from other tensors",
-        defeated_by="permuted units; retrained MLPs",
-        reference="docs/methods/mlp-order.md",
-        stage="deep",
-    )
 
     def plan(self, pair: Pair) -> Plan:
         """Plan some units of the candidate and all units of the base, where their numbers differ."""
