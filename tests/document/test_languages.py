@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from string import Formatter
@@ -277,3 +279,12 @@ def test_controls_and_what_was_left_out_are_told_in_korean(compared):
     assert "이 대조 모델 자체가 친족 관계이므로 음성 대조로 쓸 수 없음" in text
     odd = replace(compared("controlled"), verdict=replace(compared("controlled").verdict, stage="quick"))
     assert any("쓰지 않은 방법" in line for line in not_examined(odd, KOREAN))
+
+
+def test_telling_a_message_loads_nothing_heavy():
+    code = (
+        "import sys; from modelkin.message import say; print(say('lacks-tensor'))\n"
+        "print(*[name for name in ('numpy', 'rich', 'matplotlib', 'click') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "one of the models lacks this tensor\n\n"
