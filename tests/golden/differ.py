@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-
 _OF_THE_MACHINE = {"etag"}
 """A file of this machine has its time in it."""
 

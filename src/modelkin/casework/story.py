@@ -32,7 +32,7 @@ class GainCosine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
+class DemoChapter:
     """One comparison and what it teaches."""
 
     name: str
@@ -47,7 +47,7 @@ class Story:
     """What ``modelkin demo`` tells."""
 
     schema: str
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[DemoChapter, ...]
     moral: str
 
 
@@ -101,9 +101,9 @@ def gain_cosine(candidate: Model, base: Model) -> GainCosine:
     )
 
 
-def _chapter(zoo: Path, name: str, title: str, text: str, *, progress: Progress | None) -> Chapter:
+def _chapter(zoo: Path, name: str, title: str, text: str, *, progress: Progress | None) -> DemoChapter:
     with _open(zoo, name, progress) as mine, _open(zoo, "base", progress) as theirs:
-        return Chapter(
+        return DemoChapter(
             name=name,
             title=title,
             text=text,

@@ -10,7 +10,7 @@ from modelkin.document.blocks import Block, Paragraph, Section, table
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import CosineStudy
-    from modelkin.casework.story import Chapter, Story
+    from modelkin.casework.story import DemoChapter, Story
     from modelkin.casework.studies import Study, StudyResult
 
 
@@ -20,7 +20,7 @@ def story_view(story: Story) -> tuple[Block, ...]:
     return (*chapters, Paragraph(story.moral))
 
 
-def _chapter(number: int, chapter: Chapter) -> Section:
+def _chapter(number: int, chapter: DemoChapter) -> Section:
     gains = chapter.gains
     common = "what any two vectors of gains have in common"
     rows = (

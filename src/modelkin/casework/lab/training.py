@@ -210,7 +210,7 @@ def _add_low_rank(model: Any, rank: int, seed: int) -> list[Any]:  # noqa: ANN40
     torch = lab_module("torch")
     generator = torch.Generator().manual_seed(seed)
 
-    class LowRank(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class LowRankUpdate(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, rows: int, columns: int) -> None:
             super().__init__()
             self.down = torch.nn.Parameter(torch.randn(rank, columns, generator=generator) * columns**-0.5)
@@ -225,7 +225,7 @@ def _add_low_rank(model: Any, rank: int, seed: int) -> list[Any]:  # noqa: ANN40
     for name, module in list(model.named_modules()):
         if isinstance(module, torch.nn.Linear) and layer_of(f"{name}.") is not None:
             torch.nn.utils.parametrize.register_parametrization(
-                module, "weight", LowRank(*module.weight.shape)
+                module, "weight", LowRankUpdate(*module.weight.shape)
             )
             changed.append(module)
     return changed

@@ -9,13 +9,13 @@ import numpy as np
 from modelkin.describe.measures import gaussian_cosine
 from modelkin.tokenizer import known_pairs
 
-from .facts import WIDTH, Facts
+from .facts import WIDTH, PublishedFacts
 from .record import Chapter, FactTable
 
 _THREE = ("solar-glm", "solar-phi", "glm-phi")
 
 
-def answers(facts: Facts) -> Chapter:
+def answers(facts: PublishedFacts) -> Chapter:
     """Tell what those who answered computed: other pairs, other measures, other baselines."""
     groups = {name: value for name, value in facts.single["layer_10_groups"].items() if name != "source"}
     rows: tuple[tuple[str | float, ...], ...] = tuple(
@@ -69,7 +69,7 @@ def answers(facts: Facts) -> Chapter:
     )
 
 
-def beside(facts: Facts) -> Chapter:
+def beside(facts: PublishedFacts) -> Chapter:
     """Tell what tokenizers, embedding rows and configs say."""
     tokens = facts.single["tokenizers"]
     union = tokens["solar_tokens"] + tokens["glm_tokens"] - tokens["shared"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .facts import WIDTH, Facts
+from .facts import WIDTH, PublishedFacts
 from .matrices import same_bytes
 from .norms import about_one, claimed_gap
 from .record import Contradiction
@@ -16,7 +16,7 @@ from .together import named
 Values = dict[str, float | int | str]
 
 
-def all_contradictions(facts: Facts) -> tuple[Contradiction, ...]:
+def all_contradictions(facts: PublishedFacts) -> tuple[Contradiction, ...]:
     """List them in the order of their numbers."""
     parts = {_review: True, _claim_norms: True, _claim_rest: True, _answers: True, _as_published: False}
     said: dict[str, Values] = facts.single["statements"]
@@ -33,7 +33,7 @@ def all_contradictions(facts: Facts) -> tuple[Contradiction, ...]:
     return tuple(sorted(found, key=lambda item: item.number))
 
 
-def _review(facts: Facts) -> Iterator[tuple[int, str, Values]]:
+def _review(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the retraction."""
     norms, post = facts.norms["input"], facts.norms["post"]
     offset = float((facts.pearson.diagonal()[: len(norms.pearson)] - norms.pearson).mean())
@@ -58,7 +58,7 @@ def _review(facts: Facts) -> Iterator[tuple[int, str, Values]]:
     yield 11, "S", {"length": float(post.rms_b.max()) * math.sqrt(WIDTH)}
 
 
-def _claim_norms(facts: Facts) -> Iterator[tuple[int, str, Values]]:
+def _claim_norms(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the claim that are about norms."""
     norms = facts.norms["input"]
     gap = claimed_gap(facts)
@@ -86,7 +86,7 @@ def _claim_norms(facts: Facts) -> Iterator[tuple[int, str, Values]]:
     yield 27, "O", {"points": points}
 
 
-def _claim_rest(facts: Facts) -> Iterator[tuple[int, str, Values]]:
+def _claim_rest(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the claim that are about other tensors."""
     k, v = facts.window("k", "cosine"), facts.window("v", "cosine")
     yield 19, "O", {"k": float(k.mean()), "v": float(v.mean()), "absolute": float(np.abs(k).mean())}
@@ -112,7 +112,7 @@ def _claim_rest(facts: Facts) -> Iterator[tuple[int, str, Values]]:
     yield 34, "O", {"sampled": _at(k, 10), "full": facts.three_models["cosine", "10", "k", "solar-glm"]}
 
 
-def _answers(facts: Facts) -> Iterator[tuple[int, str, Values]]:
+def _answers(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the answers to the claim."""
     norms, three = facts.norms["input"], facts.three_models
     groups = facts.single["layer_10_groups"]
@@ -150,7 +150,7 @@ def _answers(facts: Facts) -> Iterator[tuple[int, str, Values]]:
     )
 
 
-def _as_published(facts: Facts) -> Iterator[tuple[int, str, Values]]:
+def _as_published(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those of which both sides are published, and the inputs are not."""
     yield 7, "S", {"figure": named(facts, "diagonal_pearson")["Solar-Phi"]}
     yield 12, "S", {}

@@ -8,7 +8,7 @@ from modelkin.comparison.verdict import Conclusion, load_rule
 from modelkin.stats import NotTestable, needed_z
 from modelkin.tokenizer import known_pairs
 
-from .facts import WIDTH, Facts
+from .facts import WIDTH, PublishedFacts
 from .matrices import router_z, same_bytes
 from .record import Case, Chapter
 from .together import joint_mean, named
@@ -64,12 +64,12 @@ def detectable() -> float:
     return needed / math.sqrt(WIDTH - 1)
 
 
-def all_cases(facts: Facts) -> tuple[Case, ...]:
+def all_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     """Judge V1 to V14."""
     return (*_norm_cases(facts), *_tensor_cases(facts), *_control_cases(facts), *_other_cases(facts))
 
 
-def _norm_cases(facts: Facts) -> tuple[Case, ...]:
+def _norm_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     cases = []
     known = named(facts, "diagonal_pearson")
     for key, role in (("V1", "input"), ("V2", "post")):
@@ -86,7 +86,7 @@ def _norm_cases(facts: Facts) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _tensor_cases(facts: Facts) -> tuple[Case, ...]:
+def _tensor_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     sampled = {name: facts.window(name, "cosine") for name in ("k", "v")}
     z = max(float(abs(facts.window(name, "z")).max()) for name in sampled)
     largest = max(float(abs(values).max()) for values in sampled.values())
@@ -117,7 +117,7 @@ def _tensor_cases(facts: Facts) -> tuple[Case, ...]:
     )
 
 
-def _control_cases(facts: Facts) -> tuple[Case, ...]:
+def _control_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     facing = facts.abs_pearson["GLM-INTELLECT"].diagonal()
     changed = facts.single["changed"]["per_cent"]
     cosines = named(facts, "layer_10_cosine")
@@ -151,7 +151,7 @@ def _control_cases(facts: Facts) -> tuple[Case, ...]:
     )
 
 
-def _other_cases(facts: Facts) -> tuple[Case, ...]:
+def _other_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     random = facts.single["random_baseline"]
     void = facts.single["void_controls"][0]
     equal, compared = same_bytes(facts)
@@ -181,7 +181,7 @@ def _other_cases(facts: Facts) -> tuple[Case, ...]:
     )
 
 
-def verdict(facts: Facts, cases: tuple[Case, ...]) -> Chapter:
+def verdict(facts: PublishedFacts, cases: tuple[Case, ...]) -> Chapter:
     """Sum up what was asked: Solar and GLM."""
     asked = [case for case in cases if case.key in ASKED]
     return Chapter(

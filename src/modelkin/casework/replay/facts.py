@@ -80,7 +80,7 @@ class Norms:
 
 
 @dataclass(frozen=True)
-class Facts:
+class PublishedFacts:
     """Everything that ships, as arrays and plain values."""
 
     norms: Mapping[str, Norms] = field(repr=False)
@@ -116,12 +116,12 @@ class Facts:
 
 
 @cache
-def load_facts() -> Facts:
+def load_facts() -> PublishedFacts:
     """Read the files of the package."""
     norms = _rows("norms.csv")
     router = _rows("router.csv")
     embedding = _rows("embedding_rows.csv")
-    return Facts(
+    return PublishedFacts(
         norms={
             role: Norms(
                 layers=_column(norms, "layer", role),

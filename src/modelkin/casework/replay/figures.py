@@ -11,7 +11,7 @@ from modelkin.casework import catalogue as draw
 from modelkin.figures import Chance, Figure, pearson_chance
 from modelkin.figures.comparison import z_histogram
 
-from .facts import EXPERTS, WIDTH, Facts, Floats, load_facts
+from .facts import EXPERTS, WIDTH, Floats, PublishedFacts, load_facts
 from .matrices import DRAWS, SEED, full_z, random_matchings
 from .norms import claimed_gap, explained_gap
 from .steps import step_size
@@ -43,7 +43,7 @@ def replay_figures() -> dict[str, Figure]:
     return {name: figure for make in makers for name, figure in make(facts).items()}
 
 
-def _norm_figures(facts: Facts) -> dict[str, Figure]:
+def _norm_figures(facts: PublishedFacts) -> dict[str, Figure]:
     norms = {kind: facts.norms[role] for role, kind in _KINDS.items()}
     layers = facts.norms["input"].layers
     spread = {kind: item.room / math.sqrt(WIDTH - 1) for kind, item in norms.items()}
@@ -77,7 +77,7 @@ def _norm_figures(facts: Facts) -> dict[str, Figure]:
     }
 
 
-def _sigma_figures(facts: Facts) -> dict[str, Figure]:
+def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
     gap, chance = claimed_gap(facts), explained_gap(facts)
     norms, known = facts.norms["input"], facts.single["layer_zero"]
     far = np.array(known["layers"])
@@ -113,7 +113,7 @@ def _sigma_figures(facts: Facts) -> dict[str, Figure]:
     }
 
 
-def _pair_figures(facts: Facts) -> dict[str, Figure]:
+def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
     def three(role: str) -> list[list[float]]:
         values = [
             facts.three_models["pearson", "20", role, pair] for pair in ("solar-glm", "solar-phi", "glm-phi")
@@ -143,7 +143,7 @@ def _legible(pair: str, matrix: Floats) -> Floats:
     return np.where(matrix <= _DARKEST, np.nan, matrix) if pair == "GLM-INTELLECT" else matrix
 
 
-def _tensor_figures(facts: Facts) -> dict[str, Figure]:
+def _tensor_figures(facts: PublishedFacts) -> dict[str, Figure]:
     names = {"keys": "k", "values": "v", "queries, first rows": "q", "router": "router"}
     kinds = {kind: facts.window(tensor, "cosine") for kind, tensor in names.items()}
     counts = {
@@ -183,7 +183,7 @@ def _entries_chance(count: float) -> Chance:
     )
 
 
-def _changed(facts: Facts) -> Figure:
+def _changed(facts: PublishedFacts) -> Figure:
     known, norms = facts.single["changed"], facts.norms["input"]
     differences = dict(zip(known["difference_layers"], known["mean_difference"], strict=True))
     steps = [step_size(float(norms.mean_b[layer])) for layer in known["layers"]]

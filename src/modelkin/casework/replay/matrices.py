@@ -8,7 +8,7 @@ import numpy as np
 
 from modelkin.stats import best_pairing
 
-from .facts import EXPERTS, HEAD_ROWS, WIDTH, Facts, Floats
+from .facts import EXPERTS, HEAD_ROWS, WIDTH, Floats, PublishedFacts
 from .record import Chapter, FactTable
 
 DRAWS = 20
@@ -16,7 +16,7 @@ SEED = 0
 _USUAL = 1.96
 
 
-def full_z(facts: Facts) -> Floats:
+def full_z(facts: PublishedFacts) -> Floats:
     """Return cosine times root of size for all full key and value tensors of three models."""
     found = [
         value
@@ -26,7 +26,7 @@ def full_z(facts: Facts) -> Floats:
     return np.array(found) * math.sqrt(HEAD_ROWS * WIDTH)
 
 
-def router_z(facts: Facts) -> Floats:
+def router_z(facts: PublishedFacts) -> Floats:
     """Return the same for full routers of Solar and GLM."""
     return facts.router["cosine"] * math.sqrt(EXPERTS * WIDTH)
 
@@ -36,7 +36,7 @@ def rms(values: Floats) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
-def projections(facts: Facts) -> Chapter:
+def projections(facts: PublishedFacts) -> Chapter:
     """Tell why a z from the number of entries is no z."""
     z, router = full_z(facts), router_z(facts)
     sampled = {name: facts.window(name, "cosine") for name in ("k", "v", "q", "router")}
@@ -96,7 +96,7 @@ def projections(facts: Facts) -> Chapter:
     )
 
 
-def matching(facts: Facts) -> Chapter:
+def matching(facts: PublishedFacts) -> Chapter:
     """Make the search for matching experts once more, in noise."""
     found = facts.router["matched"]
     null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
@@ -122,7 +122,7 @@ def matching(facts: Facts) -> Chapter:
     )
 
 
-def same_bytes(facts: Facts) -> tuple[int, int]:
+def same_bytes(facts: PublishedFacts) -> tuple[int, int]:
     """Return how many compared tensors were equal byte for byte, and how many were compared."""
     told = [row["same_bytes"] for row in facts.windows if row["same_bytes"]]
     return sum(int(value) for value in told), len(told)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .facts import ROLES, WIDTH, Facts, Floats, Norms
+from .facts import ROLES, WIDTH, Floats, Norms, PublishedFacts
 from .record import Chapter, Check, FactTable
 
 _FAR = (10, 20, 30, 40)
@@ -32,19 +32,19 @@ class Gap:
         return self.gap / math.sqrt((float(self.high.var()) + float(self.low.var())) / 2.0)
 
 
-def claimed_gap(facts: Facts) -> Gap:
+def claimed_gap(facts: PublishedFacts) -> Gap:
     """Return the cosines that gave 182 sigma."""
     far = np.array(_FAR)
     return Gap(high=facts.norms["input"].cosine[far], low=np.array(facts.single["layer_zero"]["glm"]))
 
 
-def explained_gap(facts: Facts) -> Gap:
+def explained_gap(facts: PublishedFacts) -> Gap:
     """Return what the same cosines are on average if the values are put in any order."""
     norms, far = facts.norms["input"], np.array(_FAR)
     return Gap(high=norms.expected[far], low=norms.rho_b[0] * norms.rho_b[far])
 
 
-def claim(facts: Facts) -> Chapter:
+def claim(facts: PublishedFacts) -> Chapter:
     """Tell what was claimed, and from what."""
     gap = claimed_gap(facts)
     solar = np.array(facts.single["layer_zero"]["solar"])
@@ -74,7 +74,7 @@ def claim(facts: Facts) -> Chapter:
     )
 
 
-def identity(facts: Facts) -> Chapter:
+def identity(facts: PublishedFacts) -> Chapter:
     """Tell what a cosine consists of, and that it does so in all published rows."""
     errors = [np.abs(norms.identity - norms.cosine).max() for norms in facts.norms.values()]
     claimed = [np.abs(norms.identity - norms.claim_cosine).max() for norms in facts.norms.values()]
@@ -98,7 +98,7 @@ def identity(facts: Facts) -> Chapter:
     )
 
 
-def expectation(facts: Facts) -> Chapter:
+def expectation(facts: PublishedFacts) -> Chapter:
     """Tell what shuffling leaves of the cosine: all of it."""
     rows = tuple(
         (
@@ -154,7 +154,7 @@ def expectation(facts: Facts) -> Chapter:
     )
 
 
-def sigma(facts: Facts) -> Chapter:
+def sigma(facts: PublishedFacts) -> Chapter:
     """Compute the 182 sigma, and refute it."""
     gap, chance = claimed_gap(facts), explained_gap(facts)
     norms = facts.norms["input"]
@@ -204,7 +204,7 @@ def sigma(facts: Facts) -> Chapter:
     )
 
 
-def layer_zero(facts: Facts) -> Chapter:
+def layer_zero(facts: PublishedFacts) -> Chapter:
     """Explain the baseline by the mean and deviation of one layer."""
     norms, known = facts.norms["input"], facts.single["layer_zero"]
     rows = tuple(
@@ -255,7 +255,7 @@ def relative_l2(norms: Norms) -> Floats:
     return np.sqrt(1.0 + ratio**2 - 2.0 * norms.cosine * ratio)
 
 
-def _mismatched(facts: Facts) -> tuple[float, float]:
+def _mismatched(facts: PublishedFacts) -> tuple[float, float]:
     """Predict the claim's control of other layers from means and deviations alone: about one, and raw.
 
     As it was made: vectors in order of layers, input before post, each of the first 30 of Solar with those
@@ -274,7 +274,7 @@ def _mismatched(facts: Facts) -> tuple[float, float]:
     return float(one.mean()), float(raw.mean())
 
 
-def _published_norms(facts: Facts) -> tuple[Check, ...]:
+def _published_norms(facts: PublishedFacts) -> tuple[Check, ...]:
     """Check the numbers on which several authors agree."""
     norms, post = facts.norms["input"], facts.norms["post"]
     l2 = relative_l2(norms) * norms.rms_a * math.sqrt(WIDTH)

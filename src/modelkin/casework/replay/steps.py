@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .facts import WIDTH, Facts, Floats
+from .facts import WIDTH, Floats, PublishedFacts
 from .record import Chapter, FactTable
 
 _BORDER = 0.5
@@ -45,7 +45,7 @@ class OneNumber:
         return self.changed - self.predicted
 
 
-def one_number(facts: Facts) -> OneNumber:
+def one_number(facts: PublishedFacts) -> OneNumber:
     """Fit the model. The exception it has is left in."""
     known, norms = facts.single["changed"], facts.norms["input"]
     layers = np.array([layer for layer in known["layers"] if layer >= _FIRST])
@@ -57,7 +57,7 @@ def one_number(facts: Facts) -> OneNumber:
     return OneNumber(layers=layers.astype(float), below=below, changed=changed, share=share)
 
 
-def steps(facts: Facts) -> Chapter:
+def steps(facts: PublishedFacts) -> Chapter:
     """Tell why changes seem to stop at a layer."""
     known, norms = facts.single["changed"], facts.norms["input"]
     model = one_number(facts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from modelkin.stats import log10_normal_tail
 
-from .facts import WIDTH, Facts, Floats
+from .facts import WIDTH, Floats, PublishedFacts
 from .record import Cell, Chapter, FactTable
 
 _WITHIN = ("10-20", "10-30", "20-30")
@@ -47,7 +47,7 @@ class JointMean:
         return self.mean * math.sqrt((WIDTH - 1) / part)
 
 
-def joint_mean(facts: Facts, role: str) -> JointMean:
+def joint_mean(facts: PublishedFacts, role: str) -> JointMean:
     """Return the mean correlation of Solar and GLM with what is known about their layers."""
     r = facts.norms[role].pearson
     products = [
@@ -57,7 +57,7 @@ def joint_mean(facts: Facts, role: str) -> JointMean:
     return JointMean(mean=float(r.mean()), layers=len(r), shared=float(np.mean(products)))
 
 
-def together(facts: Facts) -> Chapter:
+def together(facts: PublishedFacts) -> Chapter:
     """Tell why 46 small correlations are not 46 tests."""
     found = {role: joint_mean(facts, role) for role in facts.norms}
     first = found["input"]
@@ -108,7 +108,7 @@ def together(facts: Facts) -> Chapter:
     )
 
 
-def controls(facts: Facts) -> Chapter:
+def controls(facts: PublishedFacts) -> Chapter:
     """Hold Solar and GLM against pairs whose relation is known, and name the controls that were none."""
     known, cosines = (named(facts, name) for name in ("diagonal_pearson", "layer_10_cosine"))
     pairs = {
@@ -156,6 +156,6 @@ def autocorrelation(values: Floats) -> float:
     return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum())
 
 
-def named(facts: Facts, table: str) -> dict[str, float]:
+def named(facts: PublishedFacts, table: str) -> dict[str, float]:
     """Return single numbers by the pair they are about."""
     return {pair: value for pair, value in facts.single[table].items() if pair != "source"}

@@ -10,7 +10,7 @@ from modelkin.figures import Format
 from modelkin.message import say
 from modelkin.options import CompareOptions
 
-from .bench import Bench, Skipped
+from .bench import Bench, NotDone
 
 FOLDER = "comparison"
 
@@ -22,12 +22,12 @@ def run_comparison(
 
     Raises
     ------
-    Skipped
+    NotDone
         There is no main pair, or one of the two is missing.
     """
     main = bench.study.compare
     if main is None:
-        raise Skipped(say("study.no-question"))
+        raise NotDone(say("study.no-question"))
     models = bench.available((main.candidate, main.base), least=2)
     options = CompareOptions(depth=main.depth, seed=bench.seed, fetch=bench.fetch)
     controls = [alias for alias in main.controls if alias in bench.models]

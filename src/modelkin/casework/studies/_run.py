@@ -22,7 +22,7 @@ from modelkin.options import FetchOptions
 from modelkin.progress import Progress
 
 from ._answer import run_comparison
-from .bench import Bench, Skipped
+from .bench import Bench, NotDone
 from .folder import Folder
 from .report import report_page, report_text, results_text
 from .result import SCHEMA, MissingModel, ModelRecord, Step, StudyResult
@@ -169,7 +169,7 @@ def _compare(
     bench.id = bench.folder.by = "comparison"
     try:
         answer = run_comparison(bench, language=language, dpi=dpi, formats=formats)
-    except (Skipped, ModelkinError) as error:
+    except (NotDone, ModelkinError) as error:
         return _skipped("comparison", "compare", error), None
     return Step(id="comparison", kind="compare", status="done", reason=None), answer
 
@@ -181,7 +181,7 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
             progress.note(f"experiment {item.id}")
         try:
             item.run(bench)
-        except (Skipped, ModelkinError) as error:
+        except (NotDone, ModelkinError) as error:
             yield _skipped(item.id, item.kind, error)
             continue
         yield Step(id=item.id, kind=item.kind, status="done", reason=None)
@@ -192,7 +192,7 @@ def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progre
         bench.id = bench.folder.by = item.file
         try:
             alt = _drawn(bench, item, dpi, formats)
-        except (Skipped, ModelkinError) as error:
+        except (NotDone, ModelkinError) as error:
             yield _skipped(item.file, item.kind, error)
             continue
         if progress is not None:
@@ -213,8 +213,8 @@ def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> 
     return alt
 
 
-def _skipped(identity: str, kind: str, error: Skipped | ModelkinError) -> Step:
-    reason = error.reason if isinstance(error, Skipped) else say("quoted", text=str(error))
+def _skipped(identity: str, kind: str, error: NotDone | ModelkinError) -> Step:
+    reason = error.reason if isinstance(error, NotDone) else say("quoted", text=str(error))
     return Step(id=identity, kind=kind, status="skipped", reason=reason)
 
 

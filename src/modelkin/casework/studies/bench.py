@@ -14,7 +14,7 @@ from .folder import Folder
 from .spec import Study
 
 
-class Skipped(Exception):
+class NotDone(Exception):
     """Something is not done, for a reason that belongs into the report."""
 
     def __init__(self, reason: Message) -> None:
@@ -69,7 +69,7 @@ class Bench:
                 for alias in aliases
                 if alias in self.missing
             ]
-            raise Skipped(joined(gone or [say("study.needs-models", n=least)]))
+            raise NotDone(joined(gone or [say("study.needs-models", n=least)]))
         return found
 
     # -- data of experiments ---------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Bench:
         """Return the path of data of an earlier experiment, which must be there."""
         path = self.data(kind, of=experiment)
         if not self.folder.has(path):
-            raise Skipped(say("study.no-data", name=experiment))
+            raise NotDone(say("study.no-data", name=experiment))
         return path
 
     def document(

@@ -19,7 +19,7 @@ from .folder import filled_path
 from .kinds import KINDS
 from .plots import PLOTS
 from .reading import File, Label, Options, Scope, Words, form
-from .spec import Drawing, Experiment, MainPair, Relation, Study, StudyModel
+from .spec import Drawing, Experiment, MainPair, StatedRelation, Study, StudyModel
 
 _ENDING = ".yaml"
 MAX_BYTES = 256 * 1024
@@ -115,7 +115,7 @@ def parse_study(data: bytes, file: str = "study") -> Study:
         about=outline.about,
         models={alias: replace(model, name=model.name or Label(alias)) for alias, model in models.items()},
         relations=tuple(
-            scope.read(entry, Relation, f"relations[{number}]")
+            scope.read(entry, StatedRelation, f"relations[{number}]")
             for number, entry in enumerate(outline.relations)
         ),
         compare=None if compare is None else scope.read(compare, MainPair, "compare"),

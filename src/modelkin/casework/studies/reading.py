@@ -130,7 +130,7 @@ class Words(dict[str, str]):
 # -- names of something --------------------------------------------------------------------------------
 
 
-class Named(str):
+class NamedText(str):
     """The name of something that is known."""
 
     @classmethod
@@ -148,7 +148,7 @@ class Named(str):
         return cls(value)
 
 
-class Alias(Named):
+class Alias(NamedText):
     """The alias of a model of the study."""
 
     @classmethod
@@ -156,7 +156,7 @@ class Alias(Named):
         return scope.models
 
 
-class Earlier(Named):
+class Earlier(NamedText):
     """The id of an experiment above."""
 
     @classmethod
@@ -164,7 +164,7 @@ class Earlier(Named):
         return scope.experiments
 
 
-class BaselineName(Named):
+class BaselineName(NamedText):
     """A baseline of `modelkin matrix`."""
 
     @classmethod
@@ -172,7 +172,7 @@ class BaselineName(Named):
         return tuple(BASELINES)
 
 
-class TokenFilter(Named):
+class TokenFilter(NamedText):
     """Which tokens are taken."""
 
     @classmethod
@@ -197,7 +197,7 @@ class Controls(Aliases):
     least = 0
 
 
-class Pair(tuple[str, str]):
+class AliasPair(tuple[str, str]):
     """Two models."""
 
     @classmethod

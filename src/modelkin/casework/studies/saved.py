@@ -11,7 +11,7 @@ import numpy.typing as npt
 from modelkin.describe.measures import MEASURES, LayerMatrix, MeasureTable
 from modelkin.message import say
 
-from .bench import Bench, Skipped
+from .bench import Bench, NotDone
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,13 +54,13 @@ def both_vectors(saved: AllSaved, a: str, b: str, role: str) -> tuple[Saved, Sav
     """Return the vectors of two models and the layers that both have."""
     for alias in (a, b):
         if (alias, role) not in saved:
-            raise Skipped(say("study.no-vectors-for", model=alias, role=role))
+            raise NotDone(say("study.no-vectors-for", model=alias, role=role))
     one, other = saved[a, role], saved[b, role]
     if one.n != other.n:
-        raise Skipped(say("study.vector-lengths", n=one.n, m=other.n))
+        raise NotDone(say("study.vector-lengths", n=one.n, m=other.n))
     common = tuple(layer for layer in one.layers if layer in other.layers)
     if not common:
-        raise Skipped(say("study.no-common-layer"))
+        raise NotDone(say("study.no-common-layer"))
     return one, other, common
 
 
@@ -72,13 +72,13 @@ def each_role(
     for role in roles:
         try:
             one, other, layers = both_vectors(saved, *pair, role)
-        except Skipped as skipped:
+        except NotDone as skipped:
             bench.leave(role, skipped.reason)
             continue
         kept += 1
         yield role, one, other, layers
     if not kept:
-        raise Skipped(say("study.no-role"))
+        raise NotDone(say("study.no-role"))
 
 
 def far_apart(grid: LayerMatrix, distance: int) -> Floats:

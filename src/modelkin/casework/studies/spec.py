@@ -13,7 +13,7 @@ from modelkin.casework.refusal import Refused
 from modelkin.errors import UsageError
 from modelkin.options import Depth
 
-from .reading import Alias, Controls, Earlier, File, Label, Options, Pair, Reference, Words, form
+from .reading import Alias, AliasPair, Controls, Earlier, File, Label, Options, Reference, Words, form
 
 if TYPE_CHECKING:
     from modelkin.figures import Animation, Figure
@@ -33,12 +33,12 @@ class StudyModel(Options):
     group: Label | None = None
 
 
-class Relation(Options):
+class StatedRelation(Options):
     """What is known, or thought, of two models before anything is measured."""
 
     relation: Literal["derived", "related", "independent"]
     """``related`` models have a common origin, and are not parent and child."""
-    models: Pair
+    models: AliasPair
     why: Words
 
 
@@ -49,7 +49,7 @@ class MainPair(Options):
     base: Alias
     controls: Controls = Controls()
     """Models that are thought to be unrelated to both."""
-    relatives: Annotated[tuple[Pair, ...], Meta(max_length=20)] = ()
+    relatives: Annotated[tuple[AliasPair, ...], Meta(max_length=20)] = ()
     """Pairs that are known to be related: the same comparison should find them."""
     depth: Depth = "standard"
 
@@ -114,7 +114,7 @@ class Study(Options):
     title: Words
     about: Words
     models: Mapping[str, StudyModel]
-    relations: tuple[Relation, ...]
+    relations: tuple[StatedRelation, ...]
     compare: MainPair | None
     experiments: tuple[Experiment, ...]
     figures: tuple[Drawing, ...]

@@ -8,7 +8,7 @@ from modelkin.comparison import Comparison
 from modelkin.document.language import Language
 
 from .markup import Html, element, joined
-from .scales import MEASURES, Measure, ticks
+from .scales import MEASURES, LayerMeasure, ticks
 from .series import Series, n_layers, point_note
 
 _WIDTH, _HEIGHT = 900.0, 300.0
@@ -66,7 +66,7 @@ class _Axes:
     """From layer and value to a place in the picture."""
 
     def __init__(
-        self, measure: Measure, series: tuple[Series, ...], count: int, threshold: float | None
+        self, measure: LayerMeasure, series: tuple[Series, ...], count: int, threshold: float | None
     ) -> None:
         self.measure = measure
         self.count = max(2, count)
@@ -92,7 +92,9 @@ class _Axes:
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _picture(result: Comparison, series: tuple[Series, ...], measure: Measure, language: Language) -> Html:
+def _picture(
+    result: Comparison, series: tuple[Series, ...], measure: LayerMeasure, language: Language
+) -> Html:
     count = n_layers(result)
     needed = result.environment.thresholds.get("log10_p")
     threshold = -needed if needed is not None and measure.key == "log10_p" else None

@@ -8,7 +8,7 @@ from modelkin.comparison import Comparison
 from modelkin.document.language import Language
 
 from .markup import Html, element, joined
-from .scales import MEASURES, Measure, colour, short
+from .scales import MEASURES, LayerMeasure, colour, short
 from .series import Series, layer_states, n_layers, point_note
 
 _ROW = 26
@@ -43,7 +43,7 @@ def _states(result: Comparison, language: Language) -> _Rows:
     return rows
 
 
-def _values(item: Series, measure: Measure, language: Language) -> list[tuple[int, str, str]]:
+def _values(item: Series, measure: LayerMeasure, language: Language) -> list[tuple[int, str, str]]:
     marks = []
     for layer, tests in item.tests.items():
         value = measure.value(tests[0])
@@ -143,7 +143,7 @@ def _state_legend(language: Language) -> Html:
     return _legend((paint, language.say(f"state.{key}")) for paint, key in names.items())
 
 
-def step_legend(measure: Measure, language: Language, paints: Iterable[str]) -> Html:
+def step_legend(measure: LayerMeasure, language: Language, paints: Iterable[str]) -> Html:
     """Say at which values the colour changes; colours below chance only where they occur."""
     steps = [f"{step:g}" for step in measure.steps]
     items = []

@@ -10,7 +10,7 @@ from modelkin.comparison.methods import Tested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class LayerMeasure:
     """One number of a test, and how it is drawn."""
 
     key: str
@@ -43,13 +43,15 @@ def _matched(test: Tested) -> float | None:
     return test.n_matched / test.n if test.n else None
 
 
-MEASURES: Mapping[str, Measure] = {
+MEASURES: Mapping[str, LayerMeasure] = {
     measure.key: measure
     for measure in (
-        Measure(key="effect", value=_effect, steps=(0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95), compressed=False),
-        Measure(key="z", value=lambda test: test.z, steps=(2, 4, 8, 16, 32, 64, 128), compressed=True),
-        Measure(key="log10_p", value=_strength, steps=(1, 2, 4, 6, 16, 64, 256), compressed=True),
-        Measure(
+        LayerMeasure(
+            key="effect", value=_effect, steps=(0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95), compressed=False
+        ),
+        LayerMeasure(key="z", value=lambda test: test.z, steps=(2, 4, 8, 16, 32, 64, 128), compressed=True),
+        LayerMeasure(key="log10_p", value=_strength, steps=(1, 2, 4, 6, 16, 64, 256), compressed=True),
+        LayerMeasure(
             key="matched", value=_matched, steps=(0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95), compressed=False
         ),
     )
@@ -68,7 +70,7 @@ def short(value: float) -> str:
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def ticks(measure: Measure, low: float, high: float) -> Sequence[float]:
+def ticks(measure: LayerMeasure, low: float, high: float) -> Sequence[float]:
     """Return round values between two ends of an axis."""
     if measure.compressed:
         sizes = [size * 10.0**power for power in range(6) for size in (1, 3)]

@@ -2,11 +2,11 @@
 
 from modelkin.casework.studies.spec import Experiment
 
-from ._drawn import Centring, RandomVectors, SyntheticCosines
+from ._drawn import CentringExperiment, RandomVectors, SyntheticCosines
 from ._embeddings import Embeddings
 from ._facts import Configs, RawBytes, Tokenizers
 from ._forms import FORMS, Form
-from ._looks import Changes, Projection
+from ._looks import Changes, ProjectionExperiment
 from ._measures import Measures
 from ._routers import Routers
 from ._shuffle import Shuffle
@@ -25,9 +25,9 @@ KINDS: tuple[type[Experiment], ...] = (
     Tokenizers,
     RawBytes,
     Changes,
-    Projection,
+    ProjectionExperiment,
     SyntheticCosines,
-    Centring,
+    CentringExperiment,
 )
 
 __all__ = ["FORMS", "KINDS", "Form"]

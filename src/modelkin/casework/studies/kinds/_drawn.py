@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Meta, field
 
 from modelkin.casework.refusal import Refused
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import NORM, Earlier, LayerNumber, Pair, Roles
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import NORM, AliasPair, Earlier, LayerNumber, Roles
 from modelkin.casework.studies.saved import both_vectors, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator
@@ -42,7 +42,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
     """Mean and standard deviation of both vectors."""
     vectors: Earlier | None = field(name="from", default=None)
     """Experiment whose vectors' means and deviations are taken too."""
-    pairs: Annotated[tuple[Pair, ...], Meta(max_length=40)] = ()
+    pairs: Annotated[tuple[AliasPair, ...], Meta(max_length=40)] = ()
     roles: Roles = NORM
     """The first is taken."""
     layer: LayerNumber = 10
@@ -64,8 +64,8 @@ class RandomVectors(Experiment, tag="random-vectors"):
             try:
                 mine, theirs, common = both_vectors(saved, a, b, self.roles[0])
                 if self.layer not in common:
-                    raise Skipped(say("study.no-layer-in-both", n=self.layer))
-            except Skipped as skipped:
+                    raise NotDone(say("study.no-layer-in-both", n=self.layer))
+            except NotDone as skipped:
                 bench.leave(bench.names(a, b), skipped.reason)
                 continue
             first, second = mine.at((self.layer,))[0], theirs.at((self.layer,))[0]
@@ -183,7 +183,7 @@ class SyntheticCosines(Experiment, tag="synthetic-cosines"):
         }
 
 
-class Centring(Experiment, tag="centring"):
+class CentringExperiment(Experiment, tag="centring"):
     """Two vectors before and after their means are taken off."""
 
     a: Vector

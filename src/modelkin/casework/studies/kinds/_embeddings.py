@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import File, Pair, TokenFilter
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import AliasPair, File, TokenFilter
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import RowsNotComparable, compare_rows, shared_rows, token_cosines
 from modelkin.describe.measures import MEASURES, Stack, measured, permuted_pairs
@@ -20,7 +20,7 @@ _PAIRINGS = 5
 class Embeddings(Experiment, tag="embeddings"):
     """Embedding rows of shared tokens, beside wrong pairings."""
 
-    pair: Pair
+    pair: AliasPair
     tokens: TokenFilter = TokenFilter("all")
     count: Annotated[int, Meta(ge=8, le=20_000)] = 512
     """How many tokens are drawn."""
@@ -43,7 +43,7 @@ class Embeddings(Experiment, tag="embeddings"):
                 seed=bench.seed,
             )
         except RowsNotComparable as error:
-            raise Skipped(error.reason) from error
+            raise NotDone(error.reason) from error
         found = compare_rows(rows)
         columns = ("token", f"{a}_id", f"{b}_id", "same_id", "cosine")
         listed = [

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import File, Layers, Pair, Roles
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import AliasPair, File, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import compare_configs, compare_tokenizers, load_tokenizer
 from modelkin.describe.matrix import parse_role
@@ -19,10 +19,10 @@ from modelkin.model import Model
 from modelkin.source import ByteRange
 
 
-class Facts(Experiment, tag="facts"):
+class ModelFacts(Experiment, tag="facts"):
     """Two models and one document about them."""
 
-    pair: Pair
+    pair: AliasPair
     files: Annotated[tuple[File, ...], Meta(max_length=8)] = ()
     """Further places for the same document."""
 
@@ -35,7 +35,7 @@ class Facts(Experiment, tag="facts"):
         bench.document(document, **told)
 
 
-class Configs(Facts, tag="configs"):
+class Configs(ModelFacts, tag="configs"):
     """Configs field by field, experts, odd keys."""
 
     def run(self, bench: Bench) -> None:
@@ -63,7 +63,7 @@ class Configs(Facts, tag="configs"):
         )
 
 
-class Tokenizers(Facts, tag="tokenizers"):
+class Tokenizers(ModelFacts, tag="tokenizers"):
     """Tokenizers, beside what those of unrelated models have in common."""
 
     def run(self, bench: Bench) -> None:
@@ -74,7 +74,7 @@ class Tokenizers(Facts, tag="tokenizers"):
             found = compare_tokenizers(models[a], models[b])
             one, other = (load_tokenizer(models[name]).tokens for name in (a, b))
         except (NotFound, TokenizerError) as error:
-            raise Skipped(say("quoted", text=str(error))) from error
+            raise NotDone(say("quoted", text=str(error))) from error
         shared = sorted((one[token], other[token]) for token in one.keys() & other.keys())
         bench.folder.csv(bench.data("-ids.csv"), (f"id_{a}", f"id_{b}"), shared)
         level, merges, run = found.background.of_smaller, found.merges, found.ids.longest_run
@@ -123,7 +123,7 @@ class Tokenizers(Facts, tag="tokenizers"):
 class RawBytes(Experiment, tag="raw-bytes"):
     """Tensors that are stored byte by byte the same."""
 
-    pair: Pair
+    pair: AliasPair
     roles: Roles
     layers: Layers | None = None
     """All, if nothing is said."""
@@ -144,7 +144,7 @@ class RawBytes(Experiment, tag="raw-bytes"):
                 rows.append({"role": role, "layer": layer, **digests, "equal": equal})
         compared = [row for row in rows if row["equal"] is not None]
         if not compared:
-            raise Skipped(say("study.no-tensor-in-both"))
+            raise NotDone(say("study.no-tensor-in-both"))
         bench.folder.rows(bench.data(".csv"), rows)
         counts = []
         for role in self.roles:

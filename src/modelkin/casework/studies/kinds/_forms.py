@@ -12,12 +12,12 @@ from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import filled_path
 from modelkin.casework.studies.reading import (
     Aliases,
+    AliasPair,
     Earlier,
     LayerOf,
     Layers,
     MeasureNames,
     Options,
-    Pair,
     Roles,
     form,
 )
@@ -82,7 +82,7 @@ def _cells(
 class Layerwise(Form, tag="layerwise"):
     """One row for each facing layer and role, with names and files of the tensors."""
 
-    models: Pair
+    models: AliasPair
     routers: Earlier | None = None
     """Experiment of kind ``routers`` whose matched cosines are put beside."""
 
@@ -118,10 +118,10 @@ class Layerwise(Form, tag="layerwise"):
         bench.folder.rows(self.file, sorted(rows, key=lambda row: (row["layer_B"], row["category"])))
 
 
-class Sampled(Form, tag="sampled"):
+class SampledForm(Form, tag="sampled"):
     """One row for each layer, role and cut, with what came of it; every value counts once in n."""
 
-    models: Pair
+    models: AliasPair
 
     def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
@@ -269,7 +269,7 @@ class Within(Squares, tag="within"):
 class Decay(Form, tag="decay"):
     """Facing layers against all others, and the first half against the second."""
 
-    models: Pair
+    models: AliasPair
 
     def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
@@ -297,7 +297,7 @@ class Decay(Form, tag="decay"):
         bench.folder.json(self.file, {"model_a": bench.name(a), "model_b": bench.name(b), "roles": found})
 
 
-class Statistics(Form, tag="statistics"):
+class StatisticsForm(Form, tag="statistics"):
     """Mean, deviation and range over layers for the first model with each of the others."""
 
     models: Aliases = Aliases()
@@ -353,5 +353,5 @@ def _best_of_row(grid: LayerMatrix) -> dict[str, float]:
     return {"rows": len(rows), "best": best, "expected": len(rows) / max(1, len(grid.layers_b))}
 
 
-FORMS: tuple[type[Form], ...] = (Layerwise, Sampled, Confusion, Within, Decay, Statistics)
-AnyForm = Layerwise | Sampled | Confusion | Within | Decay | Statistics
+FORMS: tuple[type[Form], ...] = (Layerwise, SampledForm, Confusion, Within, Decay, StatisticsForm)
+AnyForm = Layerwise | SampledForm | Confusion | Within | Decay | StatisticsForm

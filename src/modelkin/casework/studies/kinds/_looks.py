@@ -9,8 +9,8 @@ import numpy.typing as npt
 from msgspec import field
 
 from modelkin.casework.catalogue import principal_components
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import NORM, Aliases, Earlier, Pair, Roles
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import NORM, Aliases, AliasPair, Earlier, Roles
 from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
@@ -20,7 +20,7 @@ _FRACTION_BITS = {"BF16": 7, "F16": 10, "F32": 23}
 _CHANGES = ("changed-share", "mean-absolute-difference", "mean-ulps", "max-ulps", "pearson", "cosine")
 
 
-class Projection(Experiment, tag="projection"):
+class ProjectionExperiment(Experiment, tag="projection"):
     """Principal components of the layers of all models, as stored and scaled."""
 
     vectors: Earlier = field(name="from")
@@ -35,7 +35,7 @@ class Projection(Experiment, tag="projection"):
         wanted = self.models or tuple(bench.study.models)
         chosen = {alias: saved[alias, role] for alias in wanted if (alias, role) in saved}
         if not chosen:
-            raise Skipped(say("study.no-vectors"))
+            raise NotDone(say("study.no-vectors"))
         width = next(iter(chosen.values())).n
         for alias, item in list(chosen.items()):
             if item.n != width:
@@ -43,7 +43,7 @@ class Projection(Experiment, tag="projection"):
                 del chosen[alias]
         depth = min(len(item.layers) for item in chosen.values())
         if depth * len(chosen) < 4:
-            raise Skipped(say("study.few-vectors"))
+            raise NotDone(say("study.few-vectors"))
         matrices = {bench.name(alias): item.values[:depth] for alias, item in chosen.items()}
         found = {
             name: principal_components(matrices, scaled=scaled)
@@ -73,7 +73,7 @@ class Changes(Experiment, tag="changes"):
     """Changed values of two near equal models, in steps of the number format."""
 
     vectors: Earlier = field(name="from")
-    pair: Pair
+    pair: AliasPair
     roles: Roles = NORM
 
     def run(self, bench: Bench) -> None:

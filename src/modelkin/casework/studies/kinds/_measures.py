@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import Aliases, BaselineName, Layers, LayersOf, MeasureNames, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
@@ -67,7 +67,7 @@ class Measures(Experiment, tag="measures"):
         try:
             found = matrix(models, self._options(bench, models, pairs))
         except UsageError as error:
-            raise Skipped(say("quoted", text=str(error))) from error
+            raise NotDone(say("quoted", text=str(error))) from error
         if not found.table.values.count():
             reasons = [reason for reason in found.table.distinct("reason") if reason][:3]
             bench.leave(say("study.everything"), joined(reasons or [say("study.no-facing-layers")]))

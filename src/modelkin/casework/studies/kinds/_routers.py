@@ -9,8 +9,8 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from modelkin.architecture import Role
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import Layers, Pair
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import AliasPair, Layers
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import generator
 from modelkin.message import say
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 class Routers(Experiment, tag="routers"):
     """Experts matched by their router rows, beside the same search on reordered dimensions."""
 
-    pair: Pair
+    pair: AliasPair
     layers: Layers | None = None
     """All, if nothing is said."""
     draws: Annotated[int, Meta(ge=1, le=1000)] = 20
@@ -97,7 +97,7 @@ def _common(bench: Bench, one: Model, other: Model, wanted: Layers | None) -> tu
             continue
         found.append(layer)
     if not found:
-        raise Skipped(say("study.no-routers"))
+        raise NotDone(say("study.no-routers"))
     return tuple(found)
 
 
@@ -110,7 +110,7 @@ def _routers(model: Model, layers: tuple[int, ...]) -> dict[int, Floats]:
         wide = np.asarray(array, dtype=np.float64)
         lengths = np.linalg.norm(wide, axis=1, keepdims=True)
         if not np.isfinite(wide).all() or not lengths.all():
-            raise Skipped(say("study.router-rows", n=layer))
+            raise NotDone(say("study.router-rows", n=layer))
         found[layer] = wide / lengths
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.casework.studies.bench import Bench, Skipped, shown
+from modelkin.casework.studies.bench import Bench, NotDone, shown
 from modelkin.casework.studies.reading import Aliases, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import RoleChoice, parse_role
@@ -65,7 +65,7 @@ class Vectors(Experiment, tag="vectors"):
                         }
                     )
         if not arrays:
-            raise Skipped(say("study.no-such-vectors"))
+            raise NotDone(say("study.no-such-vectors"))
         bench.folder.arrays(bench.data(".npz"), arrays)
         bench.folder.rows(bench.data(".csv"), rows)
         summary = [

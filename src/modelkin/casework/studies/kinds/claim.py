@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 from msgspec import field
 
-from modelkin.casework.studies.bench import Bench, Skipped, said, shown
-from modelkin.casework.studies.reading import NORM, Controls, Earlier, LayerNumber, Layers, Pair, Roles
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.reading import NORM, AliasPair, Controls, Earlier, LayerNumber, Layers, Roles
 from modelkin.casework.studies.saved import AllSaved, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
@@ -35,7 +35,7 @@ class Argument(Experiment, tag="claim"):
     """An argument from cosines to sigmas, and the same arithmetic where nothing is related."""
 
     vectors: Earlier = field(name="from")
-    pair: Pair
+    pair: AliasPair
     layers: Layers
     controls: Controls = Controls()
     roles: Roles = NORM
@@ -106,10 +106,10 @@ class Argument(Experiment, tag="claim"):
         role = self.roles[0]
         for name in self.pair:
             if (name, role) not in saved:
-                raise Skipped(say("study.no-vectors-of", name=name))
+                raise NotDone(say("study.no-vectors-of", name=name))
         one, other = (saved[name, role] for name in self.pair)
         if one.n != other.n:
-            raise Skipped(say("study.lengths-of-pair"))
+            raise NotDone(say("study.lengths-of-pair"))
         common = set(one.layers) & set(other.layers)
         gone = [layer for layer in (self.zero, *self.layers.numbers) if layer not in common]
         if gone:
@@ -118,7 +118,7 @@ class Argument(Experiment, tag="claim"):
             )
         layers = tuple(layer for layer in self.layers.numbers if layer in common)
         if len(layers) < 2 or self.zero not in common:
-            raise Skipped(say("study.argument-layers"))
+            raise NotDone(say("study.argument-layers"))
         return layers
 
     def _said(

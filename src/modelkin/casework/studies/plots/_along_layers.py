@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from modelkin.casework import catalogue
-from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.bench import Bench, NotDone
 from modelkin.casework.studies.folder import number
 from modelkin.casework.studies.reading import COSINE, Aliases, Earlier, LayerNumber, MeasureName
 from modelkin.casework.studies.saved import both_vectors, far_apart, load_vectors
@@ -150,7 +150,7 @@ class Proof(plot.OfPair, tag="proof"):
         grid = plot.grid_of(bench, table, next(iter(cosine)), self.pair, "cosine")
         mismatched = far_apart(grid, self.distance)
         if not np.isfinite(mismatched).any():
-            raise Skipped(say("study.no-distance", n=self.distance))
+            raise NotDone(say("study.no-distance", n=self.distance))
         return catalogue.proof(
             next(iter(cosine.values())).layers,
             plot.by_role(cosine),
@@ -174,7 +174,7 @@ class LayerDecay(plot.OfPair, tag="layer-decay"):
         grid = plot.grid_of(bench, table, self.role, self.pair, self.measure)
         facing = plot.curve(table, self.role, *self.pair, "pearson")
         if min(grid.values.shape) < 2:
-            raise Skipped(say("study.few-layers"))
+            raise NotDone(say("study.few-layers"))
         return catalogue.layer_decay(
             plot.filled(grid.values),
             facing.values,
@@ -204,11 +204,11 @@ class Intuition(plot.OfPair, tag="intuition"):
             if value is not None and layer in common
         }
         if not known:
-            raise Skipped(say("study.nothing-measured"))
+            raise NotDone(say("study.nothing-measured"))
         # The layer that speaks most for a relation, unless one is asked for: no other choice is less unfair.
         layer = self.layer if self.layer is not None else max(known, key=lambda item: known[item])
         if layer not in common:
-            raise Skipped(say("study.no-layer-in-both", n=layer))
+            raise NotDone(say("study.no-layer-in-both", n=layer))
         return catalogue.intuition(
             one.at((layer,))[0],
             other.at((layer,))[0],
@@ -229,7 +229,7 @@ class ChangedValues(plot.OfRoles, tag="changed-values"):
     def make(self, bench: Bench) -> Figure:
         rows = [row for row in self.records(bench) if row["role"] == self.role]
         if not rows:
-            raise Skipped(say("study.nothing-measured"))
+            raise NotDone(say("study.nothing-measured"))
         a, b = self.document(bench)["pair"]
         return catalogue.changed_values(
             [row["layer"] for row in rows],
@@ -265,7 +265,7 @@ def _column(rows: list[dict[str, str]], name: str) -> plot.Values:
     return tuple(number(row[name]) for row in rows)
 
 
-class Statistics(plot.OfModels, tag="vector-statistics"):
+class VectorStatisticsDrawing(plot.OfModels, tag="vector-statistics"):
     """Mean, deviation and range of vectors by layer, for each model."""
 
     def make(self, bench: Bench) -> Figure:
@@ -282,7 +282,7 @@ class Statistics(plot.OfModels, tag="vector-statistics"):
                     max=_column(part, "maximum"),
                 )
         if not models:
-            raise Skipped(say("study.no-role-vectors"))
+            raise NotDone(say("study.no-role-vectors"))
         return catalogue.vector_statistics(
             models, what=plot.role_name(self.role), styles=plot.model_styles(bench)
         )
@@ -310,7 +310,7 @@ class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
         )
         n = max((int(row["n"]) for row in tensors), default=0)
         if not pearson or n < 3:
-            raise Skipped(say("study.nothing-measured"))
+            raise NotDone(say("study.nothing-measured"))
 
         def over(curves: Mapping[str, Mapping[int, float | None]]) -> dict[str, list[float | None]]:
             return {name: [values.get(layer) for layer in layers] for name, values in curves.items()}
@@ -327,5 +327,5 @@ class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
 
 PLOTS: tuple[type[Drawing], ...] = (
     *(LayerCurves, RouterMatches, NormCosines, WithControls, Comprehensive, Proof, LayerDecay),
-    *(Intuition, ChangedValues, ShuffleSummary, Statistics, InputMinusPost),
+    *(Intuition, ChangedValues, ShuffleSummary, VectorStatisticsDrawing, InputMinusPost),
 )

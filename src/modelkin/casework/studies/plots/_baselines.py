@@ -9,8 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from modelkin.casework import catalogue
-from modelkin.casework.studies.bench import Bench, Skipped
-from modelkin.casework.studies.reading import COSINE, Earlier, LayerNumber, Layers, MeasureName, Pair
+from modelkin.casework.studies.bench import Bench, NotDone
+from modelkin.casework.studies.reading import COSINE, AliasPair, Earlier, LayerNumber, Layers, MeasureName
 from modelkin.casework.studies.saved import Floats, expected_cells
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MeasureTable, find_measure
@@ -58,7 +58,7 @@ def _pair_cells(
             values[bench.name(alias)] = tuple(row.value if row else None for row in rows)
             expected[bench.name(alias)] = tuple(row.expected if row else None for row in rows)
     if not values:
-        raise Skipped(say("study.no-model-layers"))
+        raise NotDone(say("study.no-model-layers"))
     return [f"{i} and {j}" for i, j in pairs], values, expected
 
 
@@ -78,7 +78,7 @@ class AtLayer(plot.OfModels):
         has = np.asarray(np.isfinite(values).any(axis=1))
         kept = [alias for alias, there in zip(wanted, has.tolist(), strict=True) if there]
         if len(kept) < 2:
-            raise Skipped(say("study.no-two-at-layer", n=self.layer))
+            raise NotDone(say("study.no-two-at-layer", n=self.layer))
         expected = expected_cells(table, measure, self.role, kept, self.layer)
         return kept, values[np.ix_(has, has)], expected
 
@@ -96,7 +96,7 @@ class AtLayer(plot.OfModels):
             found.setdefault(name, {})[bench.names(a, b)] = float(values[i, j])
             chance.setdefault(name, {})[bench.names(a, b)] = float(expected[i, j])
         if not found:
-            raise Skipped(say("study.no-groups"))
+            raise NotDone(say("study.no-groups"))
         return found, chance
 
 
@@ -137,7 +137,7 @@ class LayerRange(plot.OfModels, tag="layer-range"):
     measure: MeasureName = COSINE
     layers: Layers | None = None
     """All of the data, if nothing is said."""
-    pair: Pair | None = None
+    pair: AliasPair | None = None
     """The pair that stands out."""
 
     def make(self, bench: Bench) -> Figure:
@@ -165,7 +165,7 @@ def _range_cells(
         and (item := plot.curve(table, options.role, a, b, measure).over(layers)).known
     }
     if not found:
-        raise Skipped(say("study.no-pair-layers"))
+        raise NotDone(say("study.no-pair-layers"))
     expected = [
         [value for value in many if value is not None]
         for many in zip(*(item.expected for item in found.values()), strict=True)
@@ -211,7 +211,7 @@ class MeasureComparison(plot.OfModels, tag="measure-comparison"):
             for title, items in panels.items()
         }
         if not any(known.values()):
-            raise Skipped(say("study.nothing-measured"))
+            raise NotDone(say("study.nothing-measured"))
         return catalogue.measure_comparison({title: items for title, items in known.items() if items})
 
 
@@ -238,7 +238,7 @@ class ExperimentsSummary(AtLayer, tag="experiments-summary"):
     layer_pairs: plot.LayerPairs
     layers: Layers | None = None
     """All of the data, if nothing is said."""
-    pair: Pair | None = None
+    pair: AliasPair | None = None
     """Whose layers are shown; those of all models, if nothing is said."""
 
     def make(self, bench: Bench) -> Figure:

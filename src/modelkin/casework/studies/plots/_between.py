@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modelkin.casework import catalogue
-from modelkin.casework.studies.bench import Bench, Skipped
+from modelkin.casework.studies.bench import Bench, NotDone
 from modelkin.casework.studies.reading import COSINE, Alias, LayerNumber, LayerOf, MeasureName
 from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.casework.studies.spec import Drawing
@@ -51,7 +51,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
                     value=float("nan") if expected is None else expected,
                 )
         if not chance:
-            raise Skipped(say("study.nothing-measured"))
+            raise NotDone(say("study.nothing-measured"))
         return catalogue.distribution_by_type(
             values, measure=plot.title_of(self.measure), chance=chance, reasons=reasons
         )
@@ -97,7 +97,7 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
         for key in document["groups"] if self.groups else [*base, evidence]:
             item = document["groups"][key]
             if item["cosine"] is None or item["expected"] is None:
-                raise Skipped(say("study.nothing-measured-in", name=key))
+                raise NotDone(say("study.nothing-measured-in", name=key))
             claims.append(catalogue.Claim(label=key, baseline=key in base, **item))
         claim = document["claim"]
         return catalogue.claimed_evidence(
@@ -139,7 +139,7 @@ class PairMatrices(plot.OfRoles, tag="pair-matrices"):
             if not set(pair) & set(bench.missing)
         }
         if not found:
-            raise Skipped(say("study.no-pair"))
+            raise NotDone(say("study.no-pair"))
         return catalogue.pair_matrices(found, measure=plot.title_of(self.measure))
 
 
@@ -181,7 +181,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             if np.isfinite(np.array(chance)).any():
                 expected[plot.role_name(role)] = chance
         if not matrices:
-            raise Skipped(
+            raise NotDone(
                 joined([say("quoted", text=reason) for reason in dict.fromkeys(refused.values())])
                 if refused
                 else say("study.nothing-measured")
@@ -202,10 +202,10 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             return f"within {bench.name(self.model)}"
         if self.layers_of:
             if not set(self.present(bench)) <= set(self.layers_of):
-                raise Skipped(say("study.layer-of-each"))
+                raise NotDone(say("study.layer-of-each"))
             return ", ".join(f"{bench.name(alias)} {number}" for alias, number in self.layers_of.items())
         if self.layer is None:
-            raise Skipped(say("study.needs-layer"))
+            raise NotDone(say("study.needs-layer"))
         return f"layer {self.layer}"
 
     def _models(self, bench: Bench, part: MeasureTable, measure: str, role: str) -> Square | None:

@@ -9,15 +9,15 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, Skipped
-from modelkin.casework.studies.reading import Aliases, LayerNumber, Pair, Roles
+from modelkin.casework.studies.bench import Bench, NotDone
+from modelkin.casework.studies.reading import Aliases, AliasPair, LayerNumber, Roles
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, MeasureTable, find_measure
 from modelkin.figures import Chance, Style, pearson_chance, series_styles
 from modelkin.message import say
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
-PairList = Annotated[tuple[Pair, ...], Meta(min_length=1, max_length=60)]
+PairList = Annotated[tuple[AliasPair, ...], Meta(min_length=1, max_length=60)]
 Values = tuple[float | None, ...]
 _ROLES = {
     "attention_norm": "input norm",
@@ -62,7 +62,7 @@ class OfModels(OfRoles):
 class OfPair(OfRoles):
     """A figure of some roles of two models."""
 
-    pair: Pair
+    pair: AliasPair
 
     def both(self, bench: Bench) -> tuple[str, str]:
         """Return what people call the two models."""
@@ -79,7 +79,7 @@ class OfPair(OfRoles):
         }
         found = {role: item for role, item in every.items() if item.known}
         if not found:
-            raise Skipped(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
+            raise NotDone(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
         layers = tuple(sorted({layer for item in found.values() for layer in item.layers}))
         return {role: item.over(layers) for role, item in found.items()}
 
@@ -153,16 +153,16 @@ def need(bench: Bench, *aliases: str) -> None:
     """Say which model is missing, if one is."""
     for alias in aliases:
         if alias in bench.missing:
-            raise Skipped(say("study.model-missing", model=bench.name(alias), reason=bench.missing[alias]))
+            raise NotDone(say("study.model-missing", model=bench.name(alias), reason=bench.missing[alias]))
 
 
-def grid_of(bench: Bench, table: MeasureTable, role: str, pair: Pair, measure: str) -> LayerMatrix:
+def grid_of(bench: Bench, table: MeasureTable, role: str, pair: AliasPair, measure: str) -> LayerMatrix:
     """Return a measure over all layers of two models."""
     a, b = pair
     need(bench, a, b)
     grid = table.matrix(measure=find_measure(measure).name, role=role, model_a=a, model_b=b)
     if not grid.values.count():
-        raise Skipped(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
+        raise NotDone(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
     return grid
 
 
@@ -191,5 +191,5 @@ def model_styles(bench: Bench) -> dict[str, Style]:
 def chance_of(n: int) -> Chance:
     """Return the range of a correlation by chance."""
     if n < 3:
-        raise Skipped(say("study.too-short"))
+        raise NotDone(say("study.too-short"))
     return pearson_chance(n)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from modelkin.casework import catalogue
-from modelkin.casework.studies.bench import Bench, Skipped
-from modelkin.casework.studies.reading import Pair
+from modelkin.casework.studies.bench import Bench, NotDone
+from modelkin.casework.studies.reading import AliasPair
 from modelkin.casework.studies.saved import Floats, load_vectors
 from modelkin.casework.studies.spec import Drawing
 from modelkin.figures import Animation, Figure
@@ -20,7 +20,7 @@ from . import _plot as plot
 class RowSimilarity(Drawing, tag="row-similarity"):
     """Cosines of embedding rows of shared tokens, beside wrong pairings."""
 
-    pair: Pair
+    pair: AliasPair
 
     def make(self, bench: Bench) -> Figure:
         a, b = self.pair
@@ -37,14 +37,14 @@ class RowSimilarity(Drawing, tag="row-similarity"):
 class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
     """Ids of shared tokens in both vocabularies, and what one has alone."""
 
-    pair: Pair
+    pair: AliasPair
 
     def make(self, bench: Bench) -> Figure:
         a, b = self.pair
         document = self.document(bench)
         rows = self.rows(bench, "-ids.csv")
         if not rows:
-            raise Skipped(say("study.no-shared-token"))
+            raise NotDone(say("study.no-shared-token"))
         level = document["background"]["of_smaller"]
         own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
         high = document["high_ids"]["classes"] if document["high_ids"] else {}
@@ -89,7 +89,7 @@ class OfVectors(plot.OfModels):
         """Return the vectors of models of one width, which is that of the first."""
         found = self.matrices(bench, self.role)
         if not found:
-            raise Skipped(say("study.no-vectors-of", name=plot.role_name(self.role)))
+            raise NotDone(say("study.no-vectors-of", name=plot.role_name(self.role)))
         width = next(iter(found.values())).shape[1]
         return {name: values for name, values in found.items() if values.shape[1] == width}
 
@@ -116,12 +116,12 @@ class Trajectories(OfVectors, tag="trajectories"):
         found = self.one_width(bench)
         depth = min(len(values) for values in found.values())
         if depth * len(found) < 4:
-            raise Skipped(say("study.few-vectors"))
+            raise NotDone(say("study.few-vectors"))
         even = {name: values[:depth] for name, values in found.items()}
         return catalogue.trajectories(even, what=plot.role_name(self.role), styles=plot.model_styles(bench))
 
 
-class Ridges(OfVectors, tag="ridges"):
+class RidgesDrawing(OfVectors, tag="ridges"):
     """Distributions of values by layer, for roles and models."""
 
     every: Annotated[int, Meta(ge=1, le=999)] = 3
@@ -134,7 +134,7 @@ class Ridges(OfVectors, tag="ridges"):
             if (found := self.matrices(bench, role))
         }
         if not kinds:
-            raise Skipped(say("study.no-vectors"))
+            raise NotDone(say("study.no-vectors"))
         return catalogue.ridges(kinds, every=self.every, styles=plot.model_styles(bench))
 
 
@@ -149,6 +149,6 @@ class SyntheticView(Drawing, tag="synthetic-cosines"):
 
 
 PLOTS: tuple[type[Drawing], ...] = (
-    *(RowSimilarity, VocabularyMapping, CentringView, Surfaces, Trajectories, Ridges),
+    *(RowSimilarity, VocabularyMapping, CentringView, Surfaces, Trajectories, RidgesDrawing),
     *(SyntheticView,),
 )
