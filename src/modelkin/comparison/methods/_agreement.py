@@ -15,11 +15,11 @@ from modelkin.comparison.alignment import UnitMatch, agreement, match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._interface import Findings, Pair, Plan, Probe, Side
+from ._interface import Findings, Pair, Probe, Side
 from ._result import Agreement, Effect, Evidence, Skipped
-from ._sketch import Source, frame_problem, source_of
+from ._sketch import Source, source_of
 from .tied import TIED, is_tied
-from .unit_matching import MOST_UNITS, TOO_LARGE, Matching, joined, mapped, parts
+from .unit_matching import MOST_UNITS, SHARE, TOO_LARGE, Matching, cost, joined, parts
 
 FEWEST_UNITS = 16
 """Units of which an agreement is measured; of fewer, a few accidents make a large share."""
@@ -29,50 +29,28 @@ FEWEST_UNITS = 16
 class UnitAgreement(Matching):
     """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
 
-    def plan(self, pair: Pair) -> Plan:
-        """Plan two matrices of each pair of layers: some units of the candidate, all units of the base."""
-        problem = frame_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self._skipped(pair, problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
-        for layer, facing, mine, theirs in self._layers(pair):
-            partners = _partners(pair.candidate, layer, mine), _partners(pair.base, facing, theirs)
-            if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
-                skipped.append(self._skipped(pair, say("no-second-matrix"), layer))
-            elif self._too_large(pair, theirs):
-                skipped.append(self._skipped(pair, TOO_LARGE, layer))
-            else:
-                probes.append(self._probe(pair, (layer, facing), (mine, theirs), partners))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
-
     def _probe(
-        self,
-        pair: Pair,
-        layers: tuple[int, int],
-        first: tuple[Sequence[Source], Sequence[Source]],
-        second: tuple[Sequence[Source], Sequence[Source]],
-    ) -> Probe[Findings]:
-        gated = second[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+    ) -> Probe[Findings] | Skipped:
+        partners = _partners(pair.candidate, layers[0], mine), _partners(pair.base, layers[1], theirs)
+        if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
+            return self._skipped(pair, say("no-second-matrix"), layers[0])
+        if cost(theirs) > SHARE * pair.byte_allowance:
+            return self._skipped(pair, TOO_LARGE, layers[0])
+        gated = partners[0][0].entry.role in (Role.MLP_UP, Role.EXPERT_UP)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            mine, theirs = _halves(candidate), _halves(base)
-            mine = mine[0], _own_part(mine[1], mine[0])
-            if is_tied(mine[0]) and is_tied(theirs[0]):
+            left, right = _halves(candidate), _halves(base)
+            if is_tied(left[0]) and is_tied(right[0]):
                 return Findings(evidence=(self._skipped(pair, TIED, layers[0]),))
             # Two seeds: a tie must not be broken alike in both.
-            one = match_units(mapped(pair, mine[0]), theirs[0], seed=pair.seed)
-            two = match_units(
-                mapped(pair, mine[1]), _own_part(theirs[1], theirs[0]), seed=pair.seed + 1, sign_free=gated
-            )
-            return Findings(evidence=(self._judged(pair, layers, first[0][0], one, two),))
+            one = match_units(pair.mapped(left[0]), right[0], seed=pair.seed)
+            two = match_units(pair.mapped(left[1]), right[1], seed=pair.seed + 1, sign_free=gated)
+            return Findings(evidence=(self._judged(pair, layers, mine[0], one, two),))
 
         return Probe(
-            candidate=(
-                *parts(pair.candidate, first[0], most=MOST_UNITS),
-                *parts(pair.candidate, second[0], most=MOST_UNITS),
-            ),
-            base=(*parts(pair.base, first[1]), *parts(pair.base, second[1])),
+            candidate=parts(pair.candidate, (*mine, *partners[0]), most=MOST_UNITS),
+            base=parts(pair.base, (*theirs, *partners[1])),
             evaluate=evaluate,
         )
 
@@ -84,15 +62,13 @@ class UnitAgreement(Matching):
             return self._skipped(pair, say("few-nonzero", n=n), layers[0])
         error = 2.58 * float(np.sqrt(max(share * (1 - share), 1.0 / n) / n))
         return Agreement(
-            method=self.card.name,
-            version=self.card.version,
-            component="experts" if source.expert is not None else self.card.component,
-            axis=self.card.axis,
-            role=source.entry.role.value,
-            layers=(layers[0],),
-            base_layers=(layers[1],),
-            frame=pair.frame_kind,
-            null=self.card.null,
+            **self.heading(
+                component="experts" if source.expert is not None else self.card.component,
+                role=source.entry.role.value,
+                layers=(layers[0],),
+                base_layers=(layers[1],),
+                frame=pair.frame_kind,
+            ),
             statistic=share,
             effect=Effect(value=share, low=max(0.0, share - error), high=min(1.0, share + error)),
             n=n,
@@ -112,9 +88,10 @@ def _own_part(second: Array, first: Array) -> Array:
 
 
 def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the first rows of all units, and their second rows."""
+    """Return the first rows of all units, and what their second rows have beside these."""
     half = len(parts) // 2
-    return joined(parts[:half]), joined(parts[half:])
+    first = joined(parts[:half])
+    return first, _own_part(joined(parts[half:]), first)
 
 
 def _partners(side: Side, layer: int, readers: Sequence[Source]) -> tuple[Source, ...]:

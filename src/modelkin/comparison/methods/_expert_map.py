@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import numpy as np
 
 from modelkin.architecture import Role
+from modelkin.message import Message
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
-from ._sketch import Source, frame_problem, rows_part, source_of
+from ._sketch import Source, expert_readers, rows_part
 from .axis import unit_evidence
 from .tied import is_tied
 
@@ -29,18 +29,17 @@ FEWEST_UNITS = 12
 class ExpertMap(Method):
     """Ask whether an expert of one model is found among those of the other, at whatever number."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why rows over the residual streams cannot be compared in this frame."""
+        return pair.frame_problem()
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan a few units of some candidate experts and of all base experts, for each pair of layers."""
-        problem = frame_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem, frame=pair.frame_kind),))
-        probes: list[Probe[Findings]] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _experts(pair.candidate, layer), _experts(pair.base, facing)
             counts = {source.n_units for source in (*mine, *theirs)}
             if mine and theirs and len(counts) == 1 and min(counts) >= FEWEST_UNITS:
-                probes.append(self._probe(pair, layer, facing, mine[:MOST_EXPERTS], theirs))
-        return Plan(probes=tuple(probes))
+                yield self._probe(pair, layer, facing, mine[:MOST_EXPERTS], theirs)
 
     def _probe(
         self, pair: Pair, layer: int, facing: int, mine: Sequence[Source], theirs: Sequence[Source]
@@ -49,7 +48,7 @@ class ExpertMap(Method):
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             tied = [[is_tied(rows) for rows in side] for side in (candidate, base)]
-            mapped = candidate if pair.frame is None else [pair.frame.apply(rows) for rows in candidate]
+            mapped = [pair.mapped(rows) for rows in candidate]
             scores = np.abs(cross_z(mapped, base))
             scores[np.logical_and.outer(tied[0], tied[1])] = math.nan
             found = [
@@ -78,11 +77,13 @@ class ExpertMap(Method):
     ) -> Evidence:
         best = int(np.nanargmax(scores))
         n_cells = pair.n_layer_pairs * int(np.count_nonzero(~np.isnan(scores)))
-        tested = unit_evidence(
+        return unit_evidence(
             self,
             (rows, base[best]),
             seed=pair.seed,
             layers=(layers[0],),
+            base_layers=(layers[1],),
+            frame=pair.frame_kind,
             role=Role.EXPERT_GATE.value,
             details={
                 "expert": experts[0] or 0,
@@ -92,11 +93,8 @@ class ExpertMap(Method):
             chosen_from=n_cells,
             reordered=experts[0] != experts[1][best].expert,
         )
-        return replace(tested, base_layers=(layers[1],), frame=pair.frame_kind)
 
 
 def _experts(side: Side, layer: int) -> list[Source]:
     width = side.architecture.sizes.get("residual")
-    numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
-    found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
-    return [source for source in found if source is not None and source.n_features == width]
+    return [source for source in expert_readers(side, layer) if source.n_features == width]

@@ -11,7 +11,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._interface import Pair, Part
-from ._sketch import Source, mlp_reader, residual_widths, rows_part
+from ._sketch import Source, mlp_reader, rows_part
 from .blocks import spread
 
 _SHARE = 0.19
@@ -52,7 +52,7 @@ def frame_rows(pair: Pair) -> FrameRows | None:
     left = tuple(layer for layer in shared if layer % 2 and found[layer] is not None)
     chosen, most = _fitting(
         [both for layer in even if (both := found[layer]) is not None],
-        n_rows=_ROWS_A_DIMENSION * max(residual_widths(pair) or (0,)),
+        n_rows=_ROWS_A_DIMENSION * max(width or 0 for width in pair.widths),
         allowance=int(_SHARE * pair.byte_allowance),
     )
     if not left or not chosen:
@@ -109,7 +109,7 @@ def _fitting(
 
 
 def _sources(pair: Pair, layer: int) -> tuple[Source, Source] | None:
-    mine, theirs = (mlp_reader(side, layer, expert=pair.seed) for side in (pair.candidate, pair.base))
+    mine, theirs = (mlp_reader(side, layer, expert=pair.seed) for side in pair.sides)
     if mine is None or theirs is None or mine.n_units != theirs.n_units:
         return None
     return mine, theirs
@@ -119,9 +119,8 @@ def _parts(
     pair: Pair, sources: Sequence[tuple[Source, Source] | None], most: int
 ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     held = [both for both in sources if both is not None]
-    sides = pair.candidate, pair.base
     mine, theirs = (
         tuple(rows_part(side, both[at], count=min(both[at].n_units, most)) for both in held)
-        for at, side in enumerate(sides)
+        for at, side in enumerate(pair.sides)
     )
     return mine, theirs

@@ -7,7 +7,7 @@ groups, so the null permutes them whole.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, final
 
 import numpy as np
@@ -17,21 +17,11 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Plan, Probe, Side, sample_probe
-from ._norm_profile import residual_problem
-from ._result import Evidence
+from ._interface import Findings, Method, Pair, Planned, Probe, Side, sample_probe
+from ._result import Evidence, Where
+from ._sketch import find_entry, shared_layers
 from .axis import unit_evidence
-from .blocks import (
-    Matrix,
-    UnitBlock,
-    UnitChoice,
-    n_features,
-    n_units,
-    spread,
-    unit_axis,
-    unit_block,
-    units_across,
-)
+from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, unit_axis, unit_block, units_across
 
 
 class GroupRows(Method):
@@ -46,41 +36,26 @@ class GroupRows(Method):
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
         """Return one block for each group, or say why there are none."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def problem(self, pair: Pair) -> Message | None:
+        """Refuse groups whose own order is fixed, too."""
+        return super().problem(pair) or pair.order_problem(self.card.axis, self.card.axis)
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan one probe for each of a few layers."""
-        problem = residual_problem(pair) or self._fixed_order(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem),))
-        theirs = set(pair.base.architecture.layers_of(self.role))
-        both = [layer for layer in pair.candidate.architecture.layers_of(self.role) if layer in theirs]
+        both = shared_layers(pair, self.role)
         if not both:
-            return Plan(skipped=(self.skip(say("no-layers")),))
-        planned = [
-            (both[number], self._planned(pair, both[number]))
-            for number in spread(len(both), min(self.n_layers, pair.n_layers))
-        ]
-        return Plan(
-            probes=tuple(probe for _, probe in planned if isinstance(probe, Probe)),
-            skipped=tuple(
-                self.skip(reason, layers=(layer,), role=self.role.value)
-                for layer, reason in planned
-                if isinstance(reason, Message)
-            ),
-        )
+            yield say("no-layers")
+        for number in spread(len(both), min(self.n_layers, pair.n_layers)):
+            made = self._probe(pair, both[number])
+            where = Where(layers=(both[number],), role=self.role.value)
+            yield made if isinstance(made, Probe) else self.skip(made, **where)
 
-    def _fixed_order(self, pair: Pair) -> Message | None:
-        for side in (pair.candidate, pair.base):
-            space = side.architecture.space(self.card.axis)
-            if not space.exchangeable:
-                return say("order-fixed", space=self.card.axis, model=side.name, reason=space.why)
-        return None
-
-    def _planned(self, pair: Pair, layer: int) -> Probe[Findings] | Message:
-        found = [self.blocks(side, layer) for side in (pair.candidate, pair.base)]
-        for blocks in found:
-            if isinstance(blocks, Message):
-                return blocks
-        mine, theirs = (blocks for blocks in found if not isinstance(blocks, Message))
+    def _probe(self, pair: Pair, layer: int) -> Probe[Findings] | Message:
+        mine, theirs = (self.blocks(side, layer) for side in pair.sides)
+        if isinstance(mine, Message):
+            return mine
+        if isinstance(theirs, Message):
+            return theirs
         if len(mine) != len(theirs):
             return say("groups-differ", n=len(mine), m=len(theirs))
         if len(mine) < MIN_UNITS:
@@ -100,11 +75,8 @@ class GroupRows(Method):
                 details={"rows_a_group": self.n_rows},
             )
 
-        return sample_probe(
-            candidate=tuple(block.slice for block in mine),
-            base=tuple(block.slice for block in theirs),
-            evaluate=evaluate,
-        )
+        slices = ([block.slice for block in blocks] for blocks in (mine, theirs))
+        return sample_probe(*slices, evaluate=evaluate)
 
 
 def _stacked(blocks: Sequence[UnitBlock], arrays: Sequence[Array]) -> Matrix:
@@ -135,20 +107,10 @@ class KvGroups(GroupRows):
         if units_across(entry, info, "v_dim"):
             return say("values-input-first")
         n_groups = n_units(entry, info, "v_dim") // width
-        return [
-            unit_block(
-                entry,
-                info,
-                space="v_dim",
-                choice=UnitChoice(
-                    first_unit=group * width,
-                    n_units=min(self.n_rows, width),
-                    first_feature=0,
-                    n_features=n_features(entry, info, "v_dim"),
-                ),
-            )
-            for group in range(n_groups)
-        ]
+        choices = (
+            UnitChoice(first_unit=group * width, n_units=min(self.n_rows, width)) for group in range(n_groups)
+        )
+        return [unit_block(entry, info, space="v_dim", choice=choice) for choice in choices]
 
 
 @final
@@ -163,19 +125,12 @@ class ExpertSets(GroupRows):
         """Return the first gate row of each expert."""
         blocks: list[UnitBlock] = []
         for expert in side.architecture.experts_of(layer, self.role):
-            entry = side.architecture.find(self.role, layer=layer) or side.architecture.find(
-                self.role, layer=layer, expert=expert
-            )
+            entry = find_entry(side, self.role, layer, expert)
             if entry is None or unit_axis(entry, "expert_mlp") is None:
                 return say("no-axis", space="expert_mlp")
             info = side.index[entry.tensor]
             if units_across(entry, info, "expert_mlp"):
                 return say("experts-input-first")
-            choice = UnitChoice(
-                first_unit=0,
-                n_units=self.n_rows,
-                first_feature=0,
-                n_features=n_features(entry, info, "expert_mlp"),
-            )
+            choice = UnitChoice(first_unit=0, n_units=self.n_rows)
             blocks.append(unit_block(entry, info, space="expert_mlp", choice=choice, expert=expert))
         return blocks or say("no-experts")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar, Unpack
 
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.alignment import Frame, LayerMap
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._result import Evidence, Skipped
+from ._result import Evidence, Heading, Skipped, Where
 
 Stage = Literal["quick", "standard", "deep"]
 Found = TypeVar("Found")
@@ -81,6 +81,17 @@ class Pair:
     """Layers that may be tested in this frame; others were used to learn it. None is all."""
 
     @property
+    def sides(self) -> tuple[Side, Side]:
+        """Candidate and base."""
+        return self.candidate, self.base
+
+    @property
+    def widths(self) -> tuple[int | None, int | None]:
+        """The hidden sizes of both models, as far as they are known."""
+        mine, theirs = (side.architecture.sizes.get("residual") for side in self.sides)
+        return mine, theirs
+
+    @property
     def n_layer_pairs(self) -> int:
         """How many pairs of layers `layer_pairs` was chosen from.
 
@@ -93,6 +104,42 @@ class Pair:
     def frame_kind(self) -> str:
         """The name of the frame."""
         return "identity" if self.frame is None else self.frame.kind
+
+    def mapped(self, rows: Array) -> Array:
+        """Return rows of the candidate in the coordinates of the base."""
+        return rows if self.frame is None else self.frame.apply(rows)
+
+    def residual_problem(self) -> Message | None:
+        """Say why the residual streams of two models cannot be compared dimension by dimension."""
+        for side in self.sides:
+            if not side.architecture.is_known:
+                return say("unknown-architecture", model=side.name)
+            space = side.architecture.space("residual")
+            if not space.exchangeable:
+                return say("residual-fixed", model=side.name, reason=space.why)
+        n, m = self.widths
+        return say("hidden-sizes", n=n, m=m) if n is None or n != m else None
+
+    def frame_problem(self) -> Message | None:
+        """Say why rows over the residual streams cannot be compared in the frame of this pair."""
+        for side in self.sides:
+            if not side.architecture.is_known:
+                return say("unknown-architecture", model=side.name)
+        n, m = self.widths
+        if n is None or m is None:
+            return say("hidden-unknown")
+        if self.frame is None:
+            return say("hidden-sizes", n=n, m=m) if n != m else None
+        known = self.frame.widths
+        return say("other-widths", n=known[0], m=known[1]) if known != (n, m) else None
+
+    def order_problem(self, candidate: str, base: str) -> Message | None:
+        """Say in which model the order of a space is fixed; the units of the base may have another space."""
+        for side, name in zip(self.sides, (candidate, base), strict=True):
+            space = side.architecture.space(name)
+            if not space.exchangeable:
+                return say("order-fixed", space=space.name, model=side.name, reason=space.why)
+        return None
 
 
 def _as_read(arrays: Sequence[Array]) -> Array:
@@ -129,9 +176,9 @@ class Findings:
 
 
 def sample_probe(
-    *,
     candidate: Iterable[TensorSlice],
     base: Iterable[TensorSlice],
+    *,
     evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence],
     same_parts: bool = True,
 ) -> Probe[Findings]:
@@ -153,35 +200,49 @@ class Plan:
     skipped: tuple[Skipped, ...] = ()
 
 
+Planned: TypeAlias = Probe[Findings] | Skipped | Message
+"""What to read, what cannot be read of it, or why there is nothing to read at all."""
+
+
 class Method(ABC):
     """One way to look for a common origin."""
 
     def __init__(self, card: MethodCard) -> None:
         self.card = card
 
-    @abstractmethod
     def plan(self, pair: Pair) -> Plan:
         """Say what to read. Headers are all that is known here."""
-
-    def skip(
-        self,
-        reason: Message,
-        *,
-        layers: tuple[int, ...] = (),
-        role: str | None = None,
-        frame: str = "identity",
-    ) -> Skipped:
-        """Return the value that stands for a test that was not made."""
-        card = self.card
-        return Skipped(
-            method=card.name,
-            version=card.version,
-            component=card.component,
-            axis=card.axis,
-            role=role,
-            layers=layers,
-            frame=frame,
-            exact=card.exact,
-            null=card.null,
-            reason=reason,
+        problem = self.problem(pair)
+        planned = tuple(self.planned(pair)) if problem is None else (problem,)
+        return Plan(
+            probes=tuple(item for item in planned if isinstance(item, Probe)),
+            skipped=tuple(
+                self.skip(item, frame=pair.frame_kind) if isinstance(item, Message) else item
+                for item in planned
+                if not isinstance(item, Probe)
+            ),
         )
+
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why two models cannot be compared in this way at all."""
+        return pair.residual_problem()
+
+    @abstractmethod
+    def planned(self, pair: Pair) -> Iterable[Planned]:
+        """Plan the probes for a pair that has no such problem."""
+
+    def heading(self, **where: Unpack[Where]) -> Heading:
+        """Return what a finding of this method begins with."""
+        card = self.card
+        usual: Heading = {
+            "method": card.name,
+            "version": card.version,
+            "component": card.component,
+            "axis": card.axis,
+            "null": card.null,
+        }
+        return {**usual, **where}
+
+    def skip(self, reason: Message, **where: Unpack[Where]) -> Skipped:
+        """Return the value that stands for a test that was not made."""
+        return Skipped(**self.heading(**where), exact=self.card.exact, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, TypedDict
 
 from modelkin.message import Message
 
@@ -22,6 +22,25 @@ class Effect:
     high: float
     level: float = 0.99
     """Share of repetitions in which the interval holds the true value."""
+
+
+class Where(TypedDict, total=False):
+    """Parts of two models that a finding is about; see `_Finding`."""
+
+    component: str
+    role: str | None
+    layers: tuple[int, ...]
+    base_layers: tuple[int, ...]
+    frame: str
+
+
+class Heading(Where):
+    """What every finding of a method begins with."""
+
+    method: str
+    version: str
+    axis: str
+    null: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import numpy as np
@@ -12,7 +12,7 @@ from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
 
-from ._interface import Findings, Method, Pair, Plan, Probe, sample_probe
+from ._interface import Findings, Method, Pair, Planned, Probe, sample_probe
 from ._result import Evidence, Likeness
 from .blocks import spread
 from .equality import count_equal
@@ -25,10 +25,13 @@ _BLOCKS, _BLOCK_ELEMENTS = 8, 4096
 class SameNames(Method):
     """Compare values of tensors with equal names, where the architecture is unknown."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def problem(self, pair: Pair) -> None:
+        """Any two models have names."""
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Sample tensors that both models have, unless both architectures are known."""
-        if pair.candidate.architecture.is_known and pair.base.architecture.is_known:
-            return Plan()
+        if all(side.architecture.is_known for side in pair.sides):
+            return []
         mine, theirs = pair.candidate.index, pair.base.index
         names = [
             name
@@ -39,9 +42,8 @@ class SameNames(Method):
             and not is_fixed_table(name)
         ]
         if not names:
-            return Plan(skipped=(self.skip(say("no-names")),))
-        chosen = [names[number] for number in spread(len(names), _MOST_TENSORS)]
-        return Plan(probes=tuple(self._probe(pair, name) for name in chosen))
+            return [say("no-names")]
+        return [self._probe(pair, names[number]) for number in spread(len(names), _MOST_TENSORS)]
 
     def _probe(self, pair: Pair, name: str) -> Probe[Findings]:
         infos = pair.candidate.index[name], pair.base.index[name]
@@ -58,7 +60,7 @@ class SameNames(Method):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             return self._measured(name, candidate[0], base[0], (infos[0].dtype, infos[1].dtype))
 
-        return sample_probe(candidate=(slices[0],), base=(slices[1],), evaluate=evaluate)
+        return sample_probe(slices[:1], slices[1:], evaluate=evaluate)
 
     def _measured(self, name: str, mine: Array, theirs: Array, dtypes: tuple[str, str]) -> Evidence:
         # Exporters' tables are recognised by their shape; a sample has lost it, so small tensors come whole.
@@ -73,12 +75,7 @@ class SameNames(Method):
         if mine[finite].any() and theirs[finite].any():
             parts = cosine_decomposition(candidate=mine[finite], base=theirs[finite])
         return Likeness(
-            method=self.card.name,
-            version=self.card.version,
-            component=self.card.component,
-            axis=self.card.axis,
-            role=name,
-            null=self.card.null,
+            **self.heading(role=name),
             n=count.n_compared,
             share_equal=count.n_equal / count.n_compared,
             cosine=parts.cosine if parts else None,

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
-from modelkin.message import Message, say
 from modelkin.tensors import Array
 
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Pair, Part, Side
-from .blocks import Matrix, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
+from .blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, unit_axis, unit_block, units_across
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,29 +38,58 @@ class Source:
             return count * self.row_bytes
         return self.matrix_bytes * (features or self.n_features) // max(1, self.n_features)
 
+    def block(self, side: Side, choice: UnitChoice) -> UnitBlock:
+        """Plan the reading of some units."""
+        info = side.index[self.entry.tensor]
+        return unit_block(self.entry, info, space=self.space, choice=choice, expert=self.expert)
 
-def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
-    """Find a tensor by role; for experts, one of them."""
+
+def find_entry(side: Side, role: Role, layer: int, expert: int | None = None) -> RoleEntry | None:
+    """Find a tensor by role: that of a layer, which may hold all experts, or else that of one expert."""
     entry = side.architecture.find(role, layer=layer)
     if entry is None and expert is not None:
         entry = side.architecture.find(role, layer=layer, expert=expert)
-    if entry is None or unit_axis(entry, space) is None:
-        return None
+    return entry
+
+
+def shared_layers(pair: Pair, role: Role) -> list[int]:
+    """Return the numbers of layers in which both models have a role."""
+    mine, theirs = (side.architecture.layers_of(role) for side in pair.sides)
+    return [layer for layer in mine if layer in theirs]
+
+
+def as_source(side: Side, entry: RoleEntry, space: str, *, expert: int | None = None) -> Source:
+    """Describe a tensor that has an axis of the space; for stacked experts, one of them."""
     info = side.index[entry.tensor]
-    if len(info.shape) == 3 and expert is None:
-        return None
-    count, width = n_units(entry, info, space), n_features(entry, info, space)
+    width = n_features(entry, info, space)
     stacked = info.shape[0] if len(info.shape) == 3 else 1
     return Source(
         entry=entry,
         space=space,
         expert=expert,
-        n_units=count,
+        n_units=n_units(entry, info, space),
         n_features=width,
         row_bytes=info.n_bytes * width // max(1, info.n_elements),
         matrix_bytes=info.n_bytes // max(1, stacked),
         along_columns=units_across(entry, info, space),
     )
+
+
+def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
+    """Find a tensor whose rows are units, by role; for experts, one of them."""
+    entry = find_entry(side, role, layer, expert)
+    if entry is None or unit_axis(entry, space) is None:
+        return None
+    if expert is None and len(side.index[entry.tensor].shape) == 3:
+        return None
+    return as_source(side, entry, space, expert=expert)
+
+
+def expert_readers(side: Side, layer: int) -> list[Source]:
+    """Find the gates of all experts of a layer."""
+    numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
+    found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
+    return [source for source in found if source is not None]
 
 
 def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
@@ -76,27 +104,14 @@ def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
     return source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=chosen)
 
 
-def rows_part(
-    side: Side,
-    source: Source,
-    *,
-    first_unit: int = 0,
-    count: int | None = None,
-    features: int | None = None,
-) -> Part:
-    """Plan the reading of rows, with the gain in front of them folded in.
+def rows_part(side: Side, source: Source, *, count: int | None = None, features: int | None = None) -> Part:
+    """Plan the reading of the first rows, with the gain in front of them folded in.
 
     First features alone are read where that saves bytes; elsewhere rows are whole.
     """
-    count = count or source.n_units
     features = features if features and source.along_columns else source.n_features
-    block = unit_block(
-        source.entry,
-        side.index[source.entry.tensor],
-        space=source.space,
-        choice=UnitChoice(first_unit=first_unit, n_units=count, first_feature=0, n_features=features),
-        expert=source.expert,
-    )
+    choice = UnitChoice(first_unit=0, n_units=count or source.n_units, n_features=features)
+    block = source.block(side, choice)
     gain = gain_before(side.architecture, source.entry)
 
     def reduce(arrays: Sequence[Array]) -> Matrix:
@@ -106,24 +121,3 @@ def rows_part(
         return np.ascontiguousarray(rows, dtype=np.float32)
 
     return Part(slices=(block.slice, *gain_slices(gain)), reduce=reduce)
-
-
-def residual_widths(pair: Pair) -> tuple[int, int] | None:
-    """Return the hidden sizes of both models, or None if one is not known."""
-    mine, theirs = (side.architecture.sizes.get("residual") for side in (pair.candidate, pair.base))
-    return None if mine is None or theirs is None else (mine, theirs)
-
-
-def frame_problem(pair: Pair) -> Message | None:
-    """Say why rows over the residual streams cannot be compared in the frame of this pair."""
-    for side in (pair.candidate, pair.base):
-        if not side.architecture.is_known:
-            return say("unknown-architecture", model=side.name)
-    widths = residual_widths(pair)
-    if widths is None:
-        return say("hidden-unknown")
-    if pair.frame is None and widths[0] != widths[1]:
-        return say("hidden-sizes", n=widths[0], m=widths[1])
-    if pair.frame is not None and pair.frame.widths != widths:
-        return say("other-widths", n=pair.frame.widths[0], m=pair.frame.widths[1])
-    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, final
 
 import numpy as np
@@ -12,8 +12,7 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._interface import Method, Pair, Plan, sample_probe
-from ._norm_profile import residual_problem
+from ._interface import Method, Pair, Planned, sample_probe
 from ._result import Evidence
 from .axis import unit_evidence
 
@@ -26,22 +25,17 @@ class _TokenRows(Method):
     share: ClassVar[float]
     """Part of the byte allowance."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Read a window of shared tokens: consecutive in the base, so that its rows lie together."""
-        problem = residual_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem),))
         if isinstance(pair.tokens, Message):
-            return Plan(skipped=(self.skip(pair.tokens),))
-        mine = pair.candidate.architecture.find(self.role)
-        theirs = pair.base.architecture.find(self.role)
+            return [pair.tokens]
+        mine, theirs = (side.architecture.find(self.role) for side in pair.sides)
         if mine is None or theirs is None:
-            return Plan(skipped=(self.skip(say("no-matrix")),))
+            return [say("no-matrix")]
         infos = pair.candidate.index[mine.tensor], pair.base.index[theirs.tensor]
         rows = _window(pair, pair.tokens, infos, share=self.share)
         if len(rows) < _FEWEST_TOKENS:
-            return Plan(skipped=(self.skip(say("few-tokens", n=len(rows))),))
-
+            return [say("few-tokens", n=len(rows))]
         paired = pair.tokens.how
         guessed = pair.candidate.architecture.guessed or pair.base.architecture.guessed
 
@@ -58,15 +52,13 @@ class _TokenRows(Method):
                 details={"tokens": len(rows), "paired": paired},
             )
 
-        return Plan(
-            probes=(
-                sample_probe(
-                    candidate=(TensorSlice.scattered(mine.tensor, [row for row, _ in rows]),),
-                    base=(TensorSlice.scattered(theirs.tensor, [row for _, row in rows]),),
-                    evaluate=evaluate,
-                ),
+        return [
+            sample_probe(
+                [TensorSlice.scattered(mine.tensor, [row for row, _ in rows])],
+                [TensorSlice.scattered(theirs.tensor, [row for _, row in rows])],
+                evaluate=evaluate,
             )
-        )
+        ]
 
 
 @final

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Plan, Probe, Side
+from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
-from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
+from ._sketch import Source, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
 from .blocks import spread
 from .tied import is_tied
@@ -59,34 +59,31 @@ class UnitMap(Method):
         """Return how many units may be compared in one test."""
         return source.n_units
 
-    def plan(self, pair: Pair) -> Plan:
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why rows over the residual streams cannot be compared in this frame."""
+        return pair.frame_problem()
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan one sketch for each layer of both models."""
-        problem = frame_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem, frame=pair.frame_kind),))
-        sides = pair.candidate, pair.base
-        found = [self._sources(pair, side) for side in sides]
+        found = [self._sources(pair, side) for side in pair.sides]
         if not found[0] or not found[1]:
-            return Plan(skipped=(self.skip(say("no-such-layers"), frame=pair.frame_kind),))
-        for side, sources in zip(sides, found, strict=True):
-            space = side.architecture.space(next(iter(sources.values())).space)
-            if not space.exchangeable:
-                reason = say("order-fixed", space=space.name, model=side.name, reason=space.why)
-                return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
+            return [say("no-such-layers")]
+        problem = pair.order_problem(*(next(iter(sources.values())).space for sources in found))
+        if problem is not None:
+            return [problem]
         count = self._n_units(pair, found)
         if count < FEWEST_UNITS:
-            return Plan(skipped=(self.skip(say("few-units", n=count), frame=pair.frame_kind),))
+            return [say("few-units", n=count)]
         found, features = _affordable(pair, found, count)
         if not features:
-            reason = say("input-first-bytes")
-            return Plan(skipped=(self.skip(reason, frame=pair.frame_kind),))
+            return [say("input-first-bytes")]
         parts = [
             tuple(rows_part(side, source, count=count, features=features[at]) for source in sources.values())
-            for at, (side, sources) in enumerate(zip(sides, found, strict=True))
+            for at, (side, sources) in enumerate(zip(pair.sides, found, strict=True))
         ]
         layers = tuple(
             [_Layer(number, source, self.group(source, side)) for number, source in sources.items()]
-            for side, sources in zip(sides, found, strict=True)
+            for side, sources in zip(pair.sides, found, strict=True)
         )
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
@@ -95,8 +92,7 @@ class UnitMap(Method):
             return self._judged(pair, layers[0], layers[1], candidate, base)
 
         # All layers are compared once more in every map of the residual stream that is tried.
-        probe = Probe(candidate=parts[0], base=parts[1], evaluate=evaluate, keep=self.card.name)
-        return Plan(probes=(probe,))
+        return [Probe(candidate=parts[0], base=parts[1], evaluate=evaluate, keep=self.card.name)]
 
     def _sources(self, pair: Pair, side: Side) -> dict[int, Source]:
         """Return the tensors of all layers that read the residual stream with such units."""
@@ -109,7 +105,7 @@ class UnitMap(Method):
         """Choose how many units of each layer are sketched: the same number everywhere."""
         counts = [MOST_UNITS]
         allowance = int(_SHARE * pair.byte_allowance)
-        for side, sources in zip((pair.candidate, pair.base), found, strict=True):
+        for side, sources in zip(pair.sides, found, strict=True):
             width = next(iter(sources.values())).n_features
             counts.append(max(FEWEST_UNITS, MOST_ELEMENTS // (len(sources) * width)))
             counts += [self.group(source, side) for source in sources.values()]
@@ -126,7 +122,7 @@ class UnitMap(Method):
         base: Sequence[Array],
     ) -> Findings:
         tied = [is_tied(rows) for rows in candidate], [is_tied(rows) for rows in base]
-        mapped = candidate if pair.frame is None else [pair.frame.apply(rows) for rows in candidate]
+        mapped = [pair.mapped(rows) for rows in candidate]
         scores = cross_z(mapped, base)
         scores[_incomparable(mine, theirs, tied)] = math.nan
         n_cells = int(np.count_nonzero(~np.isnan(scores)))
@@ -151,19 +147,21 @@ class UnitMap(Method):
         facing = dict(found.path).get(layer.number, found.best_of(layer.number))
         if facing is None:
             return None
-        tested = unit_evidence(
+        return unit_evidence(
             self,
             (
                 rows[0][found.candidate_layers.index(layer.number)],
                 rows[1][found.base_layers.index(facing)],
             ),
             seed=pair.seed,
-            layers=(layer.number,),
+            component=found.component,
             role=layer.source.entry.role.value,
+            layers=(layer.number,),
+            base_layers=(facing,),
+            frame=pair.frame_kind,
             details={"cells": found.n_cells},
             chosen_from=found.n_cells,
         )
-        return replace(tested, base_layers=(facing,), component=found.component, frame=pair.frame_kind)
 
 
 def _affordable(

@@ -9,27 +9,16 @@ from typing import final
 
 import numpy as np
 
-from modelkin.architecture import Role, RoleEntry
+from modelkin.architecture import Role
 from modelkin.message import Message, say
-from modelkin.tensors import Array, TensorSlice
+from modelkin.tensors import Array
 
 from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Findings, Method, Pair, Plan, Probe, Side, sample_probe
-from ._norm_profile import residual_problem
-from ._result import Evidence, Skipped
+from ._interface import Findings, Method, Pair, Planned, Probe, sample_probe
+from ._result import Evidence, Where
+from ._sketch import Source, as_source, find_entry, shared_layers
 from .axis import unit_evidence
-from .blocks import (
-    Matrix,
-    UnitBlock,
-    UnitChoice,
-    n_features,
-    n_units,
-    spread,
-    step_bytes,
-    unit_axis,
-    unit_block,
-    units_across,
-)
+from .blocks import Matrix, UnitChoice, n_units, spread, step_bytes, unit_axis
 
 MOST_UNITS = 512
 FEWEST_UNITS = 16
@@ -70,95 +59,58 @@ class UnitRows(Method):
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
         """Yield where the target is tested: layers of equal number, spread over the depth."""
-        mine = pair.candidate.architecture.layers_of(target.role)
-        theirs = set(pair.base.architecture.layers_of(target.role))
-        both = [layer for layer in mine if layer in theirs]
+        both = shared_layers(pair, target.role)
         for number in spread(len(both), pair.n_layers):
             yield Place(layer=both[number])
 
-    def plan(self, pair: Pair) -> Plan:
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan one probe for each target and place."""
-        problem = residual_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
-        found = False
-        for target in self.targets(pair):
-            places = list(self.places(pair, target))
-            found = found or bool(places)
+        found = [(target, list(self.places(pair, target))) for target in self.targets(pair)]
+        for target, places in found:
             for place in places:
-                planned = self._planned(pair, target, place, n_places=len(places))
-                if isinstance(planned, Probe):
-                    probes.append(planned)
-                else:
-                    skipped.append(self.skip(planned, layers=(place.layer,), role=target.role.value))
-        if not found:
-            skipped.append(self.skip(say("no-layers")))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
+                made = self._at(pair, target, place, n_places=len(places))
+                where = Where(layers=(place.layer,), role=target.role.value)
+                yield made if isinstance(made, Probe) else self.skip(made, **where)
+        if not any(places for _, places in found):
+            yield say("no-layers")
 
-    def _planned(
-        self, pair: Pair, target: Target, place: Place, *, n_places: int
-    ) -> Probe[Findings] | Message:
-        mine, theirs = (_entry(side, target.role, place) for side in (pair.candidate, pair.base))
+    def _at(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Probe[Findings] | Message:
+        mine, theirs = (find_entry(side, target.role, place.layer, place.expert) for side in pair.sides)
         if mine is None or theirs is None:
             return say("lacks-tensor")
-        for side in (pair.candidate, pair.base):
-            space = side.architecture.space(target.space)
-            if not space.exchangeable:
-                return say("order-fixed", space=target.space, model=side.name, reason=space.why)
-        infos = pair.candidate.index[mine.tensor], pair.base.index[theirs.tensor]
+        problem = pair.order_problem(target.space, target.space)
+        if problem is not None:
+            return problem
         if unit_axis(mine, target.space) is None or unit_axis(theirs, target.space) is None:
             return say("no-axis", space=target.space)
-        counts = [
-            n_units(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
+        sources = [
+            as_source(side, entry, target.space, expert=place.expert)
+            for side, entry in zip(pair.sides, (mine, theirs), strict=True)
         ]
-        widths = [
-            n_features(entry, info, target.space) for entry, info in zip((mine, theirs), infos, strict=True)
-        ]
-        if counts[0] != counts[1] or widths[0] != widths[1]:
-            return say("shapes-differ", n=counts[0], m=widths[0], k=counts[1], l=widths[1])
-        allowance = int(target.share * pair.byte_allowance) // n_places
-        choice = _choice(
-            pair,
-            place,
-            n_all=counts[0],
-            width=widths[0],
-            n_rows=[max(1, allowance // max(1, step_bytes(info))) for info in infos],
-            across=[
-                units_across(entry, info, target.space)
-                for entry, info in zip((mine, theirs), infos, strict=True)
-            ],
-        )
+        one, two = ((source.n_units, source.n_features) for source in sources)
+        if one != two:
+            return say("shapes-differ", n=one[0], m=one[1], k=two[0], l=two[1])
+        choice = _choice(pair, place, sources, int(target.share * pair.byte_allowance) // n_places)
         if choice.n_units < FEWEST_UNITS:
             return say("few-units", n=choice.n_units)
-        return self._probe(pair, target, place, (mine, theirs), choice)
+        return self._probe(pair, target, place, sources, choice)
 
     def _probe(
-        self,
-        pair: Pair,
-        target: Target,
-        place: Place,
-        entries: tuple[RoleEntry, RoleEntry],
-        choice: UnitChoice,
+        self, pair: Pair, target: Target, place: Place, sources: Sequence[Source], choice: UnitChoice
     ) -> Probe[Findings]:
-        sides = (pair.candidate, pair.base)
-        blocks = [
-            unit_block(
-                entry, side.index[entry.tensor], space=target.space, choice=choice, expert=place.expert
-            )
-            for entry, side in zip(entries, sides, strict=True)
+        blocks = [source.block(side, choice) for source, side in zip(sources, pair.sides, strict=True)]
+        gains = [
+            gain_before(side.architecture, source.entry)
+            for source, side in zip(sources, pair.sides, strict=True)
         ]
-        gains = [gain_before(side.architecture, entry) for entry, side in zip(entries, sides, strict=True)]
-        width = n_features(entries[0], sides[0].index[entries[0].tensor], target.space)
-        if None in gains or choice.n_features < width:
+        if None in gains or choice.n_features < sources[0].n_features:
             gains = [None, None]  # folded on both sides or on none, and only where all features were read
 
         def rows(number: int, arrays: Sequence[Array]) -> Matrix:
             matrix = blocks[number].matrix(arrays[0])
             if gains[number] is None:
                 return matrix
-            return np.asarray(matrix * acting_gain(arrays[1], sides[number].architecture), np.float32)
+            return np.asarray(matrix * acting_gain(arrays[1], pair.sides[number].architecture), np.float32)
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             details: dict[str, float | int | str] = {"first_unit": choice.first_unit}
@@ -174,34 +126,25 @@ class UnitRows(Method):
                 details=details,
             )
 
-        return sample_probe(
-            candidate=_slices(blocks[0], gains[0]), base=_slices(blocks[1], gains[1]), evaluate=evaluate
-        )
+        slices = ((block.slice, *gain_slices(gain)) for block, gain in zip(blocks, gains, strict=True))
+        return sample_probe(*slices, evaluate=evaluate)
 
 
-def _slices(block: UnitBlock, gain: RoleEntry | None) -> tuple[TensorSlice, ...]:
-    return (block.slice, *gain_slices(gain))
-
-
-def _entry(side: Side, role: Role, place: Place) -> RoleEntry | None:
-    found = side.architecture.find(role, layer=place.layer)
-    if found is None and place.expert is not None:
-        found = side.architecture.find(role, layer=place.layer, expert=place.expert)
-    return found
-
-
-def _choice(
-    pair: Pair, place: Place, *, n_all: int, width: int, n_rows: list[int], across: list[bool]
-) -> UnitChoice:
-    """Choose a block of units at a seeded place, as many as the bytes of `n_rows` stored rows allow.
+def _choice(pair: Pair, place: Place, sources: Sequence[Source], allowance: int) -> UnitChoice:
+    """Choose a block of units at a seeded place, as many as the stored rows that the bytes allow.
 
     Units that lie across the stored rows are all in every one of these: there, rows buy features instead.
     The models may differ in that; both then get the same units and the same features.
     """
-    first, group = place.first_unit or 0, place.group or n_all
-    pairs = list(zip(n_rows, across, strict=True))
-    most_units = min([MOST_UNITS, *(max(FEWEST_UNITS, rows) for rows, cross in pairs if not cross)])
-    most_features = min([width, *(max(FEWEST_FEATURES, rows) for rows, cross in pairs if cross)])
+    width = sources[0].n_features
+    first, group = place.first_unit or 0, place.group or sources[0].n_units
+    most_units, most_features = MOST_UNITS, width
+    for side, source in zip(pair.sides, sources, strict=True):
+        n_rows = max(1, allowance // max(1, step_bytes(side.index[source.entry.tensor])))
+        if source.along_columns:
+            most_features = min(most_features, max(FEWEST_FEATURES, n_rows))
+        else:
+            most_units = min(most_units, max(FEWEST_UNITS, n_rows))
     wanted = min(group, most_units)
     spread_seed = pair.seed * 2_654_435_761
     return UnitChoice(
@@ -284,9 +227,10 @@ class ExpertUnits(UnitRows):
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
         """Yield one expert a layer, another one in each."""
-        architectures = pair.candidate.architecture, pair.base.architecture
         for number, place in enumerate(super().places(pair, target)):
-            mine, theirs = (set(a.experts_of(place.layer, target.role)) for a in architectures)
+            mine, theirs = (
+                set(side.architecture.experts_of(place.layer, target.role)) for side in pair.sides
+            )
             both = sorted(mine & theirs)
             if both:
                 yield Place(layer=place.layer, expert=both[(pair.seed + number) % len(both)])

@@ -7,25 +7,24 @@ the other half; renumbering the other half then moves rows and nothing else, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.architecture import Role, RoleEntry
+from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
 from modelkin.message import Message, say
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
-from ._norm_profile import residual_problem
-from ._result import Skipped
+from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
+from ._sketch import Source, as_source, find_entry
 from ._unit_map import cell_threshold
 from .axis import unit_evidence
-from .blocks import UnitChoice, unit_axis, unit_block, units_across
+from .blocks import UnitChoice, unit_axis
 from .tied import is_tied
 
 MOST_DIMENSIONS = 256
@@ -36,36 +35,25 @@ _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
 _ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
 """What is left of them where all experts together are too large."""
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
-_ALL_FEATURES = 1 << 40
 
 
 @final
 class ResidualWriters(Method):
     """Ask whether both models write into the same residual dimensions together."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan the same block of residual dimensions of every writer of every layer."""
-        problem = residual_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
         for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
             made = self._probe(pair, component, roles)
             if roles is _MLP and not isinstance(made, Probe):
                 lighter = self._probe(pair, component, _ALWAYS)
                 made = lighter if isinstance(lighter, Probe) else made
-            if isinstance(made, Probe):
-                probes.append(made)
-            else:
-                skipped.append(self.skip(made, role=roles[0].value))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
+            yield made if isinstance(made, Probe) else self.skip(made, role=roles[0].value)
 
     def _probe(self, pair: Pair, component: str, roles: Sequence[Role]) -> Probe[Findings] | Message:
-        sides = pair.candidate, pair.base
         layers = [
             [layer for layer in side.architecture.layers if any(_writers(side, roles, layer))]
-            for side in sides
+            for side in pair.sides
         ]
         if not layers[0] or not layers[1]:
             return say("no-writers", part=say(f"component.{component}"))
@@ -74,7 +62,7 @@ class ResidualWriters(Method):
             return say("writers-large")
         parts = [
             tuple(_part(side, roles, layer, split) for layer in numbers)
-            for side, numbers in zip(sides, layers, strict=True)
+            for side, numbers in zip(pair.sides, layers, strict=True)
         ]
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
@@ -93,18 +81,18 @@ class ResidualWriters(Method):
     ) -> Findings:
         pooled = _pooled(features[0]), _pooled(features[1])
         if all(split.is_tied(rows) for rows in pooled):
-            reason = say("dimension-pattern")
-            return Findings(evidence=(self.skip(reason, role=role.value),))
+            return Findings(evidence=(self.skip(say("dimension-pattern"), role=role.value),))
         # All layers of a model write into one stream, so they agree with each other as well. The sum over
         # layers is what both models are compared by; which layer is which shows in what is left of each.
-        tested = unit_evidence(
+        evidence = unit_evidence(
             self,
             pooled,
             seed=pair.seed,
             role=role.value,
+            layers=tuple(layers[0]),
+            base_layers=tuple(layers[1]),
             details={"layers_candidate": len(layers[0]), "layers_base": len(layers[1])},
         )
-        evidence = replace(tested, layers=tuple(layers[0]), base_layers=tuple(layers[1]))
         return Findings(evidence=(evidence,), maps=self._maps(component, layers, features))
 
     def _maps(
@@ -152,13 +140,12 @@ def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) 
     width = pair.base.architecture.sizes["residual"]
     allowance = int(_SHARE * (0.25 if roles is _ATTENTION else 0.75) * pair.byte_allowance)
     counts = [MOST_DIMENSIONS, width]
-    for side, numbers in zip((pair.candidate, pair.base), layers, strict=True):
+    for side, numbers in zip(pair.sides, layers, strict=True):
         whole, row = 0, 0
         for writer in (item for layer in numbers for item in _writers(side, roles, layer)):
-            n_bytes = writer.n_bytes(side)
             # Stored input-first, one dimension costs as much as all of them.
-            whole += n_bytes if writer.along_columns else 0
-            row += 0 if writer.along_columns else n_bytes // width
+            whole += writer.matrix_bytes if writer.along_columns else 0
+            row += 0 if writer.along_columns else writer.matrix_bytes // width
         counts.append((allowance - whole) // max(1, row) if whole <= allowance else 0)
     n = max(0, min(counts))
     rng = np.random.default_rng([pair.seed, 17])
@@ -169,49 +156,20 @@ def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Writer:
-    entry: RoleEntry
-    expert: int | None
-    along_columns: bool
-
-    def n_bytes(self, side: Side) -> int:
-        info = side.index[self.entry.tensor]
-        return info.n_bytes // (info.shape[0] if self.expert is not None and len(info.shape) == 3 else 1)
-
-
-def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[_Writer]:
+def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[Source]:
     """Yield the matrices of a layer that write into the residual stream, expert by expert."""
     for role in roles:
-        whole = side.architecture.find(role, layer=layer)
-        stacked = whole is not None and len(side.index[whole.tensor].shape) == 3
-        experts = side.architecture.experts_of(layer, role) if whole is None or stacked else ()
-        found: list[tuple[RoleEntry | None, int | None]] = []
-        if whole is not None and not stacked:
-            found.append((whole, None))
-        found += [
-            (whole or side.architecture.find(role, layer=layer, expert=expert), expert) for expert in experts
-        ]
-        for entry, expert in found:
-            axis = None if entry is None else unit_axis(entry, "residual")
-            if entry is not None and axis is not None:
-                across = units_across(entry, side.index[entry.tensor], "residual")
-                yield _Writer(entry=entry, expert=expert, along_columns=across)
+        whole = find_entry(side, role, layer)
+        single = whole is not None and len(side.index[whole.tensor].shape) != 3
+        for expert in (None,) if single else side.architecture.experts_of(layer, role):
+            entry = find_entry(side, role, layer, expert)
+            if entry is not None and unit_axis(entry, "residual") is not None:
+                yield as_source(side, entry, "residual", expert=expert)
 
 
 def _part(side: Side, roles: Sequence[Role], layer: int, split: _Split) -> Part:
-    blocks = [
-        unit_block(
-            writer.entry,
-            side.index[writer.entry.tensor],
-            space="residual",
-            choice=UnitChoice(
-                first_unit=split.first, n_units=split.n, first_feature=0, n_features=_ALL_FEATURES
-            ),
-            expert=writer.expert,
-        )
-        for writer in _writers(side, roles, layer)
-    ]
+    choice = UnitChoice(first_unit=split.first, n_units=split.n)
+    blocks = [writer.block(side, choice) for writer in _writers(side, roles, layer)]
 
     def reduce(arrays: Sequence[Array]) -> Array:
         rows = [block.matrix(values) for block, values in zip(blocks, arrays, strict=True)]
@@ -232,16 +190,20 @@ def _products(rows: Array, split: _Split) -> Array:
     return np.asarray(values[split.described] @ values[split.features].T, dtype=np.float32)
 
 
+def _scaled(features: Sequence[Array]) -> list[Array]:
+    """Give each layer the same weight."""
+    return [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
+
+
 def _pooled(features: Sequence[Array]) -> Array:
     """Add up layers, each with the same weight."""
-    scaled = [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
-    return np.asarray(np.sum(scaled, axis=0), dtype=np.float32)
+    return np.asarray(np.sum(_scaled(features), axis=0), dtype=np.float32)
 
 
 def _own_part(features: Sequence[Array]) -> list[Array]:
     """Take off what all layers of a model have in common; with two layers nothing would be left."""
     if len(features) < 3:
         return list(features)
-    scaled = [rows / max(float(np.linalg.norm(rows)), 1e-20) for rows in features]
+    scaled = _scaled(features)
     common = np.mean(scaled, axis=0)
     return [np.asarray(rows - common, dtype=np.float32) for rows in scaled]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +13,7 @@ from modelkin.architecture import Role
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
-from ._interface import Factors, Findings, Method, Pair, Plan, Probe, Side, sample_probe
+from ._interface import Factors, Findings, Method, Pair, Planned, Probe, Side, sample_probe
 from ._result import Evidence, Skipped
 from .axis import unit_evidence
 from .blocks import Matrix, UnitChoice, n_features, n_units, spread, unit_block
@@ -48,18 +48,16 @@ class _Place:
 class AdapterUnits(Method):
     """Ask whether an adapter's updates belong to the units of the same number in a base, or in another's."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def problem(self, pair: Pair) -> None:
+        """Adapters are compared unit by unit, whatever the residual streams are."""
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan tests where one side, or both, is an adapter without its base; none elsewhere."""
-        bare = [side for side in (pair.candidate, pair.base) if side.updates is not None]
+        bare = [side for side in pair.sides if side.updates is not None]
         if not bare:
-            return Plan()
-        planned = [
-            self._both(pair, place) if len(bare) == 2 else self._one(pair, place) for place in _places(pair)
-        ]
-        probes = tuple(item for item in planned if isinstance(item, Probe))
-        skipped = [item for item in planned if isinstance(item, Skipped)]
-        skipped += [] if planned else [self.skip(say("adapter-no-update"))]
-        return Plan(probes=probes, skipped=tuple(skipped))
+            return []
+        made = self._both if len(bare) == 2 else self._one
+        return [made(pair, place) for place in _places(pair)] or [say("adapter-no-update")]
 
     def _one(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
         """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
@@ -71,7 +69,7 @@ class AdapterUnits(Method):
             return self._skipped(place, say("model-lacks-tensor"))
         info = model.index[entry.tensor]
         n_all, width = n_units(entry, info, SPACE), n_features(entry, info, SPACE)
-        shape = adapter.index[factors.b].shape[0], adapter.index[factors.a].shape[1]
+        shape = _shape(adapter, factors)
         if (n_all, width) != shape:
             return self._skipped(place, say("adapter-shape", n=shape[0], m=shape[1], k=n_all, l=width))
         if not model.architecture.space(SPACE).exchangeable:
@@ -86,7 +84,7 @@ class AdapterUnits(Method):
             entry,
             info,
             space=SPACE,
-            choice=UnitChoice(first_unit=first, n_units=count, first_feature=0, n_features=width),
+            choice=UnitChoice(first_unit=first, n_units=count),
         )
         mine = TensorSlice.whole(factors.a), TensorSlice.rows(factors.b, first, first + count)
 
@@ -95,37 +93,25 @@ class AdapterUnits(Method):
             rows = _in_reach(a, b, block.matrix(weights))
             return self._tested(pair, place, rows[::-1] if turned else rows, sign_free=True)
 
-        theirs = (block.slice,)
-        return sample_probe(
-            candidate=theirs if turned else mine,
-            base=mine if turned else theirs,
-            evaluate=evaluate,
-            same_parts=False,
-        )
+        slices = ((block.slice,), mine) if turned else (mine, (block.slice,))
+        return sample_probe(*slices, evaluate=evaluate, same_parts=False)
 
     def _both(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
         """Plan the updates of two adapters against each other: their products, which no gauge changes."""
-        sides = pair.candidate, pair.base
-        pairs = [_factors(side, place) for side in sides]
-        shapes = [
-            (side.index[held.b].shape[0], side.index[held.a].shape[1])
-            for side, held in zip(sides, pairs, strict=True)
-        ]
-        if shapes[0] != shapes[1]:
-            return self._skipped(
-                place,
-                say("shapes-differ", n=shapes[0][0], m=shapes[0][1], k=shapes[1][0], l=shapes[1][1]),
-            )
-        if min(shapes[0][0], MOST_UNITS) < FEWEST_UNITS:
-            return self._skipped(place, say("few-units", n=shapes[0][0]))
-        count = min(shapes[0][0], MOST_UNITS)
+        pairs = [_factors(side, place) for side in pair.sides]
+        one, two = (_shape(side, held) for side, held in zip(pair.sides, pairs, strict=True))
+        if one != two:
+            return self._skipped(place, say("shapes-differ", n=one[0], m=one[1], k=two[0], l=two[1]))
+        count = min(one[0], MOST_UNITS)
+        if count < FEWEST_UNITS:
+            return self._skipped(place, say("few-units", n=count))
         slices = [
             (
                 TensorSlice.rows(held.b, 0, count),
                 TensorSlice.whole(held.a),
                 *(TensorSlice.whole(start.a) for start in _starts(side, pair, place.layer)),
             )
-            for side, held in zip(sides, pairs, strict=True)
+            for side, held in zip(pair.sides, pairs, strict=True)
         ]
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
@@ -138,7 +124,7 @@ class AdapterUnits(Method):
             rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
             return self._tested(pair, place, rows, sign_free=False)
 
-        return sample_probe(candidate=slices[0], base=slices[1], evaluate=evaluate, same_parts=False)
+        return sample_probe(*slices, evaluate=evaluate, same_parts=False)
 
     def _tested(self, pair: Pair, place: _Place, rows: tuple[Matrix, Matrix], *, sign_free: bool) -> Evidence:
         return unit_evidence(
@@ -181,24 +167,22 @@ def _places(pair: Pair) -> list[_Place]:
         if _has(pair, facing, layer)
     ]
     layers = sorted({place.layer for place in found})
-    n_layers = pair.n_layers if both or pair.n_layers > MOST_TESTS else _n_tested_layers(pair)
+    n_layers = (
+        pair.n_layers if both or pair.n_layers > MOST_TESTS else max(1, pair.n_layers // len(_CROSSWISE))
+    )
     chosen = {layers[number] for number in spread(len(layers), n_layers)}
     return [place for place in found if place.layer in chosen]
 
 
-def _n_tested_layers(pair: Pair) -> int:
-    return max(1, min(MOST_TESTS, pair.n_layers) // len(_CROSSWISE))
-
-
 def _common(pair: Pair) -> set[tuple[Role, int]]:
     """Return which weights all adapters of a pair update."""
-    known = [side.updates.keys() for side in (pair.candidate, pair.base) if side.updates is not None]
+    known = [side.updates.keys() for side in pair.sides if side.updates is not None]
     return set(known[0]).intersection(*known[1:]) if known else set()
 
 
 def _has(pair: Pair, role: Role, layer: int) -> bool:
     """Say whether the model of a pair has a role in a layer; a pair of adapters has no model to lack it."""
-    models = [side for side in (pair.candidate, pair.base) if side.updates is None]
+    models = [side for side in pair.sides if side.updates is None]
     return all(side.architecture.find(role, layer=layer) is not None for side in models)
 
 
@@ -214,6 +198,11 @@ def _starts(side: Side, pair: Pair, layer: int) -> list[Factors]:
 
 def _factors(side: Side, place: _Place) -> Factors:
     return (side.updates or {})[place.updated, place.layer]
+
+
+def _shape(side: Side, factors: Factors) -> tuple[int, int]:
+    """Return the shape of the weight that two factors update."""
+    return side.index[factors.b].shape[0], side.index[factors.a].shape[1]
 
 
 def _in_reach(a: Array, b: Array, weights: Matrix) -> tuple[Matrix, Matrix]:

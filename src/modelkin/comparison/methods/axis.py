@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from modelkin.stats import (
 from modelkin.tensors import Array
 
 from ._interface import Method
-from ._result import Details, Effect, Skipped, Tested
+from ._result import Details, Effect, Skipped, Tested, Where
 from .tied import TIED, is_tied
 
 N_PERMUTATIONS = 9_999
@@ -46,11 +47,10 @@ def as_evidence(
     method: Method,
     result: AxisTest | NotTestable,
     *,
-    layers: tuple[int, ...] = (),
-    role: str | None = None,
     details: Details | None = None,
     chosen_from: int = 1,
     reordered: bool = False,
+    **where: Unpack[Where],
 ) -> Tested | Skipped:
     """Dress a result with what the method knows about it.
 
@@ -62,7 +62,7 @@ def as_evidence(
         Whether the units that face each other have other numbers.
     """
     if isinstance(result, NotTestable):
-        return method.skip(result.reason, layers=layers, role=role)
+        return method.skip(result.reason, **where)
     price = math.log10(chosen_from)
     alpha = LOG10_ALPHA - price
     limit = None
@@ -72,15 +72,8 @@ def as_evidence(
         )
     # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
     scale = _signed_root if result.sign_free else float
-    card = method.card
     return Tested(
-        method=card.name,
-        version=card.version,
-        component=card.component,
-        axis=card.axis,
-        role=role,
-        layers=layers,
-        null=card.null,
+        **method.heading(**where),
         statistic=result.statistic,
         z=result.z,
         log10_p=min(0.0, result.log10_p + price),
@@ -108,11 +101,10 @@ def unit_evidence(
     *,
     seed: int,
     sign_free: bool = False,
-    layers: tuple[int, ...] = (),
-    role: str | None = None,
     details: Details | None = None,
     chosen_from: int = 1,
     reordered: bool = False,
+    **where: Unpack[Where],
 ) -> Tested | Skipped:
     """Test the numbering of units, one row a unit, candidate and base.
 
@@ -120,10 +112,10 @@ def unit_evidence(
     refused here, for every method alike, and units that stand in one model several times are left out.
     """
     if is_tied(rows[0]) and is_tied(rows[1]):
-        return method.skip(TIED, layers=layers, role=role)
+        return method.skip(TIED, **where)
     alone = stands_alone(rows[0]) & stands_alone(rows[1])
     if np.count_nonzero(alone) < FEWEST_ALONE:
-        return method.skip(say("repeated-units"), layers=layers, role=role)
+        return method.skip(say("repeated-units"), **where)
     result = axis_test(
         candidate=rows[0][alone],
         base=rows[1][alone],
@@ -133,15 +125,7 @@ def unit_evidence(
             sign_free=sign_free, n_permutations=N_PERMUTATIONS if chosen_from == 1 else N_CHOSEN
         ),
     )
-    return as_evidence(
-        method,
-        result,
-        layers=layers,
-        role=role,
-        details=details,
-        chosen_from=chosen_from,
-        reordered=reordered,
-    )
+    return as_evidence(method, result, details=details, chosen_from=chosen_from, reordered=reordered, **where)
 
 
 def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:

@@ -7,6 +7,7 @@ the layout (input-first, fused, experts stacked), the same units of two models e
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +47,10 @@ class UnitChoice:
 
     first_unit: int
     n_units: int
-    first_feature: int
-    n_features: int
-    """Where units run along the columns, each feature is one stored row; elsewhere features cost nothing."""
+    first_feature: int = 0
+    n_features: int = sys.maxsize
+    """All of them, if not given. Where units run along the columns, each feature is one stored row; elsewhere
+    features cost nothing."""
 
 
 def unit_axis(entry: RoleEntry, space: str) -> int | None:

@@ -7,8 +7,8 @@ half of the residual dimensions, and the order of the other half is tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -18,9 +18,8 @@ from modelkin.comparison.alignment import match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
-from ._norm_profile import residual_problem
-from ._result import Evidence, Skipped
+from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
+from ._result import Evidence
 from ._sketch import Source, rows_part, source_of
 from .axis import unit_evidence
 from .blocks import UnitChoice, unit_block
@@ -43,20 +42,14 @@ class _Heads:
 class HeadMatching(Method):
     """Ask whether heads found on one half of the dimensions are the same on the other half."""
 
-    def plan(self, pair: Pair) -> Plan:
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan values and outputs of each pair of layers."""
-        problem = residual_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self.skip(problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
         for layer, facing in pair.layer_pairs:
             mine, theirs = _heads(pair.candidate, layer), _heads(pair.base, facing)
             if mine is None or theirs is None:
-                skipped.append(self.skip(say("outputs-by-heads"), layers=(layer,)))
+                yield self.skip(say("outputs-by-heads"), layers=(layer,))
             else:
-                probes.append(self._probe(pair, (layer, facing), mine, theirs))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
+                yield self._probe(pair, (layer, facing), mine, theirs)
 
     def _probe(self, pair: Pair, layers: tuple[int, int], mine: _Heads, theirs: _Heads) -> Probe[Findings]:
         width = pair.base.architecture.sizes["residual"]
@@ -91,17 +84,17 @@ class HeadMatching(Method):
             return self.skip(say("heads-found", share=found), layers=(layers[0],))
         # Described by seen dimensions only: renumbering the kept ones moves rows and nothing else.
         rows = [heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1) for heads in paired]
-        tested = unit_evidence(
+        return unit_evidence(
             self,
             (rows[0], rows[1]),
             seed=pair.seed,
             layers=(layers[0],),
+            base_layers=(layers[1],),
             role=Role.ATTENTION_OUTPUT.value,
             details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
             chosen_from=pair.n_layer_pairs,
             reordered=not in_order(places),
         )
-        return replace(tested, base_layers=(layers[1],))
 
 
 def _heads(side: Side, layer: int) -> _Heads | None:
@@ -122,7 +115,7 @@ def _parts(side: Side, heads: _Heads, first: int, n: int) -> tuple[Part, ...]:
         heads.output.entry,
         side.index[heads.output.entry.tensor],
         space="residual",
-        choice=UnitChoice(first_unit=first, n_units=n, first_feature=0, n_features=heads.output.n_units),
+        choice=UnitChoice(first_unit=first, n_units=n),
     )
     return rows_part(side, heads.value), Part(
         slices=(block.slice,), reduce=lambda arrays: np.ascontiguousarray(block.matrix(arrays[0]))

@@ -9,23 +9,22 @@ Matching is a search, and searches find something in strangers too. Two tests pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import UnitMatch, match_units
+from modelkin.comparison.alignment import match_units
 from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Part, Plan, Probe, Side
-from ._norm_profile import residual_problem
-from ._result import Effect, Evidence, Skipped, Tested
-from ._sketch import Source, frame_problem, mlp_reader, rows_part, source_of
+from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
+from ._result import Effect, Evidence, Skipped, Tested, Where
+from ._sketch import Source, expert_readers, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
 from .tied import TIED, is_tied
 
@@ -37,63 +36,53 @@ FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
 TOO_LARGE = say("layer-large")
-_SHARE = 0.25
+SHARE = 0.25
 """Part of the byte allowance for one role of one layer of the base."""
 _FEWEST_OF_BASE = 0.4
 """Share of the base's units that must be read: no more of the candidate's can be found again, and this is
 twice as many as `FOUND_SHARE` asks for."""
 
 
+Facing = tuple[tuple[int, int], Sequence[Source], Sequence[Source]]
+"""A layer of the candidate and one of the base, with the matrices of both whose rows are units."""
+
+
 class Matching(Method):
     """Common part: which units of the candidate are looked for, and among which of the base."""
 
-    def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
-        for layer, facing in pair.layer_pairs:
-            mine, theirs = _all_readers(pair.candidate, layer), _all_readers(pair.base, facing)
-            if mine and theirs:
-                yield layer, facing, _some(mine, seed=pair.seed), theirs
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why rows over the residual streams cannot be compared in this frame."""
+        return pair.frame_problem()
 
-    def _too_large(self, pair: Pair, sources: Sequence[Source]) -> bool:
-        return sum(source.cost(source.n_units) for source in sources) > _SHARE * pair.byte_allowance
-
-    def _n_read(self, pair: Pair, sources: Sequence[Source]) -> int | None:
-        """Return how many units of each matrix of the base can be read; None if they are too few."""
-        whole = sum(source.cost(source.n_units) for source in sources)
-        share = min(1.0, _SHARE * pair.byte_allowance / max(1, whole))
-        if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
-            return None
-        return int(share * max(source.n_units for source in sources))
-
-    def _skipped(self, pair: Pair, reason: Message, layer: int | None = None) -> Skipped:
-        return self.skip(reason, layers=() if layer is None else (layer,), frame=pair.frame_kind)
-
-
-class _HalfMatching(Matching):
-    """Match rows on one half of the residual dimensions and test the order of the other half."""
-
-    def plan(self, pair: Pair) -> Plan:
+    def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan some units of the candidate and all units of the base, for each pair of layers."""
-        problem = residual_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self._skipped(pair, problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
-        for layer, facing, mine, theirs in self._layers(pair):
-            n_read = self._n_read(pair, theirs)
-            if n_read is None:
-                skipped.append(self._skipped(pair, TOO_LARGE, layer))
-            else:
-                probes.append(self._probe(pair, (layer, facing), mine, theirs, n_read))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
+        return [self._probe(pair, *facing) for facing in self._layers(pair)]
+
+    def _layers(self, pair: Pair) -> Iterator[Facing]:
+        for layers in pair.layer_pairs:
+            mine, theirs = (_all_readers(*of) for of in zip(pair.sides, layers, strict=True))
+            if mine and theirs:
+                yield layers, _some(mine, seed=pair.seed), theirs
+
+    @abstractmethod
+    def _probe(
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+    ) -> Probe[Findings] | Skipped: ...
+
+    def _skipped(self, pair: Pair, reason: Message, layer: int) -> Skipped:
+        return self.skip(reason, layers=(layer,), frame=pair.frame_kind)
+
+
+class _Search(Matching):
+    """Look for units among those of the base that can be read."""
 
     def _probe(
-        self,
-        pair: Pair,
-        layers: tuple[int, int],
-        mine: Sequence[Source],
-        theirs: Sequence[Source],
-        n_read: int,
-    ) -> Probe[Findings]:
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+    ) -> Probe[Findings] | Skipped:
+        n_read = _n_read(pair, theirs)
+        if n_read is None:
+            return self._skipped(pair, TOO_LARGE, layers[0])
+
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             return Findings(evidence=(self._judged(pair, layers, mine[0], joined(candidate), joined(base)),))
 
@@ -103,6 +92,19 @@ class _HalfMatching(Matching):
             evaluate=evaluate,
         )
 
+    @abstractmethod
+    def _judged(
+        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
+    ) -> Evidence: ...
+
+
+class _HalfMatching(_Search):
+    """Match rows on one half of the residual dimensions and test the order of the other half."""
+
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why the residual streams cannot be compared dimension by dimension."""
+        return pair.residual_problem()
+
     def _judged(
         self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
     ) -> Evidence:
@@ -110,20 +112,23 @@ class _HalfMatching(Matching):
         seen, kept = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
         match = match_units(candidate[:, seen], base[:, seen], seed=pair.seed)
         component = "experts" if source.expert is not None else self.card.component
+        where = Where(component=component, layers=(layers[0],), frame=pair.frame_kind)
         if not match.usable.any():
-            return replace(self._skipped(pair, say("units-zero"), layers[0]), component=component)
+            return self.skip(say("units-zero"), **where)
         places = match.places[match.usable]
         mine, theirs = candidate[match.usable][:, kept], base[places][:, kept]
         found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
         if found < FOUND_SHARE:
-            reason = say("units-found", share=found)
-            return replace(self._skipped(pair, reason, layers[0]), component=component)
-        tested = unit_evidence(
+            return self.skip(say("units-found", share=found), **where)
+        return unit_evidence(
             self,
             (mine.T, theirs.T),
             seed=pair.seed,
-            layers=(layers[0],),
+            component=component,
             role=source.entry.role.value,
+            layers=(layers[0],),
+            base_layers=(layers[1],),
+            frame=pair.frame_kind,
             details={
                 "units": len(places),
                 "base_units": len(base),
@@ -134,7 +139,6 @@ class _HalfMatching(Matching):
             chosen_from=pair.n_layer_pairs,
             reordered=not in_order(places),
         )
-        return replace(tested, base_layers=(layers[1],), component=component)
 
 
 @final
@@ -146,73 +150,41 @@ class MlpMatching(_HalfMatching):
 class RouterMatching(_HalfMatching):
     """Ask the same of the rows of a router: experts in another order take their rows along."""
 
-    def _layers(self, pair: Pair) -> Iterator[tuple[int, int, tuple[Source, ...], tuple[Source, ...]]]:
-        for layer, facing in pair.layer_pairs:
-            mine = source_of(pair.candidate, Role.ROUTER, "experts", layer)
-            theirs = source_of(pair.base, Role.ROUTER, "experts", facing)
+    def _layers(self, pair: Pair) -> Iterator[Facing]:
+        for layers in pair.layer_pairs:
+            mine = source_of(pair.candidate, Role.ROUTER, "experts", layers[0])
+            theirs = source_of(pair.base, Role.ROUTER, "experts", layers[1])
             if mine is not None and theirs is not None:
-                yield layer, facing, (mine,), (theirs,)
+                yield layers, (mine,), (theirs,)
 
 
 @final
-class MlpOrder(Matching):
+class MlpOrder(_Search):
     """Ask whether the best matches of units come in rising order, as after pruning."""
 
-    def plan(self, pair: Pair) -> Plan:
-        """Plan some units of the candidate and all units of the base, where their numbers differ."""
-        problem = frame_problem(pair)
-        if problem is not None:
-            return Plan(skipped=(self._skipped(pair, problem),))
-        probes: list[Probe[Findings]] = []
-        skipped: list[Skipped] = []
-        for layer, facing, mine, theirs in self._layers(pair):
-            if mine[0].n_units == theirs[0].n_units or len(mine) > 1 or len(theirs) > 1:
-                continue
-            n_read = self._n_read(pair, theirs)
-            if n_read is None:
-                skipped.append(self._skipped(pair, TOO_LARGE, layer))
-            else:
-                probes.append(self._probe(pair, (layer, facing), mine, theirs, n_read))
-        return Plan(probes=tuple(probes), skipped=tuple(skipped))
-
-    def _probe(
-        self,
-        pair: Pair,
-        layers: tuple[int, int],
-        mine: Sequence[Source],
-        theirs: Sequence[Source],
-        n_read: int,
-    ) -> Probe[Findings]:
-        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            problem = _fixed_order(candidate[0], base[0])
-            if problem is not None:
-                return Findings(evidence=(self._skipped(pair, problem, layers[0]),))
-            match = match_units(mapped(pair, candidate[0]), base[0], seed=pair.seed)
-            return Findings(evidence=(self._judged(pair, layers, mine[0], match, len(base[0])),))
-
-        return Probe(
-            candidate=parts(pair.candidate, mine, most=MOST_UNITS),
-            base=parts(pair.base, theirs, most=n_read),
-            evaluate=evaluate,
-        )
+    def _layers(self, pair: Pair) -> Iterator[Facing]:
+        for layers, mine, theirs in super()._layers(pair):
+            if len(mine) == len(theirs) == 1 and mine[0].n_units != theirs[0].n_units:
+                yield layers, mine, theirs
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, match: UnitMatch, n_base: int
+        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
     ) -> Evidence:
+        problem = _fixed_order(candidate, base)
+        if problem is not None:
+            return self._skipped(pair, problem, layers[0])
+        match = match_units(pair.mapped(candidate), base, seed=pair.seed)
         places = match.places[match.usable].tolist()
         n, rising = len(places), longest_increasing(places)
-        expected = 2.0 * np.sqrt(min(n, n_base))
+        expected = 2.0 * np.sqrt(min(n, len(base)))
         share = max(0.0, (rising - expected) / max(1.0, n - expected))
         return Tested(
-            method=self.card.name,
-            version=self.card.version,
-            component=self.card.component,
-            axis=self.card.axis,
-            role=source.entry.role.value,
-            layers=(layers[0],),
-            base_layers=(layers[1],),
-            frame=pair.frame_kind,
-            null=self.card.null,
+            **self.heading(
+                role=source.entry.role.value,
+                layers=(layers[0],),
+                base_layers=(layers[1],),
+                frame=pair.frame_kind,
+            ),
             statistic=float(rising),
             log10_p=log10_increasing_bound(n, rising),
             effect=Effect(value=share, low=share, high=share),
@@ -241,9 +213,17 @@ def joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def mapped(pair: Pair, rows: Array) -> Array:
-    """Return rows of the candidate in the coordinates of the base."""
-    return rows if pair.frame is None else pair.frame.apply(rows)
+def cost(sources: Sequence[Source]) -> int:
+    """Return the bytes of all units."""
+    return sum(source.cost(source.n_units) for source in sources)
+
+
+def _n_read(pair: Pair, sources: Sequence[Source]) -> int | None:
+    """Return how many units of each matrix of the base can be read; None if they are too few."""
+    share = min(1.0, SHARE * pair.byte_allowance / max(1, cost(sources)))
+    if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
+        return None
+    return int(share * max(source.n_units for source in sources))
 
 
 def parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> tuple[Part, ...]:
@@ -257,11 +237,9 @@ def parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> 
 def _all_readers(side: Side, layer: int) -> tuple[Source, ...]:
     """Return the reader of a dense MLP, or those of all experts."""
     first = mlp_reader(side, layer)
-    if first is None or first.expert is None:
-        return () if first is None else (first,)
-    numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
-    found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
-    return tuple(source for source in found if source is not None)
+    if first is None:
+        return ()
+    return (first,) if first.expert is None else tuple(expert_readers(side, layer))
 
 
 def _some(readers: tuple[Source, ...], *, seed: int) -> tuple[Source, ...]:
