@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +40,7 @@ from ._settle import Room, settle
 from ._text import wrapped
 from ._ticks import name_ticks
 from .clipping import remarks
-from .legend import legend_entries
+from .legend import LEGEND_LINE, draw_legend, legend_entries, legend_lines
 from .pen import Pen
 from .theme import Theme
 
@@ -73,9 +72,9 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         for line in wrapped(pen.text(note), pen.letters_across(width - 0.3, _NOTE))
     ]
     entries = legend_entries(figure, pen, width)
-    per_row = _legend_columns([name for _, name in entries], width, pen)
+    lines = legend_lines(entries, pen, width)
     head = 0.14 + len(title) * _TITLE * _LINE / 72
-    legend = math.ceil(len(entries) / per_row) * 8.5 * 1.5 / 72 + 0.12 if entries else 0.06
+    legend = lines * LEGEND_LINE + 0.12 if entries else 0.06
     foot = len(notes) * _NOTE * _LINE / 72 + 0.14
     heights = _row_heights(figure.panels, columns, pen)
     height = head + legend + sum(heights) + foot
@@ -86,8 +85,7 @@ def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
         0.12 / width, 1 - 0.1 / height, "\n".join(title), va="top", fontsize=_TITLE, fontweight="bold",
         linespacing=1.25,
     )  # fmt: skip
-    if entries:
-        _draw_legend(canvas, entries, per_row, top=1 - head / height, left=0.02 / width)
+    draw_legend(canvas, entries, pen, lines, top=height - head - 0.06)
     canvas.text(
         0.12 / width, 0.07 / height, "\n".join(notes), va="bottom", fontsize=_NOTE, linespacing=1.3,
         color=theme.tones["muted"],
@@ -112,27 +110,6 @@ def _notes(figure: Figure) -> list[str]:
         for remark, titles in about.items()
     ]
     return [*filter(None, [figure.note]), *told]
-
-
-def _legend_columns(names: Sequence[str], width: float, pen: Pen) -> int:
-    longest = max(map(len, names), default=1)
-    return max(1, min(len(names), int((width - 0.2) * 72 / (longest * 0.56 * pen.letters + 40))))
-
-
-def _draw_legend(
-    canvas: Canvas, entries: Sequence[tuple[Any, str]], per_row: int, *, top: float, left: float
-) -> None:
-    canvas.legend(
-        [handle for handle, _ in entries],
-        [name for _, name in entries],
-        loc="upper left",
-        bbox_to_anchor=(left, top),
-        ncols=per_row,
-        borderaxespad=0.2,
-        handlelength=2.4,
-        columnspacing=1.4,
-        labelspacing=0.35,
-    )
 
 
 def _row_heights(panels: Sequence[Panel], columns: int, pen: Pen) -> list[float]:

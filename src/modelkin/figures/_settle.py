@@ -86,7 +86,7 @@ def _words(axes: Axes, canvas: Canvas) -> Iterator[Bbox]:
     for side in (axes.xaxis, axes.yaxis):
         # A label that looks for its place measures all ticks in every drawing.
         side.set_label_coords(0.5, 0.5)
-        ticks = draw_ticks(axes, side)
+        ticks = draw_ticks(canvas, axes, side)
         if ticks is not None:
             yield ticks
         if side.label.get_text():

@@ -11,6 +11,7 @@ from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Side
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT
 from matplotlib.text import Text
@@ -29,7 +30,7 @@ def name_ticks(side: Side, places: Iterable[float], names: Sequence[str], *, rot
     side.set_tick_params(labelrotation=rotation)
 
 
-def draw_ticks(axes: Axes, side: Side) -> Bbox | None:
+def draw_ticks(canvas: Canvas, axes: Axes, side: Side) -> Bbox | None:
     """Draw the grid, the marks and the names of the ticks that fit now; tell where the names stand."""
     looks = side.get_tick_params()
     where = "bottom" if side is axes.xaxis else "right" if looks.get("labelright") else "left"
@@ -40,20 +41,23 @@ def draw_ticks(axes: Axes, side: Side) -> Bbox | None:
     side.set_minor_locator(NullLocator())
     if looks.get("gridOn") and len(places):
         ends = [((at, 0), (at, 1)) if where == "bottom" else ((0, at), (1, at)) for at in places]
-        _add(axes, LineCollection(
+        grid = LineCollection(
             ends, transform=along, colors=rcParams["grid.color"], linewidths=rcParams["grid.linewidth"]
-        ))  # fmt: skip
+        )
+        grid.set_zorder(0.5)
+        axes.add_artist(grid)
     length = looks.get("length", rcParams["xtick.major.size"])
     for ticks, size in ((places, length), (small, rcParams["xtick.minor.size"])):
         if len(ticks) and size:
-            _add(axes, _marks(ticks, size, where, along))
+            canvas.add_artist(_marks(ticks, size, where, along))
     pad = length + rcParams["xtick.major.pad"]
-    boxes = [
-        _add(axes, _name(axes, at, name, where, pad, looks)).get_window_extent()
+    # On the canvas, not on the axes, which would clip each of them.
+    written = [
+        canvas.add_artist(_name(axes, at, name, where, pad, looks))
         for at, name in zip(places, names, strict=True)
         if name
     ]
-    return Bbox.union(boxes) if boxes else None
+    return Bbox.union([name.get_window_extent() for name in written]) if written else None
 
 
 def _named(side: Side) -> tuple[npt.NDArray[np.float64], list[str]]:
@@ -100,9 +104,3 @@ def _name(axes: Axes, at: float, name: str, where: str, pad: float, looks: dict[
         fontsize=looks.get("labelsize", rcParams["xtick.labelsize"]), color=rcParams["xtick.labelcolor"],
         clip_on=False,
     )  # fmt: skip
-
-
-def _add(axes: Axes, artist: Any) -> Any:  # noqa: ANN401
-    artist.set_zorder(0.5)
-    axes.add_artist(artist)
-    return artist

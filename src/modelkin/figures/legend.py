@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
 from . import _marks as marks
 from ._figure import Figure
 from ._style import Style
 from .pen import DASHES, Pen
+
+LEGEND_LINE = 8.5 * 1.5 / 72
+"""Inches of a line."""
+_HANDLE = 0.28
+"""Inches of what stands before a name."""
 
 
 def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, str]]:
@@ -23,8 +29,48 @@ def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, st
                 if name:
                     found.setdefault((name, kind), handle)
     room = max(24, pen.letters_across(width - 0.7))
-    # A leading underscore hides an entry in matplotlib: a hair space before it does not.
-    return [(handle, f"\u200a{pen.text(name, room)}") for (name, _), handle in found.items()]
+    return [(handle, pen.text(name, room)) for (name, _), handle in found.items()]
+
+
+def legend_lines(entries: Sequence[tuple[Any, str]], pen: Pen, width: float) -> int:
+    """Count the lines that entries need if each column has room for the longest name."""
+    per_line = max(1, int((width - 0.24) / max((_breadth(name, pen) for _, name in entries), default=1.0)))
+    return -(-len(entries) // per_line)
+
+
+def draw_legend(
+    canvas: Canvas, entries: Sequence[tuple[Any, str]], pen: Pen, lines: int, *, top: float
+) -> None:
+    """Draw entries column by column, in inches. Legends of matplotlib are measured again in every drawing."""
+    left = 0.12
+    for start in range(0, len(entries), max(1, lines)):
+        column = entries[start : start + lines]
+        for i, (handle, name) in enumerate(column):
+            y = top - (i + 0.5) * LEGEND_LINE
+            for part in handle if isinstance(handle, tuple) else (handle,):
+                canvas.add_artist(_placed(part, canvas, left, y))
+            canvas.text(
+                left + _HANDLE + 0.1, y, name, fontsize=pen.letters, va="center_baseline",
+                transform=canvas.dpi_scale_trans,
+            )  # fmt: skip
+        left += max(_breadth(name, pen) for _, name in column)
+
+
+def _breadth(name: str, pen: Pen) -> float:
+    """Inches of an entry, with the gap to the next one."""
+    return (len(name) * 0.56 * pen.letters + 40) / 72
+
+
+def _placed(handle: Any, canvas: Canvas, x: float, y: float) -> Any:  # noqa: ANN401  a line or a patch
+    if isinstance(handle, Line2D):
+        handle.set_data([x, x + _HANDLE / 2, x + _HANDLE], [y, y, y])
+        handle.set_markevery([1])
+        placed: Any = handle
+    else:
+        placed = Rectangle((x, y - 0.04), _HANDLE, 0.08)
+        placed.update_from(handle)
+    placed.set_transform(canvas.dpi_scale_trans)
+    return placed
 
 
 def _entries(mark: marks.Mark, pen: Pen) -> Iterator[tuple[str, str, Any]]:  # noqa: C901  one case for each mark
