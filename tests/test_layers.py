@@ -11,7 +11,7 @@ import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
-    {"errors", "_version", "message", "untrusted"},
+    {"errors", "_version", "message", "structs", "untrusted"},
     {"options", "progress", "stats", "demo"},
     {"source"},
     {"tensors", "tokenizer"},
@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "tensors": {"errors", "message", "untrusted", "source", "options"},
     "tokenizer": {"errors", "message", "untrusted"},
     "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
-    "architecture": {"errors", "message", "untrusted"},
+    "architecture": {"errors", "message", "structs", "untrusted"},
     "stats": {"message"},
     "figures": {"errors", "message", "untrusted", "stats", "comparison"},
 }

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import structs
 
 from modelkin.message import Message, say
 
@@ -182,7 +184,7 @@ def _varied(spec: ArchitectureSpec, view: ConfigView | None) -> tuple[Architectu
     for variant in spec.variants if view is not None else ():
         if view is not None and view.has_value(variant.key, variant.equals):
             roles |= variant.roles
-            spec = replace(
+            spec = structs.replace(
                 spec,
                 positions=variant.positions or spec.positions,
                 norm=variant.norm or spec.norm,
@@ -194,7 +196,7 @@ def _varied(spec: ArchitectureSpec, view: ConfigView | None) -> tuple[Architectu
 
 def _merged(spec: ArchitectureSpec, fit: FamilyFit) -> dict[str, str]:
     """Return the spaces that are one and the same, because no tensor stands between them."""
-    return {one.space: one.into for one in spec.merged_spaces if one.unless not in fit.roles}
+    return {space: one.into for space, one in spec.merged_spaces.items() if one.unless not in fit.roles}
 
 
 def _shaped(
@@ -238,7 +240,7 @@ def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -
         kind=layers.kind,
         norm=spec.norm,
         positions=spec.positions,
-        encoder_positions=spec.encoder_positions,
+        encoder_positions=spec.encoder_positions or reading.fit.spec.positions,
         rope_layout=spec.rope_layout if spec.positions == "rope" else None,
         prefix=reading.fit.matcher.placement.wrapped,
         sizes=MappingProxyType(sizes),

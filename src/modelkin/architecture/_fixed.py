@@ -6,14 +6,15 @@ Two unrelated models agree in them to the last bit, so agreement there proves no
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from modelkin.message import Message, say
+from modelkin.structs import Fields, Table, read_toml
 
-from .loader import TomlTable, open_table, read_data
+from .loader import read_data
 
 _FILE: Final = "fixed_tables.toml"
 
@@ -25,13 +26,16 @@ _MIN_GEOMETRIC: Final = 8
 _TOLERANCE: Final = 2.0**-7
 
 
+class FixedTables(Fields):
+    """The file about them: how names end, and what such a table is."""
+
+    format: Literal[1]
+    endings: Table[str, str]
+
+
 @cache
 def _endings() -> tuple[str, ...]:
-    top = open_table(_FILE, read_data(_FILE))
-    endings = TomlTable(f"{_FILE} [endings]", top.get("endings", dict))
-    found = tuple(ending for ending, _ in endings.items())
-    top.close()
-    return found
+    return tuple(read_toml(_FILE, read_data(_FILE), FixedTables).endings)
 
 
 def is_fixed_table(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,7 +11,7 @@ from ._roles import Part, Role
 from ._spec import ArchitectureSpec, TensorSpec
 from .loader import families
 from .notation import fits, split_name
-from .wrappers import Placement, Suffix, placements, quantization_suffixes, wrappers
+from .wrappers import Piece, Placement, placements, quantization_suffixes, wrappers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,12 @@ def group_names(names: Iterable[str]) -> tuple[NameGroup, ...]:
     )
 
 
-def _stored(template: str, suffixes: tuple[Suffix, ...]) -> tuple[str, Part] | None:
+def _stored(template: str, suffixes: Mapping[str, Piece]) -> tuple[str, Part] | None:
     if template.endswith(".weight"):
         return None
-    for suffix in suffixes:
-        if template.endswith(suffix.ending):
-            return template.removesuffix(suffix.ending) + suffix.weight, suffix.part
+    for ending, piece in suffixes.items():
+        if template.endswith(ending):
+            return template.removesuffix(ending) + piece.weight, piece.part
     return None
 
 

@@ -6,7 +6,7 @@ Here is the closed table of spaces. How large a space is in a given model is the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from modelkin.message import Message, say
 
@@ -87,6 +87,14 @@ SPACES: Final = _table(
     Space(name="packed", scope="none", exchangeable=False, why=say("packed"), measured=True),
     Space(name="fused", scope="none", exchangeable=False, why=say("fused"), measured=True),
 )
+
+if TYPE_CHECKING:
+    SpaceName = str
+    SizeName = str
+else:
+    # Sizes may also be of what is no axis of any tensor.
+    SpaceName = Literal[tuple(SPACES)]
+    SizeName = Literal[*SPACES, "layers", "encoder_layers", "mtp_layers", "expert_groups", "rotary_dim"]
 
 _RESIDUALS: Final = frozenset({"residual", "embedding_dim"})
 _ALL_HEADS: Final = frozenset({"heads", "kv_heads", "heads_per_kv"})

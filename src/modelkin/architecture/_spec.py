@@ -1,14 +1,20 @@
-"""What an architecture file says, as values. Reading and checking the files is the business of `loader`."""
+"""What an architecture file says: its tables as it writes them, and the tensors that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as computed
+from functools import cached_property
+from typing import Annotated, Final, Literal, NamedTuple
+
+from msgspec import Meta, field
+
+from modelkin.structs import Fields, Refused, Table, convert, inside, missing
 
 from ._roles import Part, Role
-from ._spaces import Positions
-from .notation import Expression, Slot
+from ._spaces import Positions, SizeName, SpaceName
+from .notation import Expression, Slot, parse_product, split_pattern
 
 Kind = Literal["decoder", "encoder", "encoder-decoder"]
 Norm = Literal["rms", "rms-one-plus", "layer"]
@@ -17,18 +23,15 @@ RopeLayout = Literal["half", "interleaved"]
 """Which dimensions of a head turn together: i and i + half, or neighbours."""
 Stack = Literal["decoder", "encoder", "shared"]
 
+_UNSPLIT: Final = {
+    "attention": Role.UNSPLIT_ATTENTION,
+    "mlp": Role.UNSPLIT_MLP,
+    "experts": Role.UNSPLIT_EXPERTS,
+}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusedPart:
-    """One role inside a fused axis.
 
-    Parameters
-    ----------
-    role
-        What the part is for.
-    spaces
-        The spaces of its length within one group, slowest first.
-    """
+class FusedPart(NamedTuple):
+    """One role inside a fused axis, and the spaces of its length within one group, slowest first."""
 
     role: Role
     spaces: tuple[str, ...]
@@ -36,162 +39,222 @@ class FusedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """How several roles share one axis: groups one after the other, within each group the parts in order.
-
-    Parameters
-    ----------
-    axis
-        The shared axis, in file order.
-    per
-        The space of the groups, or None for plain concatenation.
-    parts
-        In file order.
-    """
+    """How several roles share one axis: groups one after the other, within each group the parts in order."""
 
     axis: int
     per: str | None
+    """The space of the groups, or None for plain concatenation."""
     parts: tuple[FusedPart, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorSpec:
-    """One kind of tensor of a family.
-
-    Parameters
-    ----------
-    pattern
-        The name as written in the file, for messages.
-    in_body
-        Whether the name starts with ``{body}``, which a wrapper may move.
-    template, slots
-        The rest of the name with ``#`` for numbers, and what the numbers mean.
-    role
-        What it is for; for a fused tensor, the role to give when it cannot be taken apart.
-    part
-        Weight, bias, or a piece of a quantised weight.
-    axes
-        The spaces of each axis in file order; the fused axis is ``("fused",)``.
-    fusion
-        How to take it apart, or None.
-    stack
-        Which stack of layers it belongs to.
-    transposed
-        Whether it is stored input-first, as Conv1D and batched experts are.
-    fixed
-        Whether it is a computed table that training never touches.
-    optional
-        Whether a complete model may lack it.
-    layer_slot, expert_slot
-        Which number of a name is the layer, which the expert; None if there is none.
-    fits_all
-        Whether every name of the template fits, because the pattern has no plain numbers.
-    """
+    """One kind of tensor of a family."""
 
     pattern: str
+    """The name as written in the file, for messages."""
     in_body: bool
+    """Whether the name starts with ``{body}``, which a wrapper may move."""
     template: str
+    """The rest of the name, with ``#`` for numbers."""
     slots: tuple[Slot, ...]
+    """What the numbers mean."""
     role: Role
+    """For a fused tensor, the role to give when it cannot be taken apart."""
     part: Part
     axes: tuple[tuple[str, ...], ...]
+    """The spaces of each axis in file order; the fused axis is ``("fused",)``."""
     fusion: Fusion | None
     stack: Stack
     transposed: bool
+    """Whether it is stored input-first, as Conv1D and batched experts are."""
     fixed: bool
+    """Whether it is a computed table that training never touches."""
     optional: bool
-    layer_slot: int | None = field(init=False)
-    expert_slot: int | None = field(init=False)
-    fits_all: bool = field(init=False)
+    """Whether a complete model may lack it."""
+    layer_slot: int | None = computed(init=False)
+    """Which number of a name is the layer; None if there is none."""
+    expert_slot: int | None = computed(init=False)
+    fits_all: bool = computed(init=False)
+    """Whether every name of the template fits, because the pattern has no plain numbers."""
 
     def __post_init__(self) -> None:
         # Asked for once per tensor of a checkpoint, of which there may be a hundred thousand.
-        object.__setattr__(self, "layer_slot", self.slots.index("layer") if "layer" in self.slots else None)
-        object.__setattr__(
-            self, "expert_slot", self.slots.index("expert") if "expert" in self.slots else None
-        )
+        for slot in ("layer", "expert"):
+            place = self.slots.index(slot) if slot in self.slots else None
+            object.__setattr__(self, f"{slot}_slot", place)
         object.__setattr__(self, "fits_all", not any(isinstance(slot, int) for slot in self.slots))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """What changes in a family when the config says something.
+class TensorEntry(Fields):
+    """A tensor as the file has it, under its pattern; `bias` adds that of the same module."""
 
-    Parameters
-    ----------
-    key, equals
-        Applies if the config has this value at this dotted path.
-    positions, norm, rope_layout
-        Replaced if not None.
-    sizes
-        Replace the candidates of the same name.
-    roles
-        Old role to new role.
-    """
+    axes: tuple[str, ...]
+    role: Role | None = None
+    """Of a tensor that is not fused."""
+    parts: Table[Role, str] | None = None
+    per: SpaceName | None = None
+    stack: Stack | None = None
+    """Of an encoder-decoder."""
+    part: Part = "weight"
+    bias: bool = False
+    transposed: bool = False
+    fixed: bool = False
+    optional: bool = False
 
-    key: str
+
+class Variant(Fields):
+    """What changes in a family when the config has a value at a dotted path."""
+
     equals: str | int | bool
-    positions: Positions | None
-    norm: Norm | None
-    rope_layout: RopeLayout | None
-    sizes: Mapping[str, tuple[Expression, ...]]
-    roles: Mapping[Role, Role]
+    key: str = field(name="config")
+    positions: Positions | None = None
+    norm: Norm | None = None
+    rope_layout: RopeLayout | None = None
+    sizes: Table[SizeName, tuple[Expression, ...]] = field(default_factory=Table)
+    """Replace the candidates of the same name."""
+    roles: Table[Role, Role] = field(default_factory=Table)
+    """Old role to new role."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedSpace:
-    """A space that is another one unless a tensor stands between them.
+class Merged(Fields):
+    """A space is another one, unless the model has a tensor of a role that stands between them."""
 
-    Parameters
-    ----------
-    space, into
-        The first is the second,
-    unless
-        unless the model has a tensor of this role.
-    """
-
-    space: str
-    into: str
+    into: SpaceName
     unless: Role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ArchitectureSpec:
-    """One architecture file.
+class ArchitectureSpec(Fields, eq=False, dict=True):
+    """One architecture file."""
 
-    Parameters
-    ----------
-    family, title
-        Short and long name.
-    model_types, class_names
-        What ``model_type`` and ``architectures`` of a config may say.
-    kind, norm, positions, encoder_positions, rope_layout
-        How the model works, as far as the meaning of the axes depends on it.
-    bodies
-        What ``{body}`` may stand for.
-    precedence
-        Among families that explain the same names equally well, the larger is taken.
-    sizes
-        For each size, expressions in order of preference.
-    merged_spaces
-        Spaces that are one and the same in models that lack a certain tensor.
-    tensors
-        All tensors, biases included.
-    variants
-        In order; a later one overrules an earlier one.
-    """
-
+    format: Literal[1]
     family: str
     title: str
     model_types: frozenset[str]
+    """What ``model_type`` of a config may say."""
     class_names: frozenset[str]
+    """What ``architectures`` of a config may say."""
     kind: Kind
     norm: Norm
     positions: Positions
-    encoder_positions: Positions
-    rope_layout: RopeLayout | None
-    bodies: tuple[str, ...]
-    precedence: int
-    sizes: Mapping[str, tuple[Expression, ...]]
-    merged_spaces: tuple[MergedSpace, ...]
-    tensors: tuple[TensorSpec, ...]
-    variants: tuple[Variant, ...]
+    bodies: Annotated[
+        tuple[str, ...], Meta(min_length=1, title='one or more, [""] for names without a prefix')
+    ]
+    """What ``{body}`` may stand for."""
+    sizes: Table[SizeName, tuple[Expression, ...]]
+    """Expressions in order of preference."""
+    entries: Table[str, TensorEntry] = field(name="tensors")
+    encoder_positions: Positions | None = None
+    """None if they are those of the decoder, whatever a variant changes."""
+    rope_layout: RopeLayout | None = None
+    precedence: int = 0
+    """Among families that explain the same names equally well, the larger is taken."""
+    merged_spaces: Table[SpaceName, Merged] = field(default_factory=Table)
+    variants: tuple[Variant, ...] = field(name="when", default=())
+    """In order; a later one overrules an earlier one."""
+
+    @cached_property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """All tensors, biases included.
+
+        Raises
+        ------
+        Refused
+            Something about one of them makes no sense, or two match the same names.
+        """
+        found: list[TensorSpec] = []
+        for pattern, entry in self.entries.items():
+            with inside(f"tensors[{pattern!r}]"):
+                found += _tensors(pattern, entry, self.kind)
+        _check_distinct(found)
+        return tuple(found)
+
+
+def demand(key: str, value: object, *, here: bool) -> None:
+    """Refuse a key that is missing here, or that is there and means nothing."""
+    if here and value is None:
+        raise missing(key)
+    if not here and value is not None:
+        raise Refused("", said="it means nothing here", inside=key)
+
+
+def _tensors(pattern: str, entry: TensorEntry, kind: Kind) -> list[TensorSpec]:
+    template, slots = split_pattern(pattern.removeprefix("{body}"))
+    with inside("axes"):
+        axes = tuple(map(_spaces, entry.axes))
+    fusion = _fusion(entry, axes)
+    demand("role", entry.role, here=fusion is None)
+    demand("stack", entry.stack, here=kind == "encoder-decoder")
+    weight = TensorSpec(
+        pattern=pattern,
+        in_body=pattern.startswith("{body}"),
+        template=template,
+        slots=slots,
+        role=entry.role or _unsplit(fusion),
+        part=entry.part,
+        axes=axes,
+        fusion=fusion,
+        stack=entry.stack or ("encoder" if kind == "encoder" else "decoder"),
+        transposed=entry.transposed,
+        fixed=entry.fixed,
+        optional=entry.optional,
+    )
+    return [weight, _bias_of(weight)] if entry.bias else [weight]
+
+
+def _spaces(text: str) -> tuple[str, ...]:
+    return tuple(convert(name, SpaceName) for name in parse_product(text))
+
+
+def _fusion(entry: TensorEntry, axes: Sequence[tuple[str, ...]]) -> Fusion | None:
+    fused = [index for index, spaces in enumerate(axes) if spaces == ("fused",)]
+    if len(fused) > 1:
+        raise Refused("", said="only one axis can be fused")
+    demand("parts", entry.parts, here=bool(fused))
+    if entry.parts is None:
+        demand("per", entry.per, here=False)
+        return None
+    with inside("parts"):
+        parts = tuple(FusedPart(role, _spaces(text)) for role, text in entry.parts.items())
+    return Fusion(axis=fused[0], per=entry.per, parts=parts)
+
+
+def _unsplit(fusion: Fusion | None) -> Role:
+    component = fusion.parts[0].role.component if fusion else "other"
+    return _UNSPLIT.get(component, Role.UNSPLIT_MLP)
+
+
+def _bias_of(weight: TensorSpec) -> TensorSpec:
+    """Return the bias that goes with a weight: its output axis, and the experts' axis if stacked."""
+    stem, dot, last = weight.template.rpartition(".")
+    if last != "weight":
+        raise Refused("", said="'bias' is for names that end in '.weight'")
+    output = len(weight.axes) - 1 if weight.transposed else max(len(weight.axes) - 2, 0)
+    if weight.fusion is not None and weight.fusion.axis != output:
+        raise Refused("", said="the fused axis has to be the output axis to have a bias")
+    return replace(
+        weight,
+        pattern=weight.pattern.removesuffix("weight") + "bias",
+        template=f"{stem}{dot}bias",
+        part="bias",
+        axes=(weight.axes[output],),
+        fusion=weight.fusion and replace(weight.fusion, axis=0),
+        transposed=False,
+        optional=True,
+    )
+
+
+def _check_distinct(tensors: Sequence[TensorSpec]) -> None:
+    seen: dict[tuple[bool, str], list[TensorSpec]] = {}
+    for tensor in tensors:
+        rivals = seen.setdefault((tensor.in_body, tensor.template), [])
+        for rival in rivals:
+            if _overlap(tensor, rival):
+                raise Refused("", said=f"{tensor.pattern!r} and {rival.pattern!r} match the same names")
+        rivals.append(tensor)
+
+
+def _overlap(first: TensorSpec, second: TensorSpec) -> bool:
+    """Whether some name fits both: false only if they want different plain numbers at the same place."""
+    pairs = zip(first.slots, second.slots, strict=True)
+    return all(a == b or isinstance(a, str) or isinstance(b, str) for a, b in pairs)

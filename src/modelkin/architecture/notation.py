@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -57,26 +56,22 @@ def fits(slots: tuple[Slot, ...], numbers: tuple[int, ...]) -> bool:
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A size, written as arithmetic.
+    """A size, written as arithmetic; a text that is none is a `ValueError`."""
 
-    Parameters
-    ----------
-    text
-        As in the file.
-    tree
-        The parsed form.
-    sizes
-        Names of other sizes it needs.
-    config_keys
-        Dotted paths it needs from the config.
-    """
-
-    text: str
-    tree: ast.expr
-    sizes: frozenset[str]
-    config_keys: frozenset[str]
+    def __init__(self, text: str) -> None:
+        try:
+            self._tree = ast.parse(text, mode="eval").body
+        except SyntaxError as exc:
+            raise ValueError(f"cannot read the expression {text!r}") from exc
+        sizes: set[str] = set()
+        keys: set[str] = set()
+        _collect(self._tree, text, sizes, keys)
+        self.text = text
+        self.sizes = frozenset(sizes)
+        """Names of other sizes it needs."""
+        self.config_keys = frozenset(keys)
+        """Dotted paths it needs from the config."""
 
     @property
     def is_constant(self) -> bool:
@@ -87,22 +82,10 @@ class Expression:
         self, sizes: Mapping[str, int], config_number: Callable[[str], Fraction | None]
     ) -> int | None:
         """Return the size, or None if something is missing or the result is not a positive whole number."""
-        value = _evaluate(self.tree, sizes, config_number)
+        value = _evaluate(self._tree, sizes, config_number)
         if value is None or value <= 0 or value.denominator != 1:
             return None
         return int(value)
-
-
-def parse_expression(text: str) -> Expression:
-    """Parse a size expression; raise `ValueError` with a sentence if it is not one."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError as exc:
-        raise ValueError(f"cannot read the expression {text!r}") from exc
-    sizes: set[str] = set()
-    keys: set[str] = set()
-    _collect(tree, text, sizes, keys)
-    return Expression(text=text, tree=tree, sizes=frozenset(sizes), config_keys=frozenset(keys))
 
 
 def parse_product(text: str) -> tuple[str, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
+
+from modelkin.structs import Fields, Table, read_toml
 
 from ._roles import Part
 from ._spec import ArchitectureSpec
-from .loader import TomlTable, open_table, read_data
+from .loader import read_data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +33,18 @@ class Placement:
     wrapped: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrappers:
-    """The file about wrappers.
+class Wrappers(Fields):
+    """The file about wrappers."""
 
-    Parameters
-    ----------
-    outer, bodies
-        Prefixes before everything, and before everything but the output head.
-    configs
-        Dotted paths at which the language model's config may sit.
-    components
-        Prefix of other components to what they are.
-    """
-
+    format: Literal[1]
     outer: tuple[str, ...]
+    """Prefixes before everything."""
     bodies: tuple[str, ...]
+    """Prefixes before everything but the output head."""
     configs: tuple[str, ...]
-    components: Mapping[str, str]
+    """Dotted paths at which the language model's config may sit."""
+    components: Table[str, str]
+    """Prefix of other components to what they are."""
 
     def component(self, name: str) -> str | None:
         """Return what component beside the language model a tensor belongs to, or None."""
@@ -56,59 +53,30 @@ class Wrappers:
         return next((what for prefix, what in self.components.items() if name.startswith(prefix)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suffix:
-    """How the name of a piece of a quantised weight ends.
+class Piece(Fields):
+    """What a piece of a quantised weight is, and how the name of the weight ends."""
 
-    Parameters
-    ----------
-    ending, weight
-        Replace one by the other to get the name of the weight.
-    part
-        Which piece it is.
-    """
-
-    ending: str
     weight: str
     part: Part
 
 
-def parse_wrappers(file: str, text: str) -> Wrappers:
-    """Read the file about wrappers; raise `SpecError` if something in it is not known."""
-    top = open_table(file, text)
-    components = TomlTable(f"{file} [components]", top.get("components", dict))
-    result = Wrappers(
-        outer=top.strings("outer"),
-        bodies=top.strings("bodies"),
-        configs=top.strings("configs"),
-        components={prefix: components.get(prefix, str) for prefix, _ in components.items()},
-    )
-    top.close()
-    return result
+class Quantization(Fields):
+    """The file about quantised storage: how the names of pieces end."""
 
-
-def parse_suffixes(file: str, text: str) -> tuple[Suffix, ...]:
-    """Read the file about quantised storage; raise `SpecError` if something in it is not known."""
-    top = open_table(file, text)
-    found = []
-    for ending, entry in top.get("suffixes", dict).items():
-        table = TomlTable(f"{file} {ending!r}", entry)
-        found.append(Suffix(ending=ending, weight=table.get("weight", str), part=table.choice("part", Part)))
-        table.close()
-    top.close()
-    return tuple(found)
+    format: Literal[1]
+    suffixes: Table[str, Piece]
 
 
 @cache
 def wrappers() -> Wrappers:
     """Return what is known about wrappers."""
-    return parse_wrappers("wrappers.toml", read_data("wrappers.toml"))
+    return read_toml("wrappers.toml", read_data("wrappers.toml"), Wrappers)
 
 
 @cache
-def quantization_suffixes() -> tuple[Suffix, ...]:
+def quantization_suffixes() -> Mapping[str, Piece]:
     """Return how names of quantised pieces end."""
-    return parse_suffixes("quantization.toml", read_data("quantization.toml"))
+    return read_toml("quantization.toml", read_data("quantization.toml"), Quantization).suffixes
 
 
 def placements(spec: ArchitectureSpec) -> tuple[Placement, ...]:

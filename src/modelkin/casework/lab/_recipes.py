@@ -5,7 +5,6 @@ The table is ``data/recipes.toml``. The loader is strict: an unknown key or name
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,14 +14,13 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from modelkin.casework.refusal import refusal
 from modelkin.errors import SpecError
+from modelkin.structs import Fields, read, read_toml
 
 from . import derive
 from .checkpoint import PARTS, Part
 from .corpus import CorpusSpec
 
-_FORMAT: Final = 1
 _FILE: Final = "recipes.toml"
 
 T = TypeVar("T")
@@ -59,7 +57,7 @@ Rows = Literal["same", "shared", "new"]
 """What becomes of the parent's token rows: all kept, those of shared tokens kept, none kept."""
 
 
-class TokenizerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenizerSpec(Fields):
     """How a tokenizer is made."""
 
     corpus: str
@@ -68,7 +66,7 @@ class TokenizerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Name of the tokenizer to which the frequent words of the corpus are added; None to train anew."""
 
 
-class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Recipe(Fields):
     """One model: its config, its data, its seeds, its parent, and what was done."""
 
     name: str
@@ -145,10 +143,7 @@ def parse_recipes(text: str) -> RecipeBook:
     SpecError
         With the place, for an unknown key, a missing one, a wrong type, or a name that is not defined.
     """
-    try:
-        file = _read(tomllib.loads(text), _File)
-    except tomllib.TOMLDecodeError as exc:
-        raise SpecError(_FILE, f"is not TOML: {exc}") from exc
+    file = read_toml(_FILE, text, _File)
     book = RecipeBook(
         configs={name: _config(name, table) for name, table in file.configs.items()},
         corpora=dict(_tables(file, "corpora", CorpusSpec)),
@@ -162,7 +157,7 @@ def parse_recipes(text: str) -> RecipeBook:
 Entries = Annotated[dict[str, dict[str, Any]], Meta(max_length=999)]
 
 
-class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _File(Fields):
     format: Annotated[int, Meta(ge=1, le=1)]
     configs: Entries
     corpora: Entries
@@ -178,7 +173,7 @@ class _Config(Struct, frozen=True, kw_only=True):
 
 
 def _config(name: str, table: dict[str, Any]) -> dict[str, Any]:
-    found = _read(table, _Config, f" [configs.{name}]")
+    found = read(f"{_FILE} [configs.{name}]", table, _Config)
     rest = {key: value for key, value in table.items() if key not in ("class", "config_class")}
     return {"class": found.class_, "config_class": found.config_class, "arguments": rest}
 
@@ -186,16 +181,7 @@ def _config(name: str, table: dict[str, Any]) -> dict[str, Any]:
 def _tables(file: _File, key: str, kind: type[T]) -> Iterator[tuple[str, T]]:
     for name, table in getattr(file, key).items():
         own = {**file.defaults, **table, "name": name} if key == "models" else table
-        yield name, _read(own, kind, f" [{key}.{name}]")
-
-
-def _read(value: object, kind: type[T], where: str = "") -> T:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        refused = refusal(error, value, kind)
-        place = f"{refused.inside}: " if refused.inside else ""
-        raise SpecError(f"{_FILE}{where}", f"{place}{refused}", hint=refused.hint) from error
+        yield name, read(f"{_FILE} [{key}.{name}]", own, kind)
 
 
 def _check_names(book: RecipeBook) -> None:

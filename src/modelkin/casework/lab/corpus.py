@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from modelkin.casework.refusal import Refused, meant
+from modelkin.structs import Fields, Refused, meant
 
 _ONSETS: Final = [*"bdfghklmnprstvz", "br", "dr", "fl", "gr", "kl", "pr", "sk", "st", "tr", "sh", "ch"]
 _VOWELS: Final = [*"aeiou", "ai", "ea", "ou"]
@@ -32,7 +32,7 @@ _HABIT: Final = 0.75
 _BRACKETS: Final = ("()", "[]", "{}")
 
 
-class CorpusSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CorpusSpec(Fields):
     """What a corpus is made of."""
 
     languages: Annotated[tuple[int, ...], Meta(max_length=99)]

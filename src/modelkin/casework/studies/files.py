@@ -11,14 +11,14 @@ from typing import Annotated, Any, Union
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
-from modelkin.casework.refusal import Refused
 from modelkin.errors import NotFound, StudyError
+from modelkin.structs import Fields, Refused
 from modelkin.untrusted import YamlRefused, strict_yaml
 
 from .folder import filled_path
 from .kinds import KINDS
 from .plots import PLOTS
-from .reading import File, Label, Options, Scope, Words, form
+from .reading import File, Label, Scope, Words, form
 from .spec import Drawing, Experiment, MainPair, StatedRelation, Study, StudyModel
 
 _ENDING = ".yaml"
@@ -54,7 +54,7 @@ _DRAWING: Any = Union[PLOTS]  # noqa: UP007  one of many
 _Alias: Any = Annotated[str, form("a name", "[a-z][a-z0-9_]{0,23}")]
 
 
-class _Outline(Options):
+class _Outline(Fields):
     """The keys of a file. What refers to models and experiments is read when these are known."""
 
     format: Annotated[int, Meta(ge=1, le=1)]
@@ -69,7 +69,7 @@ class _Outline(Options):
     results: File | None = None
 
 
-class _Each(Options):
+class _Each(Fields):
     """A figure is repeated for each of these."""
 
     measure: Annotated[tuple[str, ...], Meta(min_length=1, max_length=40)] = ()

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import asdict
 
-from modelkin.casework.refusal import Refused, joined, meant, no_such_key, refusal
 from modelkin.describe import TOKEN_FILTERS
 from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
+from modelkin.structs import Fields, Refused, convert, inside, joined, meant, no_such_key
 
 from .folder import FILE
 
 T = TypeVar("T")
-
-
-class _Strict(msgspec.StructMeta):
-    """Makes every class of options frozen, filled by name, and strict."""
-
-    def __new__(
-        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: object
-    ) -> _Strict:
-        """Make a class."""
-        strict: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True, **config}
-        return super().__new__(mcls, name, bases, namespace, **strict)
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Options(Struct, metaclass=_Strict, frozen=True):
-    """Fields of a study file; a key that is none of them is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +47,7 @@ class Scope:
 
 def converted(value: object, kind: type[T], scope: Scope) -> T:
     """Convert plain data; raise `Refused` with the place inside."""
-    try:
-        return msgspec.convert(value, kind, dec_hook=lambda part, found: part.read(found, scope))
-    except msgspec.ValidationError as error:
-        raise refusal(error, value, kind) from None
+    return convert(value, kind, lambda part, found: part.read(found, scope))
 
 
 def form(what: str, pattern: str) -> Meta:
@@ -112,7 +92,7 @@ class Label(Text):
         return found
 
 
-class _Both(Options):
+class _Both(Fields):
     en: Text
     ko: Text
 
@@ -267,11 +247,8 @@ class LayersOf(dict[str, Any]):
         for alias, item in value.items():
             if alias not in scope.models:
                 raise no_such_key(str(alias), scope.models)
-            try:
+            with inside(alias):
                 found[alias] = converted(item, cls.kind, scope)
-            except Refused as refused:
-                refused.inside = joined(alias, refused.inside)
-                raise
         return found
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from modelkin.casework.refusal import Refused
 from modelkin.errors import UsageError
 from modelkin.options import Depth
+from modelkin.structs import Fields, Refused
 
-from .reading import Alias, AliasPair, Controls, Earlier, File, Label, Options, Reference, Words, form
+from .reading import Alias, AliasPair, Controls, Earlier, File, Label, Reference, Words, form
 
 if TYPE_CHECKING:
     from modelkin.figures import Animation, Figure
@@ -24,7 +24,7 @@ _LONGEST_NAME = 40
 Id = Annotated[str, form("an id", "[a-z][a-z0-9-]{0,39}")]
 
 
-class StudyModel(Options):
+class StudyModel(Fields):
     """One model: where it is, what people call it."""
 
     ref: Reference
@@ -33,7 +33,7 @@ class StudyModel(Options):
     group: Label | None = None
 
 
-class StatedRelation(Options):
+class StatedRelation(Fields):
     """What is known, or thought, of two models before anything is measured."""
 
     relation: Literal["derived", "related", "independent"]
@@ -42,7 +42,7 @@ class StatedRelation(Options):
     why: Words
 
 
-class MainPair(Options):
+class MainPair(Fields):
     """The question of the study."""
 
     candidate: Alias
@@ -58,7 +58,7 @@ class MainPair(Options):
             raise Refused("", said="expected a candidate, a base and controls that all differ")
 
 
-class Experiment(Options, tag_field="kind", tag="experiment"):
+class Experiment(Fields, tag_field="kind", tag="experiment"):
     """One experiment: it reads models or earlier data, and writes data."""
 
     id: Id
@@ -75,7 +75,7 @@ class Experiment(Options, tag_field="kind", tag="experiment"):
         raise NotImplementedError
 
 
-class Drawing(Options, tag_field="figure", tag="figure"):
+class Drawing(Fields, tag_field="figure", tag="figure"):
     """One figure, made from saved data alone."""
 
     file: File
@@ -107,7 +107,7 @@ class Drawing(Options, tag_field="figure", tag="figure"):
         raise NotImplementedError
 
 
-class Study(Options):
+class Study(Fields):
     """A whole investigation."""
 
     name: str

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, field
 
-from modelkin.casework.refusal import Refused
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import NORM, AliasPair, Earlier, LayerNumber, Roles
 from modelkin.casework.studies.saved import both_vectors, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator
 from modelkin.message import say
+from modelkin.structs import Refused
 
 Floats = npt.NDArray[np.float64]
 Normal = tuple[float, float]

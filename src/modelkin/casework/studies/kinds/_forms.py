@@ -17,7 +17,6 @@ from modelkin.casework.studies.reading import (
     LayerOf,
     Layers,
     MeasureNames,
-    Options,
     Roles,
     form,
 )
@@ -32,13 +31,14 @@ from modelkin.describe.measures import (
     offset_profile,
 )
 from modelkin.message import say
+from modelkin.structs import Fields
 
 CATEGORIES = {"attention_norm": "norm_pre", "mlp_norm": "norm_post"}
 """What published tables call roles."""
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.{}-]{0,80}(?:/[A-Za-z0-9_{][A-Za-z0-9_.{}-]{0,80}){0,4}"
 
 
-class Form(Options, tag_field="form", tag="form"):
+class Form(Fields, tag_field="form", tag="form"):
     """A further file of a table."""
 
     file: Annotated[str, form("a path", _FILE)]

@@ -1,0 +1,287 @@
+"""Files that people write, read by the types they are declared with.
+
+A refusal says where, what was expected by the declared type, and what came.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, dataclass_transform, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+from msgspec import inspect as declared
+
+from modelkin.errors import SpecError
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+_SHOWN = 60
+_LISTED = 24
+"""Of more words than these, only the one that was meant is told."""
+_PLACE = re.compile(r" - at `(key` in `)?\$(.*)`\Z", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`\Z", re.DOTALL)
+
+
+class Refused(ValueError):
+    """A value that is not what it has to be; raised while msgspec converts, which adds the place."""
+
+    def __init__(
+        self,
+        expected: str,
+        value: object = None,
+        *,
+        said: str = "",
+        inside: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(said or f"expected {expected}, got {_shown(value)}")
+        self.inside = inside
+        self.hint = hint
+
+
+class _Strict(msgspec.StructMeta):
+    """Makes every class of fields frozen, filled by name, and strict."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: object
+    ) -> _Strict:
+        """Make a class."""
+        strict: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True, **config}
+        return super().__new__(mcls, name, bases, namespace, **strict)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Fields(Struct, metaclass=_Strict, frozen=True):
+    """Fields of a file that people write; a key that is none of them is refused."""
+
+
+class Table(dict[K, V]):
+    """A table with free keys, read entry by entry, so that a refusal names the entry."""
+
+
+def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | None = None) -> T:
+    """Read a TOML file of ours, as `read` does; raise `SpecError` also if it is none."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(file, f"is not TOML: {error}") from error
+    return read(file, table, kind, check)
+
+
+def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | None = None) -> T:
+    """Read a part of a file of ours.
+
+    Parameters
+    ----------
+    where
+        File and place, for messages.
+    value
+        Plain data.
+    kind
+        What it is declared as. Classes that msgspec does not know are made from a text.
+    check
+        Raises `Refused` for what types cannot tell.
+
+    Raises
+    ------
+    SpecError
+        With the place inside and, for a misspelt word, the nearest known one as hint.
+    """
+    try:
+        found = convert(value, kind)
+        if check is not None:
+            check(found)
+    except Refused as refused:
+        said = f"{refused.inside}: {refused}" if refused.inside else str(refused)
+        raise SpecError(where, said, hint=refused.hint) from None
+    return found
+
+
+def convert(value: object, kind: type[T], hook: Callable[[Any, Any], Any] | None = None) -> T:
+    """Convert plain data; raise `Refused` with the place inside."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=hook or _made)
+    except msgspec.ValidationError as error:
+        raise refusal(error, value, kind) from None
+
+
+def _made(kind: Any, value: object) -> Any:  # noqa: ANN401
+    if get_origin(kind) is Table:
+        return _table(value, *get_args(kind))
+    if not isinstance(value, str):
+        raise Refused("a text", value)
+    return kind(value)
+
+
+def _table(value: object, key_kind: Any, kind: Any) -> Table[Any, Any]:  # noqa: ANN401
+    if not isinstance(value, dict):
+        raise Refused("entries by name", value)
+    found: Table[Any, Any] = Table()
+    for key, item in value.items():
+        with inside(key if key.isidentifier() else f"[{key!r}]"):
+            found[convert(key, key_kind)] = convert(item, kind)
+    return found
+
+
+@contextmanager
+def inside(step: str) -> Iterator[None]:
+    """Add a step to the place of what is refused within; any `ValueError` is a refusal."""
+    try:
+        yield
+    except ValueError as error:
+        refused = error if isinstance(error, Refused) else Refused("", said=str(error))
+        refused.inside = joined(step, refused.inside)
+        raise refused from None
+
+
+def joined(path: str, inside: str) -> str:
+    """Join two places."""
+    return f"{path}.{inside}" if path and inside and not inside.startswith("[") else path + inside
+
+
+def missing(key: str) -> Refused:
+    """Refuse that a key is not there."""
+    return Refused("", said="expected it, and it is missing", inside=key)
+
+
+def no_such_key(key: str, known: Sequence[str]) -> Refused:
+    """Refuse a key, with the one that was meant or all there are."""
+    hint = meant(key, known) or f"There are {', '.join(known)}."
+    return Refused("", said="there is no such key", inside=key[:_SHOWN], hint=hint)
+
+
+def meant(value: object, known: Iterable[str]) -> str | None:
+    """Return a hint if something known is nearly written so."""
+    close = difflib.get_close_matches(_shown(value).strip("'"), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close else None
+
+
+def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused:  # noqa: ANN401  plain data
+    """Say what msgspec refused, and where."""
+    text, found = str(error), _PLACE.search(str(error))
+    node, path = declared.type_info(kind), ""
+    for name, number in _STEP.findall(found[2] if found else ""):
+        node, path = _inside(node, value, name or int(number)), joined(path, name or f"[{number}]")
+        value = value[name or int(number)]
+    field = _FIELD.match(text[: found.start()] if found else text)
+    if isinstance(error.__cause__, Refused):
+        refused = error.__cause__
+    elif error.__cause__ is not None:
+        refused = Refused("", said=str(error.__cause__))
+    elif field and field[1] == "missing required":
+        refused = missing(field[2])
+    elif field:
+        refused = no_such_key(field[2], _keys(_chosen(node, value)))
+    elif found and found[1]:
+        refused = Refused("keys that are texts", value)
+    else:
+        node = _plain(node)
+        words = _words(node)
+        hint = meant(value, words)
+        few = hint is None or len(words) <= _LISTED
+        refused = Refused(_expected(node) if few else f"one of {len(words)} known words", value, hint=hint)
+    refused.inside = joined(path, refused.inside)
+    return refused
+
+
+def _plain(node: declared.Type) -> declared.Type:
+    """Take away that a value may be missing."""
+    if isinstance(node, declared.UnionType):
+        some = [item for item in node.types if not isinstance(item, declared.NoneType)]
+        return some[0] if len(some) == 1 else node
+    return node
+
+
+def _chosen(node: declared.Type, value: Any) -> declared.Type:  # noqa: ANN401  plain data
+    """Return the fields that a value is declared with: of several kinds the one that it names."""
+    node = _plain(node)
+    for item in node.types if isinstance(node, declared.UnionType) else ():
+        if isinstance(item, declared.StructType) and value.get(item.tag_field) == item.tag:
+            return item
+    return node
+
+
+def _inside(node: declared.Type, value: object, step: str | int) -> declared.Type:
+    """Go one step down in a declared type."""
+    match _chosen(node, value):
+        case declared.StructType(fields=fields, tag=tag):
+            return next((f.type for f in fields if f.encode_name == step), declared.LiteralType((tag,)))
+        case declared.UnionType(types=types):  # no kind has this name
+            tags = tuple(item.tag for item in types if isinstance(item, declared.StructType))
+            return declared.LiteralType(tags)
+        case declared.TupleType(item_types=types) if isinstance(step, int):
+            return types[step]
+        case (
+            declared.ListType(item_type=item)
+            | declared.VarTupleType(item_type=item)
+            | declared.FrozenSetType(item_type=item)
+        ):
+            return item
+    return declared.AnyType()
+
+
+def _words(node: declared.Type) -> tuple[str, ...]:
+    match node:
+        case declared.LiteralType(values=values):
+            return tuple(map(str, values))
+        case declared.EnumType(cls=kind):
+            return tuple(str(member.value) for member in kind)
+    return ()
+
+
+def _keys(node: declared.Type) -> list[str]:
+    assert isinstance(node, declared.StructType)
+    return [*([node.tag_field] if node.tag_field else ()), *(item.encode_name for item in node.fields)]
+
+
+def _expected(node: declared.Type) -> str:
+    """Describe what a type takes."""
+    match node:
+        case declared.Metadata(type=inner, extra_json_schema=extra):
+            return (extra or {}).get("title") or _expected(inner)
+        case declared.UnionType(types=types):
+            tags = [item.tag_field for item in types if isinstance(item, declared.StructType)]
+            return f"fields, among them {tags[0]}" if tags else " or ".join(map(_expected, types))
+        case declared.StructType():
+            return f"fields ({', '.join(_keys(node))})"
+        case declared.DictType(min_length=least, max_length=most):
+            return f"{least or 0} to {most} entries by name" if most else "entries by name"
+        case (
+            declared.ListType(min_length=least, max_length=most)
+            | declared.VarTupleType(min_length=least, max_length=most)
+            | declared.FrozenSetType(min_length=least, max_length=most)
+        ):
+            return f"a list of {least or 0} to {most}" if most else "a list"
+        case declared.TupleType(item_types=types):
+            return f"a list of {len(types)}"
+        case declared.LiteralType() | declared.EnumType():
+            words = _words(node)
+            return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
+        case declared.IntType(ge=low, le=high):
+            return f"a whole number from {low:,} to {high:,}" if high else "a whole number"
+        case declared.FloatType(ge=low, le=high):
+            return f"a number from {low:g} to {high:g}"
+        case declared.BoolType():
+            return "true or false"
+    return "a text"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return f"a mapping of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if value is None:
+        return "nothing"
+    if type(value) is int and abs(value) >= 10**_SHOWN:
+        return "a number of very many digits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
