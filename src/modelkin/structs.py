@@ -63,7 +63,7 @@ class Fields(Struct, metaclass=_Strict, frozen=True):
     """Fields of a file that people write; a key that is none of them is refused."""
 
 
-class Table(dict[K, V]):
+class ByName(dict[K, V]):
     """A table with free keys, read entry by entry, so that a refusal names the entry."""
 
 
@@ -114,17 +114,17 @@ def convert(value: object, kind: type[T], hook: Callable[[Any, Any], Any] | None
 
 
 def _made(kind: Any, value: object) -> Any:  # noqa: ANN401
-    if get_origin(kind) is Table:
+    if get_origin(kind) is ByName:
         return _table(value, *get_args(kind))
     if not isinstance(value, str):
         raise Refused("a text", value)
     return kind(value)
 
 
-def _table(value: object, key_kind: Any, kind: Any) -> Table[Any, Any]:  # noqa: ANN401
+def _table(value: object, key_kind: Any, kind: Any) -> ByName[Any, Any]:  # noqa: ANN401
     if not isinstance(value, dict):
         raise Refused("entries by name", value)
-    found: Table[Any, Any] = Table()
+    found: ByName[Any, Any] = ByName()
     for key, item in value.items():
         with inside(key if key.isidentifier() else f"[{key!r}]"):
             found[convert(key, key_kind)] = convert(item, kind)

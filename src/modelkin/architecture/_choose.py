@@ -24,27 +24,18 @@ _MAX_RIVALS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The families to try.
-
-    Parameters
-    ----------
-    fits
-        The family whose names fit, and those whose names fit equally well; none if no family fits.
-    view
-        The config to take sizes from, or None.
-    needed
-        The share of tensors that shapes have to bear out.
-    reason
-        Why no family fits.
-    notes
-        What was odd.
-    """
+    """The families to try."""
 
     fits: tuple[FamilyFit, ...]
+    """The family whose names fit, and those whose names fit equally well; none if no family fits."""
     view: ConfigView | None
+    """The config to take sizes from, or None."""
     needed: float
+    """The share of tensors that shapes have to bear out."""
     reason: Message | None
+    """Why no family fits."""
     notes: tuple[Message, ...]
+    """What was odd."""
 
 
 def config_views(config: object) -> tuple[list[ConfigView], list[Message]]:

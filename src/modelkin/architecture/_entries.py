@@ -16,23 +16,16 @@ from ._spec import FusedPart, Fusion, Kind, TensorSpec
 
 
 class Finding(NamedTuple):
-    """A tensor whose name is known.
-
-    Parameters
-    ----------
-    name, layer, expert
-        The name and its numbers.
-    tensor
-        What it is in the family, or None for a computed table that any family may have.
-    part
-        Which part of the weight.
-    """
+    """A tensor whose name is known."""
 
     name: str
     tensor: TensorSpec | None
+    """What it is in the family, or None for a computed table that any family may have."""
     part: Part
+    """Which part of the weight."""
     layer: int | None
     expert: int | None
+    """Numbers of the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +63,12 @@ def findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renaming:
-    """What is called otherwise in this model than in the file of its family.
-
-    Parameters
-    ----------
-    roles
-        Changed by a variant of the family.
-    spaces
-        Merged because nothing stands between them.
-    """
+    """What is called otherwise in this model than in the file of its family."""
 
     roles: Mapping[Role, Role]
+    """Changed by a variant of the family."""
     spaces: Mapping[str, str]
+    """Merged because nothing stands between them."""
 
     def axes(self, axes: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """Rename the spaces of all axes."""
@@ -180,27 +167,18 @@ def _words(spaces: tuple[str, ...], fusion: Fusion | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLayers:
-    """Indices of layers, ascending.
-
-    Parameters
-    ----------
-    kind
-        That of the family, unless one half of an encoder-decoder was left out.
-    main
-        Of the decoder, or of the encoder in a model without decoder.
-    encoder
-        Of the encoder of an encoder-decoder.
-    mtp
-        Of multi-token-prediction layers, which are stored behind the decoder's.
-    notes
-        What disagrees with the config, and gaps.
-    """
+    """Indices of layers, ascending."""
 
     kind: Kind
+    """That of the family, unless one half of an encoder-decoder was left out."""
     main: tuple[int, ...]
+    """Of the decoder, or of the encoder in a model without decoder."""
     encoder: tuple[int, ...]
+    """Of the encoder of an encoder-decoder."""
     mtp: tuple[int, ...]
+    """Of multi-token-prediction layers, which are stored behind the decoder's."""
     notes: tuple[Message, ...]
+    """What disagrees with the config, and gaps."""
 
 
 def find_layers(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelkin.message import Message, say
-from modelkin.structs import Fields, Table, read_toml
+from modelkin.structs import ByName, Fields, read_toml
 
 from .loader import read_data
 
@@ -30,7 +30,7 @@ class FixedTables(Fields):
     """The file about them: how names end, and what such a table is."""
 
     format: Literal[1]
-    endings: Table[str, str]
+    endings: ByName[str, str]
 
 
 @cache

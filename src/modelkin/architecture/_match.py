@@ -11,32 +11,23 @@ from ._roles import Part, Role
 from ._spec import ArchitectureSpec, TensorSpec
 from .loader import families
 from .notation import fits, split_name
-from .wrappers import Piece, Placement, placements, quantization_suffixes, wrappers
+from .wrappers import Placement, WeightPiece, placements, quantization_suffixes, wrappers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameGroup:
-    """All tensors whose names differ in numbers only.
-
-    Parameters
-    ----------
-    template
-        The common name with ``#`` for numbers.
-    members
-        Names and their numbers.
-    stored
-        If the name ends like a piece of a quantised weight, the template of the weight and which piece.
-    table
-        Whether it is a computed table in any family.
-    component
-        What component beside a language model it belongs to by its prefix, or None.
-    """
+    """All tensors whose names differ in numbers only."""
 
     template: str
+    """The common name with ``#`` for numbers."""
     members: tuple[tuple[str, tuple[int, ...]], ...]
+    """Names and their numbers."""
     stored: tuple[str, Part] | None
+    """If the name ends like a piece of a quantised weight, the template of the weight and which piece."""
     table: bool
+    """Whether it is a computed table in any family."""
     component: str | None
+    """What component beside a language model it belongs to by its prefix, or None."""
 
     @property
     def counts(self) -> bool:
@@ -63,7 +54,7 @@ def group_names(names: Iterable[str]) -> tuple[NameGroup, ...]:
     )
 
 
-def _stored(template: str, suffixes: Mapping[str, Piece]) -> tuple[str, Part] | None:
+def _stored(template: str, suffixes: Mapping[str, WeightPiece]) -> tuple[str, Part] | None:
     if template.endswith(".weight"):
         return None
     for ending, piece in suffixes.items():
@@ -74,19 +65,13 @@ def _stored(template: str, suffixes: Mapping[str, Piece]) -> tuple[str, Part] | 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Matcher:
-    """The names of one family at one placement.
-
-    Parameters
-    ----------
-    spec, placement
-        The family, and where its names stand.
-    by_template
-        Full template to the tensors it may be; several only if they differ in plain numbers.
-    """
+    """The names of one family at one placement."""
 
     spec: ArchitectureSpec
     placement: Placement
+    """The family, and where its names stand."""
     by_template: dict[str, list[TensorSpec]]
+    """Full template to the tensors it may be; several only if they differ in plain numbers."""
 
     def match(self, group: NameGroup, numbers: tuple[int, ...]) -> tuple[TensorSpec, Part] | None:
         """Return what a member of a group is in this family, and which part; None if it is nothing."""
@@ -126,27 +111,18 @@ def _users() -> dict[str, tuple[Matcher, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyFit:
-    """How well a family explains the names.
-
-    Parameters
-    ----------
-    matcher
-        Family and placement.
-    coverage
-        The share of templates it explains, of those that a family has to know.
-    n_required
-        Number of patterns that a complete model has; of an encoder-decoder, one half may be left out.
-    missing
-        Patterns of tensors that a complete model has and this one has not.
-    roles
-        The roles that were found.
-    """
+    """How well a family explains the names."""
 
     matcher: Matcher
+    """Family and placement."""
     coverage: float
+    """The share of templates it explains, of those that a family has to know."""
     n_required: int
+    """Number of patterns that a complete model has; of an encoder-decoder, one half may be left out."""
     missing: tuple[str, ...]
+    """Patterns of tensors that a complete model has and this one has not."""
     roles: frozenset[Role]
+    """The roles that were found."""
 
     @property
     def spec(self) -> ArchitectureSpec:

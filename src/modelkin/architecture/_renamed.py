@@ -15,29 +15,20 @@ from ._result import Architecture, UnknownTensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renamed:
-    """What to call the tensors of a checkpoint.
-
-    Parameters
-    ----------
-    usual
-        Own name to usual name; all others keep theirs.
-    notes
-        What was done, for people.
-    prefix
-        What was taken away from the names.
-    guessed
-        Whether roles were guessed from shapes.
-    unsure
-        Own names of tensors that get no role, with the reason: they cannot be told from others, and a test on
-        an axis that was taken for another would not be exact. Those without a usual name are left out
-        altogether.
-    """
+    """What to call the tensors of a checkpoint."""
 
     usual: Mapping[str, str]
+    """Own name to usual name; all others keep theirs."""
     notes: tuple[Message, ...]
+    """What was done, for people."""
     prefix: str = ""
+    """What was taken away from the names."""
     guessed: bool = False
+    """Whether roles were guessed from shapes."""
     unsure: Mapping[str, Message] = field(default_factory=dict)
+    """Own names of tensors that get no role, with the reason: they cannot be told from others, and a test on
+    an axis that was taken for another would not be exact. Those without a usual name are left out
+    altogether."""
 
     def shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes under the usual names; None when two tensors would have the same one."""

@@ -100,21 +100,14 @@ Constraint = tuple[tuple[Monomial, ...], int]
 
 @dataclass(slots=True)
 class KnownSizes:
-    """Sizes, and products of sizes whose factors cannot be told apart.
-
-    Parameters
-    ----------
-    sizes
-        By space.
-    products
-        For example heads times head dimension, when the config is missing.
-    aliases
-        Sizes that a family defines to be equal to another.
-    """
+    """Sizes, and products of sizes whose factors cannot be told apart."""
 
     sizes: dict[str, int] = field(default_factory=dict)
+    """By space."""
     products: dict[Monomial, int] = field(default_factory=dict)
+    """For example heads times head dimension, when the config is missing."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    """Sizes that a family defines to be equal to another."""
 
     def reduce(self, spaces: Iterable[str]) -> tuple[int, Monomial]:
         """Return the known factor of a product of spaces, and the spaces that remain unknown."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta, field
 
-from modelkin.structs import Fields, Refused, Table, convert, inside, missing
+from modelkin.structs import ByName, Fields, Refused, convert, inside, missing
 
 from ._roles import Part, Role
 from ._spaces import Positions, SizeName, SpaceName
@@ -92,7 +92,7 @@ class TensorEntry(Fields):
     axes: tuple[str, ...]
     role: Role | None = None
     """Of a tensor that is not fused."""
-    parts: Table[Role, str] | None = None
+    parts: ByName[Role, str] | None = None
     per: SpaceName | None = None
     stack: Stack | None = None
     """Of an encoder-decoder."""
@@ -111,9 +111,9 @@ class Variant(Fields):
     positions: Positions | None = None
     norm: Norm | None = None
     rope_layout: RopeLayout | None = None
-    sizes: Table[SizeName, tuple[Expression, ...]] = field(default_factory=Table)
+    sizes: ByName[SizeName, tuple[Expression, ...]] = field(default_factory=ByName)
     """Replace the candidates of the same name."""
-    roles: Table[Role, Role] = field(default_factory=Table)
+    roles: ByName[Role, Role] = field(default_factory=ByName)
     """Old role to new role."""
 
 
@@ -141,15 +141,15 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
         tuple[str, ...], Meta(min_length=1, title='one or more, [""] for names without a prefix')
     ]
     """What ``{body}`` may stand for."""
-    sizes: Table[SizeName, tuple[Expression, ...]]
+    sizes: ByName[SizeName, tuple[Expression, ...]]
     """Expressions in order of preference."""
-    entries: Table[str, TensorEntry] = field(name="tensors")
+    entries: ByName[str, TensorEntry] = field(name="tensors")
     encoder_positions: Positions | None = None
     """None if they are those of the decoder, whatever a variant changes."""
     rope_layout: RopeLayout | None = None
     precedence: int = 0
     """Among families that explain the same names equally well, the larger is taken."""
-    merged_spaces: Table[SpaceName, Merged] = field(default_factory=Table)
+    merged_spaces: ByName[SpaceName, Merged] = field(default_factory=ByName)
     variants: tuple[Variant, ...] = field(name="when", default=())
     """In order; a later one overrules an earlier one."""
 

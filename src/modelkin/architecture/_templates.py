@@ -18,51 +18,34 @@ Axes = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSlot:
-    """One kind of tensor of a template.
-
-    Parameters
-    ----------
-    name
-        As transformers calls it; in a layer, what comes after the layer's number.
-    axes
-        The spaces of each axis.
-    sizes
-        What the length of each axis is called while shapes are matched: equal words, equal lengths.
-    words
-        Words in a name that mean this and nothing else.
-    """
+    """One kind of tensor of a template."""
 
     name: str
+    """As transformers calls it; in a layer, what comes after the layer's number."""
     axes: Axes
+    """The spaces of each axis."""
     sizes: tuple[str, ...]
+    """What the length of each axis is called while shapes are matched: equal words, equal lengths."""
     words: frozenset[str]
+    """Words in a name that mean this and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A family that can be guessed.
-
-    Parameters
-    ----------
-    family, title
-        Which.
-    layer
-        The usual name of a layer, with ``{}`` for its number.
-    block
-        What a layer consists of, in the order in which transformers keeps it.
-    embedding, position, types, norm, head
-        Usual names of what lies outside layers; empty where the family has none.
-    """
+    """A family that can be guessed."""
 
     family: str
     title: str
     layer: str
+    """The usual name of a layer, with ``{}`` for its number."""
     block: tuple[TensorSlot, ...]
+    """What a layer consists of, in the order in which transformers keeps it."""
     embedding: str
     head: str
     norm: tuple[str, ...]
     position: str = ""
     types: str = ""
+    """Usual names of what lies outside layers; empty where the family has none."""
 
 
 _QUERY, _KEY, _VALUE, _OUT = (
@@ -182,21 +165,14 @@ _MAX_SOLUTIONS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """How a layer can be read.
-
-    Parameters
-    ----------
-    residual
-        Width of the model.
-    shapes
-        The shape of each slot, in the order of the slots.
-    doubtful
-        Shapes that tensors of different meaning have: in this reading, or this one and another.
-    """
+    """How a layer can be read."""
 
     residual: int
+    """Width of the model."""
     shapes: tuple[Shape, ...]
+    """The shape of each slot, in the order of the slots."""
     doubtful: frozenset[Shape]
+    """Shapes that tensors of different meaning have: in this reading, or this one and another."""
 
 
 def solve(shapes: Sequence[Shape], slots: Sequence[TensorSlot]) -> Solution | None:

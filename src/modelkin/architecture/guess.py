@@ -29,21 +29,14 @@ _FEWEST_LAYERS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBlocks:
-    """The layers of a checkpoint.
-
-    Parameters
-    ----------
-    layers
-        Number of each layer to its tensors, in order.
-    outside
-        All other tensors, in order.
-    n_before
-        How many of those stand before the first layer.
-    """
+    """The layers of a checkpoint."""
 
     layers: Mapping[int, tuple[str, ...]]
+    """Number of each layer to its tensors, in order."""
     outside: tuple[str, ...]
+    """All other tensors, in order."""
     n_before: int
+    """How many of those stand before the first layer."""
 
 
 def natural_order(names: Sequence[str]) -> list[str]:

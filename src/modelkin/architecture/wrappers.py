@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from modelkin.structs import Fields, Table, read_toml
+from modelkin.structs import ByName, Fields, read_toml
 
 from ._roles import Part
 from ._spec import ArchitectureSpec
@@ -16,21 +16,14 @@ from .loader import read_data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the names of a family stand in a checkpoint.
-
-    Parameters
-    ----------
-    outer
-        A prefix before every name.
-    body
-        What ``{body}`` stands for.
-    wrapped
-        The prefix a wrapper adds, or the empty string for a plain model.
-    """
+    """Where the names of a family stand in a checkpoint."""
 
     outer: str
+    """A prefix before every name."""
     body: str
+    """What ``{body}`` stands for."""
     wrapped: str
+    """The prefix a wrapper adds, or the empty string for a plain model."""
 
 
 class Wrappers(Fields):
@@ -43,7 +36,7 @@ class Wrappers(Fields):
     """Prefixes before everything but the output head."""
     configs: tuple[str, ...]
     """Dotted paths at which the language model's config may sit."""
-    components: Table[str, str]
+    components: ByName[str, str]
     """Prefix of other components to what they are."""
 
     def component(self, name: str) -> str | None:
@@ -53,7 +46,7 @@ class Wrappers(Fields):
         return next((what for prefix, what in self.components.items() if name.startswith(prefix)), None)
 
 
-class Piece(Fields):
+class WeightPiece(Fields):
     """What a piece of a quantised weight is, and how the name of the weight ends."""
 
     weight: str
@@ -64,7 +57,7 @@ class Quantization(Fields):
     """The file about quantised storage: how the names of pieces end."""
 
     format: Literal[1]
-    suffixes: Table[str, Piece]
+    suffixes: ByName[str, WeightPiece]
 
 
 @cache
@@ -74,7 +67,7 @@ def wrappers() -> Wrappers:
 
 
 @cache
-def quantization_suffixes() -> Mapping[str, Piece]:
+def quantization_suffixes() -> Mapping[str, WeightPiece]:
     """Return how names of quantised pieces end."""
     return read_toml("quantization.toml", read_data("quantization.toml"), Quantization).suffixes
 
