@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         Direction,
         FrameRecord,
         ModelSummary,
-        RangeRecord,
     )
     from modelkin.comparison.stages import compare, plan_comparison
 
@@ -49,7 +48,6 @@ __all__ = [
     "Direction",
     "FrameRecord",
     "ModelSummary",
-    "RangeRecord",
     "compare",
     "plan_comparison",
 ]

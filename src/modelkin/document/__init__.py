@@ -14,14 +14,13 @@ if TYPE_CHECKING:
         matrix_markdown,
         report_html,
         report_markdown,
-        write_files,
         write_folder,
         write_matrix,
     )
     from modelkin.document.html import render_html
     from modelkin.document.language import LANGUAGES, Language, load_language, read_texts
     from modelkin.document.markdown import render_markdown
-    from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, runs_text, size_text
+    from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, size_text
     from modelkin.document.results import comparison_from_json, matrix_from_json, plain, schema, to_json
     from modelkin.document.terminal import render_terminal
     from modelkin.document.views.comparison import comparison_view, verdict_card
@@ -55,7 +54,6 @@ _HOME = {
     "render_terminal": "terminal",
     "report_html": "folder",
     "report_markdown": "folder",
-    "runs_text": "numbers",
     "schema": "results",
     "size_text": "numbers",
     "store_view": "views.reading",
@@ -63,7 +61,6 @@ _HOME = {
     "to_json": "results",
     "tokenizers_view": "views.tokenizers",
     "verdict_card": "views.comparison",
-    "write_files": "folder",
     "write_folder": "folder",
     "write_matrix": "folder",
 }
@@ -92,7 +89,6 @@ __all__ = [
     "render_terminal",
     "report_html",
     "report_markdown",
-    "runs_text",
     "schema",
     "size_text",
     "store_view",
@@ -100,7 +96,6 @@ __all__ = [
     "to_json",
     "tokenizers_view",
     "verdict_card",
-    "write_files",
     "write_folder",
     "write_matrix",
 ]

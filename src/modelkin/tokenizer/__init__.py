@@ -4,7 +4,6 @@ from modelkin.tokenizer._classes import CLASSES, shown, token_class
 from modelkin.tokenizer._compare import (
     MAX_SETTINGS_BYTES,
     TOKENIZERS_SCHEMA,
-    Setting,
     TokenizerComparison,
     TokenizerFacts,
     compare_two,
@@ -24,7 +23,6 @@ __all__ = [
     "TOKENIZERS_SCHEMA",
     "TOKENIZER_FILES",
     "Overlap",
-    "Setting",
     "Spread",
     "TokenPairs",
     "Tokenizer",

@@ -20,7 +20,7 @@ from ._curves import (
 from ._distributions import distribution_by_type, ridges, row_similarity, vocabulary_mapping
 from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrices
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
-from ._spaces import Projection, principal_components, surfaces, trajectories
+from ._spaces import principal_components, surfaces, trajectories
 from ._synthetic import CosineCell, expected_cosine_of_normals, synthetic_cosines
 from .bars import (
     Claim,
@@ -39,7 +39,6 @@ __all__ = [
     "ControlCurves",
     "CosineCell",
     "Measured",
-    "Projection",
     "ShuffleCurves",
     "VectorStatistics",
     "arm_comparison",

@@ -5,7 +5,7 @@ Reading a zoo, deriving from it and the experiments on vectors need numpy alone.
 """
 
 from . import derive
-from ._centring import EXAMPLE, Centring, VectorPair, centring, model_vectors, read_vectors, write_centring
+from ._centring import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
 from ._cosines import (
     CosineStudy,
     CosineStudyOptions,
@@ -16,7 +16,7 @@ from ._cosines import (
 )
 from ._cosines_files import cosine_figures, write_cosines
 from ._norms_figures import norms_figures
-from ._recipes import Relation, load_recipes, parse_recipes
+from ._recipes import load_recipes, parse_recipes
 from ._zoo import Zoo, ZooModel, ancestry_table, embedded_zoo, load_zoo
 from .builder import Builder, build_zoo, copy_embedded
 from .checkpoint import Checkpoint, layer_of, part_of, read_safetensors
@@ -27,7 +27,6 @@ from .norms_train import norms_experiment
 __all__ = [
     "EXAMPLE",
     "Builder",
-    "Centring",
     "Checkpoint",
     "CosineStudy",
     "CosineStudyOptions",
@@ -36,7 +35,6 @@ __all__ = [
     "NormsOptions",
     "NormsResult",
     "PairResult",
-    "Relation",
     "TestResult",
     "VectorPair",
     "Zoo",

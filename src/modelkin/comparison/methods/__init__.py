@@ -1,6 +1,6 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
-from modelkin.comparison.methods._frame_rows import FrameRows, frame_rows, untouched_layers
+from modelkin.comparison.methods._frame_rows import frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
     Factors,
@@ -8,7 +8,6 @@ from modelkin.comparison.methods._interface import (
     MethodCard,
     Pair,
     Part,
-    Plan,
     Probe,
     Side,
     Stage,
@@ -39,12 +38,10 @@ __all__ = [
     "Evidence",
     "Factors",
     "Findings",
-    "FrameRows",
     "Likeness",
     "MethodCard",
     "Pair",
     "Part",
-    "Plan",
     "Probe",
     "Rank",
     "Side",

@@ -17,7 +17,7 @@ from modelkin.tensors import Array
 
 from ._interface import Findings, Pair, Probe, Side
 from ._result import Agreement, Effect, Evidence, Skipped
-from ._sketch import Source, source_of
+from ._sketch import RowSource, source_of
 from .tied import TIED, is_tied
 from .unit_matching import MOST_UNITS, SHARE, TOO_LARGE, Matching, cost, joined, parts
 
@@ -30,7 +30,7 @@ class UnitAgreement(Matching):
     """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
 
     def _probe(
-        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[RowSource], theirs: Sequence[RowSource]
     ) -> Probe[Findings] | Skipped:
         partners = _partners(pair.candidate, layers[0], mine), _partners(pair.base, layers[1], theirs)
         if len(partners[0]) != len(mine) or len(partners[1]) != len(theirs):
@@ -55,7 +55,7 @@ class UnitAgreement(Matching):
         )
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, one: UnitMatch, two: UnitMatch
+        self, pair: Pair, layers: tuple[int, int], source: RowSource, one: UnitMatch, two: UnitMatch
     ) -> Evidence:
         share, n = agreement(one, two), int(np.count_nonzero(one.usable & two.usable))
         if share is None or n < FEWEST_UNITS:
@@ -94,7 +94,7 @@ def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
     return first, _own_part(joined(parts[half:]), first)
 
 
-def _partners(side: Side, layer: int, readers: Sequence[Source]) -> tuple[Source, ...]:
+def _partners(side: Side, layer: int, readers: Sequence[RowSource]) -> tuple[RowSource, ...]:
     """Return the second matrix over the same units: up beside a gate, down beside a plain up."""
     second = {
         Role.MLP_GATE: Role.MLP_UP,

@@ -15,7 +15,7 @@ from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
-from ._sketch import Source, expert_readers, rows_part
+from ._sketch import RowSource, expert_readers, rows_part
 from .axis import unit_evidence
 from .tied import is_tied
 
@@ -42,7 +42,7 @@ class ExpertMap(Method):
                 yield self._probe(pair, layer, facing, mine[:MOST_EXPERTS], theirs)
 
     def _probe(
-        self, pair: Pair, layer: int, facing: int, mine: Sequence[Source], theirs: Sequence[Source]
+        self, pair: Pair, layer: int, facing: int, mine: Sequence[RowSource], theirs: Sequence[RowSource]
     ) -> Probe[Findings]:
         count = min(MOST_UNITS, mine[0].n_units)
 
@@ -70,7 +70,7 @@ class ExpertMap(Method):
         self,
         pair: Pair,
         layers: tuple[int, int],
-        experts: tuple[int | None, Sequence[Source]],
+        experts: tuple[int | None, Sequence[RowSource]],
         rows: Array,
         base: Sequence[Array],
         scores: Array,
@@ -95,6 +95,6 @@ class ExpertMap(Method):
         )
 
 
-def _experts(side: Side, layer: int) -> list[Source]:
+def _experts(side: Side, layer: int) -> list[RowSource]:
     width = side.architecture.sizes.get("residual")
     return [source for source in expert_readers(side, layer) if source.n_features == width]

@@ -11,7 +11,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._interface import Pair, Part
-from ._sketch import Source, mlp_reader, rows_part
+from ._sketch import RowSource, mlp_reader, rows_part
 from .blocks import spread
 
 _SHARE = 0.19
@@ -95,8 +95,8 @@ def _copies(learned: Sequence[Array], left: Sequence[Array]) -> list[bool]:
 
 
 def _fitting(
-    found: Sequence[tuple[Source, Source]], *, n_rows: int, allowance: int
-) -> tuple[list[tuple[Source, Source]], int]:
+    found: Sequence[tuple[RowSource, RowSource]], *, n_rows: int, allowance: int
+) -> tuple[list[tuple[RowSource, RowSource]], int]:
     """Choose layers, and how many units of each, so that rows are enough and bytes not too many."""
     for n_layers in range(len(found), 0, -1):
         chosen = [found[number] for number in spread(len(found), n_layers)]
@@ -108,7 +108,7 @@ def _fitting(
     return [], 0
 
 
-def _sources(pair: Pair, layer: int) -> tuple[Source, Source] | None:
+def _sources(pair: Pair, layer: int) -> tuple[RowSource, RowSource] | None:
     mine, theirs = (mlp_reader(side, layer, expert=pair.seed) for side in pair.sides)
     if mine is None or theirs is None or mine.n_units != theirs.n_units:
         return None
@@ -116,7 +116,7 @@ def _sources(pair: Pair, layer: int) -> tuple[Source, Source] | None:
 
 
 def _parts(
-    pair: Pair, sources: Sequence[tuple[Source, Source] | None], most: int
+    pair: Pair, sources: Sequence[tuple[RowSource, RowSource] | None], most: int
 ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     held = [both for both in sources if both is not None]
     mine, theirs = (

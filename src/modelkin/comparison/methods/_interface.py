@@ -13,7 +13,7 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorIndex, TensorSlice
 from modelkin.tokenizer import TokenPairs
 
-from ._result import Evidence, Heading, Skipped, Where
+from ._result import Evidence, FindingHeading, Skipped, Where
 
 Stage = Literal["quick", "standard", "deep"]
 Found = TypeVar("Found")
@@ -231,10 +231,10 @@ class Method(ABC):
     def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan the probes for a pair that has no such problem."""
 
-    def heading(self, **where: Unpack[Where]) -> Heading:
+    def heading(self, **where: Unpack[Where]) -> FindingHeading:
         """Return what a finding of this method begins with."""
         card = self.card
-        usual: Heading = {
+        usual: FindingHeading = {
             "method": card.name,
             "version": card.version,
             "component": card.component,

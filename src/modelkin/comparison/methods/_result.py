@@ -34,7 +34,7 @@ class Where(TypedDict, total=False):
     frame: str
 
 
-class Heading(Where):
+class FindingHeading(Where):
     """What every finding of a method begins with."""
 
     method: str

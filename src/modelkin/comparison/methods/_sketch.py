@@ -16,7 +16,7 @@ from .blocks import Matrix, UnitBlock, UnitChoice, n_features, n_units, unit_axi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RowSource:
     """One tensor of a layer whose rows are units."""
 
     entry: RoleEntry
@@ -58,12 +58,12 @@ def shared_layers(pair: Pair, role: Role) -> list[int]:
     return [layer for layer in mine if layer in theirs]
 
 
-def as_source(side: Side, entry: RoleEntry, space: str, *, expert: int | None = None) -> Source:
+def as_source(side: Side, entry: RoleEntry, space: str, *, expert: int | None = None) -> RowSource:
     """Describe a tensor that has an axis of the space; for stacked experts, one of them."""
     info = side.index[entry.tensor]
     width = n_features(entry, info, space)
     stacked = info.shape[0] if len(info.shape) == 3 else 1
-    return Source(
+    return RowSource(
         entry=entry,
         space=space,
         expert=expert,
@@ -75,7 +75,9 @@ def as_source(side: Side, entry: RoleEntry, space: str, *, expert: int | None = 
     )
 
 
-def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | None = None) -> Source | None:
+def source_of(
+    side: Side, role: Role, space: str, layer: int, *, expert: int | None = None
+) -> RowSource | None:
     """Find a tensor whose rows are units, by role; for experts, one of them."""
     entry = find_entry(side, role, layer, expert)
     if entry is None or unit_axis(entry, space) is None:
@@ -85,14 +87,14 @@ def source_of(side: Side, role: Role, space: str, layer: int, *, expert: int | N
     return as_source(side, entry, space, expert=expert)
 
 
-def expert_readers(side: Side, layer: int) -> list[Source]:
+def expert_readers(side: Side, layer: int) -> list[RowSource]:
     """Find the gates of all experts of a layer."""
     numbers = side.architecture.experts_of(layer, Role.EXPERT_GATE)
     found = [source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=number) for number in numbers]
     return [source for source in found if source is not None]
 
 
-def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
+def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> RowSource | None:
     """Find what a layer's MLP reads with: its gate, the up matrix of a plain MLP, or an expert's gate."""
     found = source_of(side, Role.MLP_GATE, "mlp", layer) or source_of(side, Role.MLP_UP, "mlp", layer)
     if found is not None:
@@ -104,7 +106,9 @@ def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> Source | None:
     return source_of(side, Role.EXPERT_GATE, "expert_mlp", layer, expert=chosen)
 
 
-def rows_part(side: Side, source: Source, *, count: int | None = None, features: int | None = None) -> Part:
+def rows_part(
+    side: Side, source: RowSource, *, count: int | None = None, features: int | None = None
+) -> Part:
     """Plan the reading of the first rows, with the gain in front of them folded in.
 
     First features alone are read where that saves bytes; elsewhere rows are whole.

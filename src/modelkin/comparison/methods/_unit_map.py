@@ -19,7 +19,7 @@ from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
-from ._sketch import Source, mlp_reader, rows_part, source_of
+from ._sketch import RowSource, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
 from .blocks import spread
 from .tied import is_tied
@@ -43,7 +43,7 @@ def cell_threshold(n_cells: int) -> float:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     number: int
-    source: Source
+    source: RowSource
     width: int
     """Units that are numbered together: only layers alike in this can be compared."""
 
@@ -52,10 +52,10 @@ class UnitMap(Method):
     """Common part: sketch every layer, compare all pairs, test the cells on the path."""
 
     @abstractmethod
-    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+    def source(self, pair: Pair, side: Side, layer: int) -> RowSource | None:
         """Return the tensor of a layer whose units are compared."""
 
-    def group(self, source: Source, side: Side) -> int:
+    def group(self, source: RowSource, side: Side) -> int:
         """Return how many units may be compared in one test."""
         return source.n_units
 
@@ -94,14 +94,14 @@ class UnitMap(Method):
         # All layers are compared once more in every map of the residual stream that is tried.
         return [Probe(candidate=parts[0], base=parts[1], evaluate=evaluate, keep=self.card.name)]
 
-    def _sources(self, pair: Pair, side: Side) -> dict[int, Source]:
+    def _sources(self, pair: Pair, side: Side) -> dict[int, RowSource]:
         """Return the tensors of all layers that read the residual stream with such units."""
         width = side.architecture.sizes.get("residual")
         layers = [n for n in side.architecture.layers if pair.only_layers is None or n in pair.only_layers]
         found = {layer: self.source(pair, side, layer) for layer in layers}
         return {layer: item for layer, item in found.items() if item is not None and item.n_features == width}
 
-    def _n_units(self, pair: Pair, found: Sequence[dict[int, Source]]) -> int:
+    def _n_units(self, pair: Pair, found: Sequence[dict[int, RowSource]]) -> int:
         """Choose how many units of each layer are sketched: the same number everywhere."""
         counts = [MOST_UNITS]
         allowance = int(_SHARE * pair.byte_allowance)
@@ -165,8 +165,8 @@ class UnitMap(Method):
 
 
 def _affordable(
-    pair: Pair, found: Sequence[dict[int, Source]], count: int
-) -> tuple[list[dict[int, Source]], tuple[int, ...]]:
+    pair: Pair, found: Sequence[dict[int, RowSource]], count: int
+) -> tuple[list[dict[int, RowSource]], tuple[int, ...]]:
     """Choose layers and numbers of features that the bytes allow, where units are stored input-first.
 
     In coordinates as they are the first features of all layers will do. Another map of the residual stream
@@ -208,7 +208,7 @@ def _component(usual: str, mine: Sequence[_Layer]) -> str:
 class MlpMap(UnitMap):
     """Ask which layers hold MLP units that read the same directions in the same places."""
 
-    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+    def source(self, pair: Pair, side: Side, layer: int) -> RowSource | None:
         """Return the gate of a dense MLP or of one expert."""
         return mlp_reader(side, layer, expert=pair.seed)
 
@@ -217,10 +217,10 @@ class MlpMap(UnitMap):
 class AttentionMap(UnitMap):
     """Ask which layers hold value dimensions that read the same directions in the same places."""
 
-    def source(self, pair: Pair, side: Side, layer: int) -> Source | None:
+    def source(self, pair: Pair, side: Side, layer: int) -> RowSource | None:
         """Return the value matrix."""
         return source_of(side, Role.ATTENTION_VALUE, "v_dim", layer)
 
-    def group(self, source: Source, side: Side) -> int:
+    def group(self, source: RowSource, side: Side) -> int:
         """Return the width of a head: dimensions of different heads do not change places."""
         return side.architecture.sizes.get("v_dim", 0)

@@ -16,7 +16,7 @@ from modelkin.tensors import Array
 from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Findings, Method, Pair, Planned, Probe, sample_probe
 from ._result import Evidence, Where
-from ._sketch import Source, as_source, find_entry, shared_layers
+from ._sketch import RowSource, as_source, find_entry, shared_layers
 from .axis import unit_evidence
 from .blocks import Matrix, UnitChoice, n_units, spread, step_bytes, unit_axis
 
@@ -96,7 +96,7 @@ class UnitRows(Method):
         return self._probe(pair, target, place, sources, choice)
 
     def _probe(
-        self, pair: Pair, target: Target, place: Place, sources: Sequence[Source], choice: UnitChoice
+        self, pair: Pair, target: Target, place: Place, sources: Sequence[RowSource], choice: UnitChoice
     ) -> Probe[Findings]:
         blocks = [source.block(side, choice) for source, side in zip(sources, pair.sides, strict=True)]
         gains = [
@@ -130,7 +130,7 @@ class UnitRows(Method):
         return sample_probe(*slices, evaluate=evaluate)
 
 
-def _choice(pair: Pair, place: Place, sources: Sequence[Source], allowance: int) -> UnitChoice:
+def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: int) -> UnitChoice:
     """Choose a block of units at a seeded place, as many as the stored rows that the bytes allow.
 
     Units that lie across the stored rows are all in every one of these: there, rows buy features instead.

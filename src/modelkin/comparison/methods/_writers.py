@@ -21,7 +21,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
-from ._sketch import Source, as_source, find_entry
+from ._sketch import RowSource, as_source, find_entry
 from ._unit_map import cell_threshold
 from .axis import unit_evidence
 from .blocks import UnitChoice, unit_axis
@@ -156,7 +156,7 @@ def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) 
     )
 
 
-def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[Source]:
+def _writers(side: Side, roles: Sequence[Role], layer: int) -> Iterator[RowSource]:
     """Yield the matrices of a layer that write into the residual stream, expert by expert."""
     for role in roles:
         whole = find_entry(side, role, layer)

@@ -20,7 +20,7 @@ from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._result import Evidence
-from ._sketch import Source, rows_part, source_of
+from ._sketch import RowSource, rows_part, source_of
 from .axis import unit_evidence
 from .blocks import UnitChoice, unit_block
 from .unit_matching import FOUND_COSINE, FOUND_SHARE, in_order
@@ -30,8 +30,8 @@ MOST_DIMENSIONS = 192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Heads:
-    value: Source
-    output: Source
+    value: RowSource
+    output: RowSource
     width: int
     """Of the values of a head."""
     n_heads: int

@@ -24,7 +24,7 @@ from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._result import Effect, Evidence, Skipped, Tested, Where
-from ._sketch import Source, expert_readers, mlp_reader, rows_part, source_of
+from ._sketch import RowSource, expert_readers, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
 from .tied import TIED, is_tied
 
@@ -43,7 +43,7 @@ _FEWEST_OF_BASE = 0.4
 twice as many as `FOUND_SHARE` asks for."""
 
 
-Facing = tuple[tuple[int, int], Sequence[Source], Sequence[Source]]
+Facing = tuple[tuple[int, int], Sequence[RowSource], Sequence[RowSource]]
 """A layer of the candidate and one of the base, with the matrices of both whose rows are units."""
 
 
@@ -66,7 +66,7 @@ class Matching(Method):
 
     @abstractmethod
     def _probe(
-        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[RowSource], theirs: Sequence[RowSource]
     ) -> Probe[Findings] | Skipped: ...
 
     def _skipped(self, pair: Pair, reason: Message, layer: int) -> Skipped:
@@ -77,7 +77,7 @@ class _Search(Matching):
     """Look for units among those of the base that can be read."""
 
     def _probe(
-        self, pair: Pair, layers: tuple[int, int], mine: Sequence[Source], theirs: Sequence[Source]
+        self, pair: Pair, layers: tuple[int, int], mine: Sequence[RowSource], theirs: Sequence[RowSource]
     ) -> Probe[Findings] | Skipped:
         n_read = _n_read(pair, theirs)
         if n_read is None:
@@ -94,7 +94,7 @@ class _Search(Matching):
 
     @abstractmethod
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
+        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
     ) -> Evidence: ...
 
 
@@ -106,7 +106,7 @@ class _HalfMatching(_Search):
         return pair.residual_problem()
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
+        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
     ) -> Evidence:
         order = np.random.default_rng([pair.seed, 29]).permutation(candidate.shape[1])
         seen, kept = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
@@ -168,7 +168,7 @@ class MlpOrder(_Search):
                 yield layers, mine, theirs
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: Source, candidate: Array, base: Array
+        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
     ) -> Evidence:
         problem = _fixed_order(candidate, base)
         if problem is not None:
@@ -213,12 +213,12 @@ def joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def cost(sources: Sequence[Source]) -> int:
+def cost(sources: Sequence[RowSource]) -> int:
     """Return the bytes of all units."""
     return sum(source.cost(source.n_units) for source in sources)
 
 
-def _n_read(pair: Pair, sources: Sequence[Source]) -> int | None:
+def _n_read(pair: Pair, sources: Sequence[RowSource]) -> int | None:
     """Return how many units of each matrix of the base can be read; None if they are too few."""
     share = min(1.0, SHARE * pair.byte_allowance / max(1, cost(sources)))
     if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
@@ -226,7 +226,7 @@ def _n_read(pair: Pair, sources: Sequence[Source]) -> int | None:
     return int(share * max(source.n_units for source in sources))
 
 
-def parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> tuple[Part, ...]:
+def parts(side: Side, sources: Sequence[RowSource], *, most: int | None = None) -> tuple[Part, ...]:
     """Plan the units of several matrices, or the first of each."""
     return tuple(
         rows_part(side, source, count=source.n_units if most is None else min(most, source.n_units))
@@ -234,7 +234,7 @@ def parts(side: Side, sources: Sequence[Source], *, most: int | None = None) -> 
     )
 
 
-def _all_readers(side: Side, layer: int) -> tuple[Source, ...]:
+def _all_readers(side: Side, layer: int) -> tuple[RowSource, ...]:
     """Return the reader of a dense MLP, or those of all experts."""
     first = mlp_reader(side, layer)
     if first is None:
@@ -242,7 +242,7 @@ def _all_readers(side: Side, layer: int) -> tuple[Source, ...]:
     return (first,) if first.expert is None else tuple(expert_readers(side, layer))
 
 
-def _some(readers: tuple[Source, ...], *, seed: int) -> tuple[Source, ...]:
+def _some(readers: tuple[RowSource, ...], *, seed: int) -> tuple[RowSource, ...]:
     """Choose experts until they have units enough; a dense MLP is one reader and stays."""
     turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
     wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))

@@ -2,19 +2,16 @@
 
 from ._items import find_item
 from ._options import BASELINES, KnownRelation, MatrixOptions, RoleChoice, parse_layer_list, parse_role
-from ._result import MATRIX_SCHEMA, MatrixModel, MatrixResult, ReadRecord, TensorRecord
+from ._result import MATRIX_SCHEMA, MatrixResult
 from ._run import matrix
 
 __all__ = [
     "BASELINES",
     "MATRIX_SCHEMA",
     "KnownRelation",
-    "MatrixModel",
     "MatrixOptions",
     "MatrixResult",
-    "ReadRecord",
     "RoleChoice",
-    "TensorRecord",
     "find_item",
     "matrix",
     "parse_layer_list",

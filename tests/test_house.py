@@ -1,0 +1,115 @@
+"""The house rules: what packages export, how paths are named, one meaning for each class name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import modelkin
+
+ROOT = Path(modelkin.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("modelkin", *parts)).removesuffix(".__init__")
+
+
+def package_of(path: Path) -> str:
+    module = module_of(path)
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def exported() -> Iterator[tuple[str, str]]:
+    """Yield (package, name) for what packages below the root say they export."""
+    for path in FILES:
+        if path.name != "__init__.py" or path.parent == ROOT:
+            continue
+        for node in tree(path).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                yield from ((module_of(path), name) for name in ast.literal_eval(node.value))
+
+
+def imports(path: Path, package: str) -> Iterator[tuple[str, str]]:
+    """Yield (module, name) for what a file imports from modelkin, relative imports made absolute."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (base, node.module) if part)
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def users() -> Iterator[tuple[Path, str]]:
+    yield from ((path, package_of(path)) for path in FILES)
+    for folder in ("tests", "benchmarks", "docs"):
+        yield from ((path, "") for path in sorted((REPOSITORY / folder).rglob("*.py")))
+
+
+def test_packages_export_what_others_use():
+    wanted: set[tuple[str, str]] = set()
+    for path, package in users():
+        text = path.read_text()
+        for module, name in imports(path, package):
+            if not package.startswith(module):
+                wanted.add((module, name))
+            # A package taken as a whole: `catalogue.surfaces`, `derive.add_noise`.
+            whole = f"{module}.{name}"
+            if (ROOT / Path(*whole.split(".")[1:]) / "__init__.py").exists():
+                alias = rf"\b\w*{name}\w*|\b[a-z_]+"
+                wanted |= {(whole, used) for used in re.findall(rf"(?:{alias})\.(\w+)", text)}
+    # Kinds of methods, formats and figures are looked up by name.
+    looked_up = {"FORMAT", "recognises"}
+    idle = [f"{package}.{name}" for package, name in exported() if (package, name) not in wanted]
+    assert [name for name in idle if name.rpartition(".")[2] not in looked_up] == []
+
+
+def test_nobody_imports_past_a_facade():
+    wrong = []
+    for path, package in ((path, package_of(path)) for path in FILES):
+        for module, name in imports(path, package):
+            parts = [*module.split("."), name]
+            private = next((i for i, part in enumerate(parts) if _is_private(part)), None)
+            if parts[0] == "modelkin" and private is not None:
+                owner = ".".join(parts[:private])
+                if owner != "modelkin" and not f"{package}.".startswith(f"{owner}."):
+                    wrong.append(f"{module_of(path)} imports {module}.{name}")
+    assert wrong == []
+
+
+def _is_private(part: str) -> bool:
+    return part.startswith("_") and not part.startswith("__")
+
+
+def test_there_is_one_underscore_on_a_path_at_most():
+    paths = [path.relative_to(ROOT) for path in FILES]
+    assert [str(path) for path in paths if sum(_is_private(part) for part in path.parts) > 1] == []
+
+
+def test_a_class_name_has_one_meaning():
+    names = Counter(
+        node.name
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name: n for name, n in names.items() if n > 1} == {}
+
+
+def test_the_package_knows_nothing_of_the_tests():
+    assert [
+        str(path)
+        for path in FILES
+        for module, _ in imports(path, package_of(path))
+        if module.startswith("tests")
+    ] == []
