@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, output_options
+from modelkin.cli.options import fetch_options, language_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -48,12 +48,7 @@ FAILED = 1
     help="Chooses samples and permutations.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, without reading any tensor.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    metavar="DIR",
-    help="Write the report folder: report.html, REPORT.md, comparison.json, tensors.csv.",
-)
+@out_option("Write the report folder: report.html, REPORT.md, comparison.json, tensors.csv.")
 @click.option(
     "--fail-on",
     type=click.Choice(tuple(FAIL_ON)),
@@ -98,25 +93,22 @@ def compare(
     from modelkin import CompareOptions
     from modelkin import compare as compare_models
     from modelkin.document import comparison_view
-    from modelkin.model import open_models
 
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
-    with open_models((candidate, base, *controls), fetch, progress=output) as opened:
-        for model in opened:
-            output.remark(f"reading {model.describe()}")
+    with output.models((candidate, base, *controls), fetch) as opened:
         if dry_run:
             _show_plans(opened, options, output)
             return
         result = compare_models(
             candidate=opened[0], base=opened[1], options=options, controls=opened[2:], progress=output
         )
-    try:
-        if out is not None:
-            result.write(str(out), language=lang)
-    finally:  # a full disk is no reason to lose the answer
-        output.result(result, lambda: comparison_view(result, detail=output.detail))
-    if out is not None:
-        output.remark(f"the report is in {out}: start with {out / 'report.html'}")
+    output.written(
+        result,
+        lambda: comparison_view(result, detail=output.detail),
+        out=out,
+        write=lambda place: result.write(str(place), language=lang),
+        start="report.html",
+    )
     if any(FAIL_ON[word] is result.verdict.related for word in fail_on):
         click.get_current_context().exit(FAILED)
 

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import language_option, output_options
+from modelkin.cli.options import language_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
 
 
 @click.command()
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    metavar="DIR",
-    help="Write a report folder for each comparison.",
-)
+@out_option("Write a report folder for each comparison.")
 @language_option
 @output_options
 def demo(*, out: Path | None, lang: str, output: Output) -> None:

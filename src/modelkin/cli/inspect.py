@@ -41,11 +41,10 @@ def inspect(
       modelkin inspect ./folder --tensors
       modelkin inspect org/name --plan norms --json
     """  # noqa: D301  click wants the character itself
-    from modelkin import inspect_model, open_model, plan_components
+    from modelkin import inspect_model, plan_components
     from modelkin.document import inspection_view, plan_view
 
-    with open_model(model, fetch, progress=output) as opened:
-        output.remark(f"reading {opened.describe()}")
+    with output.models((model,), fetch) as (opened,):
         if components:
             plan = plan_components(opened, components)
             output.result(plan, lambda: plan_view(plan))

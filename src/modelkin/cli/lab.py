@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.lab_zoo import build, embed
-from modelkin.cli.options import fetch_options, output_options
+from modelkin.cli.options import fetch_options, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import NormsOptions, VectorPair
@@ -20,12 +20,7 @@ INITS = ("ones", "near-one", "random")
 """As `modelkin.casework.lab` has them, which is not imported for help alone."""
 FAMILIES = ("gpt2", "llama")
 
-_out_option = click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    metavar="DIR",
-    help="Write numbers and figures.",
-)
+_out_option = out_option("Write numbers and figures.")
 
 
 @click.group()
@@ -99,13 +94,13 @@ def norms(
     else:
         options = _norms_options(inits, seeds, steps, family=family, seed=seed, small=small)
         result = norms_experiment(options, report=output.remark)
-    try:
-        if out is not None:
-            write_norms(result, out)
-    finally:  # a full disk is no reason to lose the numbers
-        output.result(result, lambda: norms_blocks(result))
-    if out is not None:
-        output.remark(f"the numbers are in {out}: start with {out / 'NORMS.md'}")
+    output.written(
+        result,
+        lambda: norms_blocks(result),
+        out=out,
+        write=lambda place: write_norms(result, place),
+        start="NORMS.md",
+    )
 
 
 def _norms_options(
@@ -142,13 +137,13 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
     from modelkin.casework.views import cosines_view
 
     study = cosine_study(CosineStudyOptions(pairs=pairs, seed=seed))
-    try:
-        if out is not None:
-            write_cosines(study, out)
-    finally:
-        output.result(study, lambda: cosines_view(study))
-    if out is not None:
-        output.remark(f"numbers and figures are in {out}")
+    output.written(
+        study,
+        lambda: cosines_view(study),
+        out=out,
+        write=lambda place: write_cosines(study, place),
+        start="cosines.csv",
+    )
 
 
 @lab.command()
@@ -215,17 +210,11 @@ def centring(
 def _model_pair(
     models: tuple[str, ...], role: str, layers: str | None, fetch: FetchOptions, output: Output
 ) -> VectorPair:
-    from contextlib import ExitStack
-
-    from modelkin import open_model
     from modelkin.casework.lab import model_vectors
 
     if layers is None:
         raise click.UsageError("--model needs --layer")
-    with ExitStack() as stack:
-        opened = [stack.enter_context(open_model(ref, fetch, progress=output)) for ref in models]
-        for model in opened:
-            output.remark(f"reading {model.describe()}")
+    with output.models(models, fetch) as opened:
         return model_vectors(tuple(opened), role=role, layers=layers)
 
 

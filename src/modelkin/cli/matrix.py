@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, output_options, seed_option
+from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelkin.cli.output import Output
     from modelkin.describe.matrix import KnownRelation
-    from modelkin.model import Model
     from modelkin.options import FetchOptions
 
 PAIRS = ("same", "all", "within", "relative", "mixed")
@@ -91,12 +90,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     help="Rows to read for the token baselines.",
 )
 @seed_option
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    metavar="DIR",
-    help="Write matrix.json, matrix.csv and MATRIX.md.",
-)
+@out_option("Write matrix.json, matrix.csv and MATRIX.md.")
 @fetch_options
 @output_options
 def matrix(
@@ -179,16 +173,10 @@ def matrix(
         seed=seed,
         fetch=fetch,
     )
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(_open(ref, fetch, output)) for name, ref in named.items()}
-        result = measure(opened, options, progress=output)
-    try:
-        if out is not None:
-            result.write(str(out))
-    finally:  # a full disk is no reason to lose the numbers
-        output.result(result, lambda: matrix_view(result, detail=output.detail))
-    if out is not None:
-        output.remark(f"the numbers are in {out}: start with {out / 'MATRIX.md'}")
+    with output.models(named.values(), fetch) as opened:
+        result = measure(dict(zip(named, opened, strict=True)), options, progress=output)
+    view = partial(matrix_view, result, detail=output.detail)
+    output.written(result, view, out=out, write=result.write, start="MATRIX.md")
 
 
 def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:
@@ -239,11 +227,3 @@ def _pairs(option: str, texts: tuple[str, ...]) -> Iterable[tuple[str, str]]:
         if not (name and equals and rest):
             raise click.BadParameter(f"expected NAME=MODEL,MODEL, got {text!r}", param_hint=option)
         yield name, rest
-
-
-def _open(ref: str, fetch: FetchOptions, output: Output) -> Model:
-    from modelkin import open_model
-
-    model = open_model(ref, fetch, progress=output)
-    output.remark(f"reading {model.describe()}")
-    return model

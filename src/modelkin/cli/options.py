@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,6 +41,14 @@ seed_option = click.option(
     show_default=True,
     help="Seed of samples and random draws.",
 )
+
+
+def out_option(text: str, *, required: bool = False) -> Callable[[Function], Function]:
+    """Return the option for a folder to write to."""
+    place = click.Path(file_okay=False, writable=True, path_type=Path)
+    return click.option("--out", type=place, required=required, metavar="DIR", help=text)
+
+
 language_option = click.option(
     "--lang",
     type=click.Choice(LANGUAGES),

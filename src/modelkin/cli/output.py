@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Self
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from rich.console import Console
     from rich.progress import Progress as Bars
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from modelkin.document.blocks import Block
     from modelkin.document.views.comparison import Detail
     from modelkin.message import Message
+    from modelkin.model import Model
+    from modelkin.options import FetchOptions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +54,34 @@ class Output:
     def detail(self) -> Detail:
         """How much of a result is drawn."""
         return "verbose" if self.verbose else "brief"
+
+    def written(
+        self,
+        document: object,
+        view: Callable[[], Iterable[Block]],
+        *,
+        out: Path | None,
+        write: Callable[[Path], object],
+        start: str,
+    ) -> None:
+        """Write the files of a result if a folder was given, print it, and say which file to start with."""
+        try:
+            if out is not None:
+                write(out)
+        finally:  # a full disk is no reason to lose the answer
+            self.result(document, view)
+        if out is not None:
+            self.remark(f"written to {out}: start with {out / start}")
+
+    @contextmanager
+    def models(self, refs: Iterable[str], fetch: FetchOptions) -> Iterator[list[Model]]:
+        """Open models side by side and say which they are."""
+        from modelkin.model import open_models
+
+        with open_models(tuple(refs), fetch, progress=self) as opened:
+            for model in opened:
+                self.remark(f"reading {model.describe()}")
+            yield opened
 
     def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
         """Print a result: as JSON, or as its view for a person."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import language_option, output_options
+from modelkin.cli.options import language_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -17,12 +17,7 @@ DISPUTES = ("solar-glm",)
 
 @click.command()
 @click.argument("dispute", type=click.Choice(DISPUTES))
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    metavar="DIR",
-    help="Write replay.json, REPLAY.md, replay.html and figures.",
-)
+@out_option("Write replay.json, REPLAY.md, replay.html and figures.")
 @language_option
 @output_options
 def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None:
@@ -35,10 +30,10 @@ def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None
     from modelkin.casework.replay import replay_solar_glm, replay_view, write_replay
 
     told = replay_solar_glm()
-    try:
-        if out is not None:
-            write_replay(told, out, lang)
-    finally:  # a full disk is no reason to lose the story
-        output.result(told, lambda: replay_view(told, lang, verbose=output.verbose))
-    if out is not None:
-        output.remark(f"the story is in {out}: start with {out / 'replay.html'}")
+    output.written(
+        told,
+        lambda: replay_view(told, lang, verbose=output.verbose),
+        out=out,
+        write=lambda place: write_replay(told, place, lang),
+        start="replay.html",
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, output_options, seed_option
+from modelkin.cli.options import fetch_options, language_option, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -18,13 +18,7 @@ NOTHING_DONE = 3
 
 @click.command()
 @click.argument("study", metavar="NAME_OR_FILE")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Folder for data, figures and reports.",
-)
+@out_option("Folder for data, figures and reports.", required=True)
 @click.option(
     "--model",
     "models",
@@ -77,7 +71,7 @@ def run(
         progress=output,
     )
     output.result(result, lambda: study_view(result))
-    output.remark(f"the report is in {out}: start with {out / 'report.html'}")
+    output.remark(f"written to {out}: start with {out / 'report.html'}")
     if not result.done:
         click.get_current_context().exit(NOTHING_DONE)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from modelkin.comparison import Comparison, ControlResult
-from modelkin.comparison.methods import Evidence, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document.blocks import (
     Bar,
     Block,
     Bullets,
     Card,
-    Cell,
-    Code,
     Fact,
     Facts,
     Heading,
@@ -24,7 +21,6 @@ from modelkin.document.blocks import (
     Named,
     PageOnly,
     Paragraph,
-    Runs,
     Section,
     Strong,
     Table,
@@ -32,45 +28,42 @@ from modelkin.document.blocks import (
     Tile,
     table,
 )
-from modelkin.document.evidence import evidence_row
 from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import (
     bound_text,
     effect_text,
     limit_text,
     p_text,
-    runs_text,
-    size_text,
-    value_text,
-    z_text,
 )
 
 from .alignment import alignment_sections, relation_section, relation_text
 from .beside import beside_sections, lineage_section, model_line, models_section
+from .evidence import (
+    evidence_blocks,
+    missing_blocks,
+    reading_blocks,
+    reading_lines,
+    repeat_blocks,
+    test_blocks,
+)
 from .words import (
     chip,
-    command_text,
-    details_text,
     effect_bar,
     effect_place,
-    facing_layers,
+    labels,
     layers_text,
     limits_text,
-    method_lines,
     not_examined,
     ranked_text,
     reason_text,
-    remarks_text,
     strongest_component,
     tested_components,
     told_value,
     tone,
-    undone,
 )
 
 Detail = Literal["brief", "verbose", "whole"]
 """What is told: the answer and what to make of it; also every test; or everything that is on record."""
-_MOST_RANGES = 300
 
 
 def comparison_view(
@@ -108,10 +101,10 @@ class _View:
         yield self._section("controls", *self._controls())
         yield models_section(self.result, self.language)
         yield lineage_section(self.result, self.language)
-        yield self._section("evidence", *self._evidence())
-        yield self._section("missing", *self._missing())
-        yield self._section("reading", *self._reading())
-        yield self._section("repeat", *self._repeat())
+        yield self._section("evidence", *evidence_blocks(self.result, self.language))
+        yield self._section("missing", *missing_blocks(self.result, self.language))
+        yield self._section("reading", *reading_blocks(self.result, self.language))
+        yield self._section("repeat", *repeat_blocks(self.result, self.language))
         yield self._section("glossary", self._glossary())
 
     def brief(self) -> Iterator[Block]:
@@ -123,20 +116,17 @@ class _View:
             yield self._section("components", *self._components())
         yield from alignment_sections(self.result, self.language, brief=True)
         if self.detail == "verbose":
-            yield self._section("evidence", *self._tests())
+            yield self._section("evidence", *test_blocks(self.result, self.language))
         if self.result.controls:
             yield self._section("controls", *self._controls())
         yield from beside_sections(self.result, self.language)
         yield self._section("limits", self._limits())
         if left_out := tuple(not_examined(self.result, self.language)):
             yield self._section("missing", Bullets(left_out))
-        yield from self._reading_lines()
+        yield from reading_lines(self.result, self.language)
 
     def _section(self, key: str, *blocks: Block) -> Section:
         return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks)
-
-    def _labels(self, *keys: str) -> tuple[str, ...]:
-        return tuple(self.say(f"label.{key}") if key else "" for key in keys)
 
     # -- the answer ------------------------------------------------------------------------------------
 
@@ -238,7 +228,7 @@ class _View:
             # The smallest effect that would have been found has no room on a terminal.
             keys = ("component", "verdict", "effect", "", "p_at_most", "tests", "layers")
             yield Table(
-                columns=self._labels(*keys, *(("found_from",) if whole else ())),
+                columns=labels(self.language, *keys, *(("found_from",) if whole else ())),
                 rows=tuple(self._component(name, item, start) for name, item in tested),
                 numeric=frozenset({2, 4, 5, 7}),
                 kind="components",
@@ -284,7 +274,7 @@ class _View:
             return
         titles = ("control", "compared_with", "verdict", "effect", "p_at_most", "serves")
         rows = [self._control(item) for item in self.result.controls]
-        yield table(self._labels(*titles), rows, numeric=(3, 4))
+        yield table(labels(self.language, *titles), rows, numeric=(3, 4))
         if self.detail == "whole":
             ranked = any(item.calibrated for item in self.result.verdict.components.values())
             key = "text.about_ranked_controls" if ranked else "text.about_controls"
@@ -301,191 +291,6 @@ class _View:
             self.say("word.yes") if item.usable else (Strong(self.say("word.no")), f": {reason}"),
         )
 
-    # -- evidence --------------------------------------------------------------------------------------
-
-    def _evidence(self) -> Iterator[Block]:
-        if not self.result.evidence:
-            yield Paragraph(self.say("text.no_evidence"))
-            return
-        titles = (
-            *("method", "component", "role", "layers", "units", "features", "z", "effect", "p_at_most"),
-            *("extrapolated", "matched", "found_from", "remarks"),
-        )
-        yield Table(
-            columns=self._labels(*titles),
-            rows=tuple(self._test(test) for test in self.result.evidence),
-            numeric=frozenset(range(4, 12)),
-            kind="evidence",
-            sortable=True,
-            muted=frozenset(
-                number for number, test in enumerate(self.result.evidence) if isinstance(test, Skipped)
-            ),
-        )
-        yield Paragraph(Marked(self.say("text.about_evidence")), "note")
-        lines = tuple(method_lines(self.result, self.language))
-        yield Section(title=self.say("title.nulls"), closed=True, blocks=(Bullets(lines),))
-
-    def _test(self, found: Evidence) -> tuple[Text | Cell, ...]:
-        test = evidence_row(found)
-        effect = test.effect.value if test.effect else None
-        return (
-            test.method,
-            self.language.word("component", test.component),
-            test.role or "-",
-            Cell(text=_runs(test.layers), sort=min(test.layers, default=None)),
-            _number(test.n, value_text),
-            _number(test.n_features, value_text),
-            _number(test.z, z_text),
-            Cell(text=Marked(effect_text(test.effect)) if test.effect else "-", sort=effect),
-            _number(test.log10_p, bound_text),
-            _number(test.log10_p_extrapolated, bound_text),
-            _number(test.n_matched, value_text),
-            _number(test.detection_limit, limit_text),
-            remarks_text(found, self.language) or "-",
-        )
-
-    def _tests(self) -> Iterator[Block]:
-        """Yield the tests with their numbers, then what has no p-value."""
-        made = [(test, evidence_row(test)) for test in self.result.evidence if not isinstance(test, Skipped)]
-        rows = [
-            (
-                test.method,
-                test.role or "-",
-                self._facing(test),
-                f"{row.effect.value:.3f}" if row.effect else "-",
-                bound_text(row.log10_p),
-                bound_text(row.log10_p_extrapolated) if row.log10_p_extrapolated is not None else "-",
-                limit_text(row.detection_limit) if row.detection_limit is not None else "-",
-            )
-            for test, row in made
-            if row.log10_p is not None
-        ]
-        titles = ("method", "role", "layers", "effect", "p_at_most", "extrapolated", "found_from")
-        if rows:
-            yield table(self._labels(*titles), rows, numeric=(3, 4, 5, 6))
-        described = [
-            self.say("text.no_p_value", method=test.method, details=details_text(test, self.language))
-            for test, row in made
-            if row.log10_p is None
-        ]
-        if described:
-            yield Bullets(tuple(described))
-
-    def _facing(self, test: Evidence) -> str:
-        """Write the layers of a test: both sides where they differ, and coordinates that were changed."""
-        others, coordinates = facing_layers(test), undone(test.frame)
-        both = [runs_text(test.layers) or "-", *([runs_text(others)] if others else [])]
-        return " -> ".join(both) + (f" ({self.language.word('frame', coordinates)})" if coordinates else "")
-
-    def _missing(self) -> Iterator[Block]:
-        left_out = tuple(not_examined(self.result, self.language))
-        yield Bullets(left_out) if left_out else Paragraph(self.say("text.nothing_missing"))
-        stage, depth = self.result.verdict.stage, self.result.environment.depth
-        yield Paragraph(self.say("text.stopped", stage=stage, depth=depth), "note")
-
-    # -- what was read, and how to repeat it -----------------------------------------------------------
-
-    def _reading(self) -> Iterator[Block]:
-        ranges = self.result.ledger.ranges
-        yield Facts(rows=tuple(self._read()), columns=(self.say("label.of_both"), ""))
-        if ranges:
-            title = self.say("text.show_ranges", number=f"{len(ranges):,}")
-            listed = Section(title=title, closed=True, blocks=(self._files(), *self._ranges()))
-            yield PageOnly(blocks=(listed,))
-        yield Paragraph(Marked(self.say("text.in_json")), "note")
-
-    def _read(self) -> Iterator[tuple[str, Text]]:
-        ledger = self.result.ledger
-        rows = {
-            "bytes_fetched": f"{size_text(ledger.bytes_fetched)} ({ledger.bytes_fetched:,})",
-            "bytes_needed": f"{size_text(ledger.bytes_needed)} ({ledger.bytes_needed:,})",
-            "requests": f"{ledger.requests:,}",
-            "from_store": f"{ledger.cache_hits:,}",
-            "seconds": f"{ledger.seconds:.2f}",
-        }
-        for key, value in rows.items():
-            yield self.say(f"label.{key}"), value
-        origins: dict[str, list[int]] = {}
-        for entry in ledger.ranges:
-            origins.setdefault(entry.origin, []).append(entry.n_bytes)
-        for origin, sizes in origins.items():
-            if origin != "store":
-                size = size_text(sum(sizes))
-                shown = self.say("text.ranges_of", number=f"{len(sizes):,}", size=size)
-                yield self.say("label.ranges_from", origin=origin), shown
-
-    def _files(self) -> Table:
-        sums: dict[tuple[str, str], list[int]] = {}
-        for entry in self.result.ledger.ranges:
-            sums.setdefault((entry.model, entry.file), []).append(entry.n_bytes)
-        rows = [
-            (self.language.word("side", model), file, f"{len(sizes):,}", size_text(sum(sizes)))
-            for (model, file), sizes in sums.items()
-        ]
-        return table(self._labels("model", "file", "ranges", "bytes"), rows, numeric=(2, 3))
-
-    def _ranges(self) -> Iterator[Block]:
-        ranges = self.result.ledger.ranges
-        rows = [
-            (
-                self.language.word("side", entry.model),
-                entry.file,
-                f"{entry.start:,}",
-                f"{entry.stop:,}",
-                Literally(entry.sha256),
-            )
-            for entry in ranges[:_MOST_RANGES]
-        ]
-        yield table((*self._labels("model", "file", "from", "to"), "SHA-256"), rows, numeric=(2, 3))
-        if len(ranges) > _MOST_RANGES:
-            number = f"{len(ranges) - _MOST_RANGES:,}"
-            yield Paragraph(Marked(self.say("text.more_ranges", number=number)), "note")
-
-    def _reading_lines(self) -> Iterator[Block]:
-        ledger, environment, verdict = self.result.ledger, self.result.environment, self.result.verdict
-        read = self.say(
-            "text.read_line",
-            size=size_text(ledger.bytes_fetched),
-            seconds=f"{ledger.seconds:.1f}",
-            ranges=str(len(ledger.ranges)),
-            stored=str(ledger.cache_hits),
-            requests=str(ledger.requests),
-        )
-        decided = self.say(
-            "text.decided_line",
-            stage=verdict.stage,
-            depth=environment.depth,
-            seed=str(environment.seed),
-            rule=told_value(verdict.rule, self.language),
-            version=environment.modelkin,
-        )
-        yield Paragraph(read, "note")
-        yield Paragraph(decided, "note")
-
-    def _repeat(self) -> Iterator[Block]:
-        environment = self.result.environment
-        methods = ", ".join(f"{name} {version}" for name, version in environment.methods.items())
-        rule = told_value(environment.rule, self.language)
-        yield Code(command_text(self.result))
-        yield Paragraph(self.say("text.versions", version=environment.modelkin, rule=rule, methods=methods))
-        yield PageOnly(blocks=(Facts(rows=tuple(self._fixed())),))
-        yield Paragraph(self.say("text.same_bytes"), "note")
-
-    def _fixed(self) -> Iterator[tuple[str, Text]]:
-        """Yield what else fixes the result: thresholds of the rule, seed, depth, commits."""
-        environment = self.result.environment
-        thresholds = "; ".join(
-            f"{self.language.word('threshold', name)} {value_text(value)}"
-            for name, value in environment.thresholds.items()
-        )
-        rows = {"thresholds": thresholds, "seed": str(environment.seed), "depth": environment.depth}
-        yield from ((self.say(f"label.{key}"), value) for key, value in rows.items())
-        commits = {model.ref: model.revision for model in (self.result.candidate, self.result.base)}
-        commits |= {item.pair[1]: item.revision for item in self.result.controls}
-        for ref, revision in commits.items():
-            if revision:
-                yield self.say("label.commit"), (ref, " @ ", Literally(revision))
-
     def _glossary(self) -> Facts:
         texts = self.language.table("glossary")
         words = [key.removesuffix(".word") for key in texts if key.endswith(".word")]
@@ -495,11 +300,3 @@ class _View:
 def _axis_start(lows: list[float]) -> float:
     """Return where the axis of bars begins: room below chance only as far as it is needed."""
     return -1.0 if any(low < -0.25 for low in lows) else -0.25
-
-
-def _runs(layers: tuple[int, ...]) -> Text:
-    return Runs(runs_text(layers) or "-")
-
-
-def _number(value: float | None, write: Callable[[float], str]) -> Cell:
-    return Cell(text="-" if value is None else write(value), sort=value)

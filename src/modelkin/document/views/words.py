@@ -24,6 +24,11 @@ def tone(conclusion: Conclusion) -> Tone:
     return _TONE.get(conclusion, "shared")
 
 
+def labels(language: Language, *keys: str) -> tuple[str, ...]:
+    """Return titles of columns; an empty key is a column without one."""
+    return tuple(language.say(f"label.{key}") if key else "" for key in keys)
+
+
 def chip(conclusion: Conclusion, language: Language) -> Chip:
     """Return a conclusion in one word."""
     return Chip(language.say(f"short.{conclusion.value}"), tone(conclusion))
