@@ -278,7 +278,10 @@ def _groups(ground: Ground) -> Iterator[Baseline]:
         if not groups:
             yield ground.row("groups", measure, say("word.none"), say("baseline-no-groups"))
         for first, second in combinations_with_replacement(groups, 2):
-            members = {frozenset((a, b)) for a in groups[first] for b in groups[second] if a != b}
+            # Without repetition and in this order: a mean over a set would differ in its last digit by run.
+            members = dict.fromkeys(
+                frozenset((a, b)) for a in groups[first] for b in groups[second] if a != b
+            )
             found = [means.get(pair) for pair in members]
             note = say("baseline-groups", why=_DEPENDENT)
             if None in found:
