@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.support import LlamaShape, VirtualFile, virtual_llama
@@ -144,24 +145,26 @@ def mixture(shape: MixtureShape, *, seed: int, vocabulary: int) -> dict[str, byt
     return files
 
 
+@cache
 def tokenizer_json(n_tokens: int, *, seed: int) -> bytes:
     """Return a byte-pair tokenizer of pretended words. Two seeds share three quarters of their tokens."""
     rng = random.Random(seed)
     words = [_word(number) for number in range(n_tokens * 3 // 4)]
     words += [f"{_word(number)}{seed}" for number in range(n_tokens - len(words))]
     rng.shuffle(words)
+    # Line by line as `json.dumps` with an indent does it, which takes seconds for a large vocabulary.
+    vocab = ",\n".join(f'      "{word}": {number}' for number, word in enumerate(words))
+    # About two a token, as in published tokenizers of this kind.
+    merges = ",\n".join(f'      "{word[:at]} {word[at:]}"' for word in words for at in (1, -1))
     document = {
         "version": "1.0",
         "added_tokens": [],
         "pre_tokenizer": {"type": "ByteLevel"},
-        "model": {
-            "type": "BPE",
-            "vocab": {word: number for number, word in enumerate(words)},
-            # About two a token, as in published tokenizers of this kind.
-            "merges": [f"{word[:at]} {word[at:]}" for word in words for at in (1, -1)],
-        },
+        "model": {"type": "BPE", "vocab": "VOCAB", "merges": "MERGES"},
     }
-    return json.dumps(document, indent=2).encode()
+    text = json.dumps(document, indent=2)
+    text = text.replace('"VOCAB"', f"{{\n{vocab}\n    }}").replace('"MERGES"', f"[\n{merges}\n    ]")
+    return text.encode()
 
 
 def stored_bytes(files: Files) -> int:
@@ -169,6 +172,8 @@ def stored_bytes(files: Files) -> int:
     return sum(len(file) if isinstance(file, bytes) else file.size for file in files.values())
 
 
+_LETTERS = str.maketrans("0123456789abcdef", "etaoinshrdlucmfw")
+
+
 def _word(number: int) -> str:
-    letters = "etaoinshrdlucmfw"
-    return "".join(letters[number >> 4 * place & 15] for place in range(8))
+    return f"{number:08x}"[::-1].translate(_LETTERS)

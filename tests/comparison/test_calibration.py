@@ -1,6 +1,7 @@
 """Independently trained models: p-values are what they claim to be, for every method."""
 
 import math
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ pytestmark = pytest.mark.timeout(420)  # one fixture compares all pairs
 
 @pytest.fixture(scope="module")
 def strangers():
-    """Compare every pair of independently trained models."""
-    return [mk.compare(candidate=members()[a].path, base=members()[b].path) for a, b in independent_pairs()]
+    """Compare every pair of independently trained models, each opened once."""
+    with ExitStack() as stack:
+        names = sorted({name for pair in independent_pairs() for name in pair})
+        models = {name: stack.enter_context(mk.open_model(members()[name].path)) for name in names}
+        return [mk.compare(candidate=models[a], base=models[b]) for a, b in independent_pairs()]
 
 
 def made_by(strangers, method):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from modelkin.source import ByteBudget, ByteRange, Fetcher, MemorySource, ModelR
 from .support import FILES, TOKEN, WEIGHTS, quick
 
 BIG = "model.safetensors"
-_buckets = count()
 
 
 @dataclass
@@ -57,12 +55,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
             url = server.url(BIG).replace("://", f"://user:{TOKEN}@") + f"?signature={TOKEN}"
             yield Place(kind, _opener(url), server.n_requests, has_listing=False)
         else:
-            client = request.getfixturevalue("s3")
-            bucket = f"bucket-{next(_buckets)}"
-            client.create_bucket(Bucket=bucket)
-            for name, data in FILES.items():
-                client.put_object(Bucket=bucket, Key=f"models/one/{name}", Body=data)
-            ref_text = f"s3://{bucket}/models/one" + (f"/{BIG}" if kind == "s3-file" else "")
+            request.getfixturevalue("s3")
+            model: str = request.getfixturevalue("s3_model")
+            ref_text = model if kind == "s3" else f"{model}/{BIG}"
             yield Place(kind, _opener(ref_text), lambda: 0, has_listing=kind == "s3")
 
 
