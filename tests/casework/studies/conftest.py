@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gains, 
 from tests.support import HubServer
 
 from modelkin.casework.studies import StudyResult, load_study, parse_study, run_study
+from modelkin.figures import Figure, draw
 from modelkin.options import FetchOptions
 
 LAYERS = 41
@@ -85,6 +87,28 @@ _FEWER = (
 RunStudy = Callable[[str], Done]
 
 
+def one_of_each_layout() -> Callable[..., tuple[Path, ...]]:
+    """Return a function that draws the first figure of each layout, and gives its picture to all others.
+
+    One study has fifty figures of two layouts, which differ in numbers only; these are in files of their own.
+    """
+    drawn: dict[object, tuple[bytes, ...]] = {}
+
+    def draw_once(figure: Figure, folder: Path, name: str, **options: Any) -> tuple[Path, ...]:
+        layout = tuple(tuple(type(mark) for mark in panel.marks) for panel in figure.panels)
+        if layout not in drawn:
+            paths = draw(figure, folder, name, **options)
+            drawn[layout] = tuple(path.read_bytes() for path in paths)
+            return paths
+        copies = tuple(folder / f"{name}.{kind}" for kind in options["formats"])
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, data in zip(copies, drawn[layout], strict=True):
+            path.write_bytes(data)
+        return copies
+
+    return draw_once
+
+
 @pytest.fixture(scope="session")
 def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
     """Return a function that runs a shipped study once: small drawings, few draws, real range reads."""
@@ -107,15 +131,18 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
             )
             folder = tmp_path_factory.mktemp(name)
             hub.reset()
-            result = run_study(
-                parse_study(text.encode(), name),
-                folder,
-                models=models,
-                fetch=FetchOptions(endpoint=hub.url, token=False, use_store=False),
-                language="ko" if name == "sanity-check" else "en",
-                dpi=30,
-                formats=("png", "svg") if name == "sanity-check" else ("png",),
-            )
+            with pytest.MonkeyPatch.context() as patch:
+                if name == "three-models":
+                    patch.setattr("modelkin.casework.studies._run.draw", one_of_each_layout())
+                result = run_study(
+                    parse_study(text.encode(), name),
+                    folder,
+                    models=models,
+                    fetch=FetchOptions(endpoint=hub.url, token=False, use_store=False),
+                    language="ko" if name == "sanity-check" else "en",
+                    dpi=30,
+                    formats=("png", "svg") if name == "sanity-check" else ("png",),
+                )
             known[name] = Done(folder=folder, result=result, requests=hub.n_requests())
         return known[name]
 
