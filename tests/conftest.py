@@ -88,14 +88,16 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 _LONG = (
     *("casework/studies/test_shipped.py", "comparison/test_calibration.py", "comparison/test_relations.py"),
-    *("benchmarks/test_alignment.py", "formats/test_quantised_compare.py", "benchmarks/test_peers.py"),
-    *("tokenizer/test_published.py", "comparison/test_renamed.py", "real/test_formats.py"),
-    *("real/test_formats_gguf.py", "real/test_alignment.py", "casework/studies/test_run.py"),
-    *("benchmarks/test_awm.py", "benchmarks/test_reading.py", "comparison/methods/test_deep_nulls.py"),
+    *("benchmarks/test_alignment.py", "benchmarks/test_peers.py", "comparison/test_disguised_strangers.py"),
+    *("comparison/test_renamed.py", "source/test_protocol.py", "scale/test_widths.py"),
+    *("formats/test_quantised_compare.py", "casework/catalogue/test_examples.py"),
+    *("comparison/test_controls.py", "comparison/methods/test_deep_nulls.py", "benchmarks/test_awm.py"),
+    *("comparison/test_zoo_verdicts.py", "benchmarks/test_reading.py", "stats/test_calibration.py"),
     *(
-        "comparison/test_disguised_strangers.py",
-        "stats/test_calibration.py",
-        "casework/catalogue/test_examples.py",
+        "real/test_formats_gguf.py",
+        "real/test_formats.py",
+        "real/test_alignment.py",
+        "real/test_tokenizers.py",
     ),
 )
 """Files that take longest, the longest first."""

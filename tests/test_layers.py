@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,15 @@ UPWARDS = {("comparison", "document"), ("describe", "document"), ("message", "do
 """Results write themselves (`to_json`, `write`) and messages tell themselves: imported when asked."""
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imported_layers(path: Path) -> set[str]:
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             modules.add(node.module)
             modules.update(f"{node.module}.{alias.name}" for alias in node.names)
@@ -96,7 +103,7 @@ def test_siblings_are_imported_by_file():
         f"{path.relative_to(ROOT)}: from . import …"
         for path in FILES
         if path.name != "__init__.py"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.level > 1
     ]
     assert wrong == []
@@ -157,7 +164,7 @@ def test_the_core_never_names_torch():
 
 def _top_imports(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
