@@ -1,5 +1,7 @@
 """Number types of GGUF against the `gguf` package: sizes, and decoded blocks to the last bit."""
 
+import tracemalloc
+
 import gguf
 import numpy as np
 import pytest
@@ -37,6 +39,20 @@ def test_any_bytes_are_decoded_to_the_same_bits(kind, n_blocks):
     decoded = decode_rows(coded.tobytes(), kind, n_rows=n_blocks, width=kind.block)
     assert decoded.dtype == np.float32
     np.testing.assert_array_equal(decoded.view(np.uint32), expected.reshape(decoded.shape).view(np.uint32))
+
+
+@pytest.mark.parametrize("kind", CODED, ids=lambda kind: kind.name)
+def test_decoding_takes_little_memory_beside_the_result(kind):
+    n_blocks = (1 << 22) // kind.block
+    coded = bytes(n_blocks * kind.block_bytes)
+    decode_rows(coded[: kind.block_bytes], kind, n_rows=1, width=kind.block)  # tables of the type are made
+    tracemalloc.start()
+    try:
+        decoded = decode_rows(coded, kind, n_rows=n_blocks, width=kind.block)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * decoded.nbytes
 
 
 @pytest.mark.parametrize("kind", CODED, ids=lambda kind: kind.name)

@@ -137,8 +137,8 @@ def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Arr
     coded = np.frombuffer(data, np.uint8).reshape(n_rows, -1)
     # Scales of a hostile file may be infinite or no numbers; so is then the result, without a warning.
     with np.errstate(all="ignore"):
-        own = _DECODERS.get(kind.name)
-        return _of_gguf(coded, kind) if own is None else _in_pieces(coded, kind, own).reshape(n_rows, width)
+        decoder = _DECODERS.get(kind.name) or _of_gguf(kind)
+        return _in_pieces(coded, kind, decoder).reshape(n_rows, width)
 
 
 def _in_pieces(rows: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
@@ -150,11 +150,15 @@ def _in_pieces(rows: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
     return values
 
 
-def _of_gguf(coded: Bytes, kind: GgmlType) -> Array:
+def _of_gguf(kind: GgmlType) -> Decoder:
     import gguf  # takes a fifth of a second, and files of a single type may do without
 
-    values: Array = gguf.quants.dequantize(coded, gguf.GGMLQuantizationType(kind.number))
-    return values
+    official = gguf.GGMLQuantizationType(kind.number)
+
+    def decoder(coded: Bytes, values: Floats) -> None:
+        values[...] = gguf.quants.dequantize(coded, official)
+
+    return decoder
 
 
 def _halves(coded: Bytes, start: int) -> Floats:
