@@ -1,6 +1,7 @@
 """What the documentation says is true."""
 
 import doctest
+import importlib
 import importlib.util
 import json
 import re
@@ -19,8 +20,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted(DOCS.glob("*.md")),
-    *sorted((DOCS / "methods").glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
 ]
 HEADINGS = [
     "What it measures",
@@ -105,6 +105,16 @@ def test_commands_in_the_pages_exist(page):
             command = command.commands[words[0]]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_imports_in_the_pages_work(page):
+    lines = re.findall(
+        r"^(?:>>> )?from (modelkin[\w.]*) import (\([^)]*\)|[^#\n]+)", page.read_text(), re.MULTILINE
+    )
+    for module, names in lines:
+        for name in re.findall(r"(\w+)(?: as \w+)?", names.replace("...", "")):
+            assert hasattr(importlib.import_module(module), name), f"from {module} import {name}"
 
 
 def test_every_method_has_its_page_with_the_fixed_headings():
