@@ -133,6 +133,15 @@ def test_the_verdict_page_names_every_conclusion():
         assert f"`{conclusion.value}`" in text
 
 
+def test_what_the_page_of_statistics_refers_to_is_used():
+    page, references = (DOCS / "statistics.md").read_text().split("## References")
+    used = page + "".join(file.read_text() for file in (ROOT / "src/modelkin/stats").glob("*.py"))
+    authors = re.findall(r"(?:^|(?:\d{4}[.;]))\s*([^,]+?)(?:\s+and others)?,", references)
+    assert len(authors) >= 7
+    for author in authors:
+        assert re.search(rf"\b{author}\b", used), author
+
+
 def test_every_error_is_documented_and_drawn_in_the_tree():
     for name in errors.__all__:
         assert name in (errors.__doc__ or "")
