@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from modelkin.message import say
-from modelkin.tokenizer import CLASSES, Tokenizer, compare_two, known_pairs, shown, token_class
+from modelkin.tokenizer import (
+    CLASSES,
+    Tokenizer,
+    compare_two,
+    known_pairs,
+    read_settings,
+    shown,
+    token_class,
+)
 from modelkin.tokenizer.ids import IdComparison, Run, compare_ids, spearman
 from modelkin.tokenizer.overlap import overlap
 from modelkin.tokenizer.relation import LONG_RUN, VocabularyRelation, read_relation
@@ -245,6 +253,18 @@ def test_settings_are_compared_and_long_ones_shortened():
     assert (found["bos_token"].candidate, found["bos_token"].base) == ('"<s>"', None)
     assert "(502 characters, sha256 " in str(found["chat_template"].candidate)
     assert "added_tokens_decoder" not in found
+
+
+def test_settings_are_read_as_python_writes_them():
+    one = read_settings(b'{"model_max_length": Infinity, "padding": NaN, "class": "Old", "class": "New"}')
+    other = read_settings(b'{"model_max_length": 8, "padding": NaN, "class": "New"}')
+    found = compare_two(made([b"a"]), made([b"a"]), settings=(one, other)).settings
+    assert [(item.name, item.candidate, item.base, item.equal) for item in found] == [
+        ("class", '"New"', '"New"', True),
+        ("model_max_length", "Infinity", "8", False),
+        ("padding", "NaN", "NaN", True),
+    ]
+    assert read_settings(b"[]") is None
 
 
 @pytest.mark.parametrize(

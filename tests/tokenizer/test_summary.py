@@ -56,6 +56,14 @@ def test_broken_json_is_a_note_not_a_crash():
     assert found.vocab_size is None
 
 
+def test_settings_are_taken_as_python_writes_them_and_tokenizers_are_not():
+    written = b'{"model_max_length": Infinity, "tokenizer_class": "Old", "tokenizer_class": "New"}'
+    found = summarise_tokenizer({"tokenizer_config.json": written}, files=("tokenizer_config.json",))
+    assert (found.class_name, found.skipped) == ("New", ())
+    found = summarise_tokenizer({"tokenizer.json": written}, files=("tokenizer.json",))
+    assert found.skipped == (say("file-not-json", file="tokenizer.json"),)
+
+
 def test_what_was_not_read_keeps_its_reason():
     found = summarise_tokenizer({}, files=("tokenizer.json",), skipped=(say("tokenizer-unread"),))
     assert found.skipped == (say("tokenizer-unread"),)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from modelkin.errors import TokenizerError
 from modelkin.message import Message
+from modelkin.untrusted import JsonRefused, strict_object
 
 from ._classes import CLASSES, census
-from ._value import Tokenizer, load_object
+from ._value import Tokenizer
 from .background import Background, background
 from .ids import IdComparison, compare_ids
 from .overlap import (
@@ -180,8 +180,8 @@ def compare_two(
 def read_settings(data: bytes) -> Mapping[str, object] | None:
     """Parse a ``tokenizer_config.json``; None when it is no JSON object."""
     try:
-        return load_object("tokenizer_config.json", data)
-    except TokenizerError:
+        return strict_object(data, as_python_writes=True)
+    except JsonRefused:
         return None
 
 
@@ -262,11 +262,15 @@ def _settings(
             name=name,
             candidate=_setting_text(mine[name]) if name in mine else None,
             base=_setting_text(theirs[name]) if name in theirs else None,
-            equal=name in mine and name in theirs and mine[name] == theirs[name],
+            equal=name in mine and name in theirs and _are_equal(mine[name], theirs[name]),
         )
         for name in sorted(mine.keys() | theirs.keys())
         if name != "added_tokens_decoder"  # compared as added tokens
     )
+
+
+def _are_equal(candidate: object, base: object) -> bool:
+    return candidate == base or json.dumps(candidate) == json.dumps(base)  # NaN is written alike, yet unequal
 
 
 def _setting_text(value: object) -> str:

@@ -65,7 +65,7 @@ def summarise_tokenizer(
     """
     notes = list(skipped)
     tokenizer = _object("tokenizer.json", contents, notes)
-    settings = _object("tokenizer_config.json", contents, notes)
+    settings = _object("tokenizer_config.json", contents, notes, as_python_writes=True)
     algorithm = tokenizer.get("model")
     algorithm = algorithm if isinstance(algorithm, dict) else {}
     vocab, merges, added = algorithm.get("vocab"), algorithm.get("merges"), tokenizer.get("added_tokens")
@@ -85,11 +85,13 @@ def summarise_tokenizer(
     )
 
 
-def _object(name: str, contents: Mapping[str, bytes], notes: list[Message]) -> dict[str, object]:
+def _object(
+    name: str, contents: Mapping[str, bytes], notes: list[Message], *, as_python_writes: bool = False
+) -> dict[str, object]:
     if name not in contents:
         return {}
     try:
-        document = strict_json(contents[name])
+        document = strict_json(contents[name], as_python_writes=as_python_writes)
     except JsonRefused:
         notes.append(say("file-not-json", file=name))
         return {}
