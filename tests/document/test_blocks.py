@@ -1,6 +1,8 @@
 """Every block in every renderer: the same content, and nothing of anybody's text acts."""
 
 import io
+import re
+from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
@@ -163,3 +165,17 @@ def test_what_only_a_page_has_room_for():
 def test_a_terminal_marks_what_is_ours():
     assert "our own code" in drawn(document())
     assert "████····" in drawn(document())
+
+
+@pytest.mark.parametrize("width", [30, 60, 70, 80, 120])
+def test_only_an_identical_part_fills_its_bar_however_narrow_the_terminal(width):
+    effects = {"attention": 0.95, "mlp": 1.0}
+    rows = [
+        (name, "shared weights", "0.95 (0.91 to 0.97)", replace(BAR, value=value), "10^-1234 *", "12", "0-3, 7")
+        for name, value in effects.items()
+    ]
+    titles = ("component", "verdict", "effect", "", "p at most", "tests", "layers")
+    text = drawn([table(titles, rows, numeric=(2, 4, 5))], width)
+    almost, whole = re.findall("[█·]+", text)
+    assert almost == whole[1:] + "·"
+    assert set(whole) == {"█"}

@@ -192,11 +192,13 @@ class _Drawn:
         self.bar = bar
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # In a narrow column all of it is drawn smaller: cut off, it would look full.
+        width = min(_BAR_WIDTH, options.max_width)
         # Rounded down: only an identical part fills the bar.
-        length = min(_BAR_WIDTH, int(abs(self.bar.value) * _BAR_WIDTH + 1e-6))
+        length = min(width, int(abs(self.bar.value) * width + 1e-6))
         full, hollow, rest = ("#", "o", ".") if options.ascii_only else ("█", "▒", "·")
         drawn = (full if self.bar.value > 0 else hollow) * length
-        yield Segment(drawn + rest * (_BAR_WIDTH - length))
+        yield Segment(drawn + rest * (width - length))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(_BAR_WIDTH, _BAR_WIDTH)
