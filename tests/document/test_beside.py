@@ -9,7 +9,7 @@ from tests.support import llama_files
 
 import modelkin as mk
 from modelkin.describe import not_compared
-from modelkin.document import comparison_view, load_language, render_terminal
+from modelkin.document import comparison_view, load_language, render_markdown, render_terminal
 from modelkin.document.views.beside import config_lines, config_rows, tokenizer_lines
 from modelkin.message import say
 from modelkin.source import MemorySource
@@ -65,6 +65,14 @@ def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(pla
         ("odd", "1", "absent", ""),
     ]
     assert "width of the residual stream" in drawn(result)
+
+
+def test_a_long_config_has_a_button_on_a_page_and_no_title_of_its_own_in_markdown(plain):
+    result = replace(plain, config={f"field_{number}": ("1", "2") for number in range(28)})
+    text = render_markdown(comparison_view(result, detail="whole"))
+    assert "field\\_27" in text or "field_27" in text
+    assert "Show all" not in text
+    assert "### Methods and their null hypotheses" in text
 
 
 def test_equal_configs_are_told(plain):

@@ -162,6 +162,16 @@ def test_what_only_a_page_has_room_for():
     assert drawn(blocks) == "0-3,7\n"
 
 
+def test_only_a_page_has_buttons():
+    fields = Section(title="Show all", closed=True, button=True, blocks=(Paragraph("field"),))
+    blocks = [Section(title="Config", blocks=(fields,))]
+    assert "<summary>Show all</summary>" in page(blocks)
+    assert render_markdown(blocks) == "## Config\n\nfield\n"
+    assert drawn(blocks) == "Config\nfield\n"
+    named = replace(fields, title="Methods", button=False)
+    assert render_markdown([named]) == "## Methods\n\nfield\n"
+
+
 def test_a_terminal_marks_what_is_ours():
     assert "our own code" in drawn(document())
     assert "████····" in drawn(document())

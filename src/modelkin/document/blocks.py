@@ -212,6 +212,8 @@ class Section:
     blocks: tuple[Block, ...]
     key: str = ""
     closed: bool = False
+    button: bool = False
+    """Whether the title is only what one presses to open it. Left out where everything is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

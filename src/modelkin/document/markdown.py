@@ -66,6 +66,8 @@ class _Writer:
     def written(self, block: Block, level: int) -> Iterator[str]:
         """Yield the pieces of a block; sections in it are of `level`."""
         match block:
+            case Section(button=True):
+                yield from self._all(block.blocks, level)
             case Section():
                 yield f"{'#' * level} {_line(block.title)}"
                 yield from self._all(block.blocks, level + 1)

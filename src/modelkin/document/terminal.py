@@ -69,6 +69,8 @@ def _shown(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield single blocks: what stands in sections, and what stands in for pictures."""
     for block in blocks:
         match block:
+            case Section(button=True):
+                yield from _shown(block.blocks)
             case Section():
                 yield Heading(block.title, 2)
                 yield from _shown(block.blocks)

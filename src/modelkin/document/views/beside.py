@@ -39,9 +39,8 @@ def models_section(result: Comparison, language: Language) -> Section:
     long = len(result.config) > _LONG_CONFIG
     shown: tuple[Block, ...] = fields or (Paragraph(say("text.no_config")),)
     if long:
-        shown = (
-            Section(title=say("text.show_config", number=str(len(result.config))), closed=True, blocks=shown),
-        )
+        title = say("text.show_config", number=str(len(result.config)))
+        shown = (Section(title=title, closed=True, button=True, blocks=shown),)
     return Section(
         title=say("title.models"),
         key="models",

@@ -151,9 +151,8 @@ def reading_blocks(result: Comparison, language: Language) -> Iterator[Block]:
     yield Facts(rows=tuple(_read(result, language)), columns=(language.say("label.of_both"), ""))
     if ranges:
         title = language.say("text.show_ranges", number=f"{len(ranges):,}")
-        listed = Section(
-            title=title, closed=True, blocks=(_files(result, language), *_ranges(result, language))
-        )
+        files = (_files(result, language), *_ranges(result, language))
+        listed = Section(title=title, closed=True, button=True, blocks=files)
         yield PageOnly(blocks=(listed,))
     yield Paragraph(Marked(language.say("text.in_json")), "note")
 
