@@ -165,7 +165,7 @@ def test_what_only_a_page_has_room_for():
 def test_only_a_page_has_buttons():
     fields = Section(title="Show all", closed=True, button=True, blocks=(Paragraph("field"),))
     blocks = [Section(title="Config", blocks=(fields,))]
-    assert "<summary>Show all</summary>" in page(blocks)
+    assert "Show all</bdi></summary>" in page(blocks)
     assert render_markdown(blocks) == "## Config\n\nfield\n"
     assert drawn(blocks) == "Config\nfield\n"
     named = replace(fields, title="Methods", button=False)
@@ -181,7 +181,15 @@ def test_a_terminal_marks_what_is_ours():
 def test_only_an_identical_part_fills_its_bar_however_narrow_the_terminal(width):
     effects = {"attention": 0.95, "mlp": 1.0}
     rows = [
-        (name, "shared weights", "0.95 (0.91 to 0.97)", replace(BAR, value=value), "10^-1234 *", "12", "0-3, 7")
+        (
+            name,
+            "shared weights",
+            "0.95 (0.91 to 0.97)",
+            replace(BAR, value=value),
+            "10^-1234 *",
+            "12",
+            "0-3, 7",
+        )
         for name, value in effects.items()
     ]
     titles = ("component", "verdict", "effect", "", "p at most", "tests", "layers")
