@@ -1,6 +1,7 @@
 """Compare two folders that `freeze` wrote: ``python -m tests.golden.differ BEFORE AFTER [--show N]``.
 
-Added keys are no difference; everything else is. Where the texts differ, the lines that differ are shown.
+Added keys are no difference; everything else is, also a file that one side lacks. Where texts differ, the
+lines that differ are shown. Ends with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,19 +53,22 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=5, help="differences shown of each file")
     wanted = parser.parse_args()
     seen: Counter[str] = Counter()
-    for path in sorted(wanted.after.rglob("*.json")):
-        name = path.relative_to(wanted.after)
-        old = wanted.before / name
-        if not old.exists():
-            seen["only after"] += 1
+    names = {
+        path.relative_to(side) for side in (wanted.before, wanted.after) for path in side.rglob("*.json")
+    }
+    for name in sorted(names):
+        old, new = wanted.before / name, wanted.after / name
+        if not (old.exists() and new.exists()):
+            seen["only after" if new.exists() else "only before"] += 1
             continue
-        found = list(differences(json.loads(old.read_text()), json.loads(path.read_text())))
+        found = list(differences(json.loads(old.read_text()), json.loads(new.read_text())))
         seen["differ" if found else "equal"] += 1
         if found:
             print(f"== {name}: {len(found)} differences")
         for place, what in found[: wanted.show]:
             print(f"  {place}\n    " + what.replace("\n", "\n    "))
     print(", ".join(f"{n} {word}" for word, n in seen.items()))
+    sys.exit(seen["equal"] != len(names))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; lines of a plain text stay apart.
+    """A paragraph.
 
     `strong` ones are answers, a `note` explains what stands above it, a `lead` opens a section, `boxed` ones
     have a frame on the terminal.
@@ -103,6 +103,9 @@ class Paragraph:
 
     text: Text
     look: Literal["plain", "strong", "note", "lead", "boxed"] = "plain"
+    lines: bool = False
+    """Whether a plain text has lines that stay apart. Otherwise a line break came with a value, and is shown
+    as an escape, so that it cannot begin a heading or a list of its own."""
 
 
 @dataclass(frozen=True, slots=True)

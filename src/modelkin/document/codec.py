@@ -32,6 +32,11 @@ writers: dict[type, Callable[[Any], object]] = {}
 readers: dict[object, Callable[[Reader, object, str], object]] = {}
 """The same on the way back, by the type of a field: reader, value and path -> value of the field."""
 
+_MOST_DIGITS = 300
+"""Of a whole number in a saved file: any such number is a float, too."""
+_DEEPEST_MESSAGE = 8
+"""Messages in messages; ours have three levels."""
+
 
 # -- out -----------------------------------------------------------------------------------------------
 
@@ -123,7 +128,13 @@ def parse(text: str, where: str) -> object:
         It is something else.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_number,
+            parse_int=_whole_number,
+            parse_float=_finite_number,
+        )
     except (ValueError, RecursionError) as error:
         raise FormatError(where, f"expected a JSON document, got something else ({error})") from error
 
@@ -300,31 +311,32 @@ def _companions(name: str) -> tuple[str, ...]:
     return f"{name}_code", f"{name}_values", f"{name}_codes"
 
 
-def _message(value: object) -> Message | None:
+def _message(value: object, depth: int = 0) -> Message | None:
     """Return a message, or None where it is none of ours: another version may know more of them."""
-    if not isinstance(value, dict) or not isinstance(code := value.get("code"), str):
+    if depth > _DEEPEST_MESSAGE or not isinstance(value, dict):
         return None
-    values = value.get("values", {})
-    if not isinstance(values, dict):
+    code, values = value.get("code"), value.get("values", {})
+    if not isinstance(code, str) or not isinstance(values, dict):
         return None
-    made = Message(code, tuple(sorted((str(name), _message_value(item)) for name, item in values.items())))
+    held = {str(name): _message_value(item, depth + 1) for name, item in values.items()}
+    made = Message(code, tuple(sorted(held.items())))
     try:
         ENGLISH.tell(made)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError):
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return None
     return made
 
 
-def _message_value(value: object) -> Value:
+def _message_value(value: object, depth: int) -> Value:
     match value:
         case dict():
-            return _message(value) or say("quoted", text=str(value))
-        case list():
-            return tuple(_message_value(item) for item in value)
+            return _message(value, depth) or _shown(value)
+        case list() if depth <= _DEEPEST_MESSAGE:
+            return tuple(_message_value(item, depth + 1) for item in value)
         case str() | int() | float() | None:
             return value
         case _:
-            return str(value)
+            return _shown(value)
 
 
 def _is_in(value: object, known: Mapping[object, object]) -> bool:
@@ -333,6 +345,19 @@ def _is_in(value: object, known: Mapping[object, object]) -> bool:
 
 def _shown(value: object) -> str:
     return ascii(value)[:60]
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits, at most {_MOST_DIGITS} are read")
+    return int(digits)
+
+
+def _finite_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -64,6 +64,10 @@ class _Several(tuple[str, ...]):
     def __format__(self, spec: str) -> str:
         return (spec or ", ").join(self)
 
+    def __str__(self) -> str:
+        # Not as Python writes a tuple: quotes inside quotes double with every level.
+        return format(self)
+
 
 @cache
 def load_language(code: str) -> Language:

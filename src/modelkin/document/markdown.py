@@ -34,7 +34,8 @@ from .blocks import (
 )
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&!$])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
-_LIST_MARK = re.compile(r"^[-+]|(?<=^\d)[.)]")
+_BLOCK_MARK = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-+=]))")
+"""What begins a list, or makes a heading of the line above."""
 _FENCE = re.compile(r"`{3,}")
 
 
@@ -99,7 +100,7 @@ class _Writer:
             case Paragraph():
                 return _paragraph(block)
             case Bullets():
-                return "\n".join("- " + _LIST_MARK.sub(r"\\\g<0>", _line(item)) for item in block.items)
+                return "\n".join("- " + _unmarked(_line(item)) for item in block.items)
             case Facts():
                 return _facts(block)
             case Link():
@@ -129,11 +130,16 @@ def _facts(block: Facts) -> str:
 
 
 def _paragraph(block: Paragraph) -> str:
-    if isinstance(block.text, str):
-        text = "\n".join(shown(line) for line in block.text.split("\n"))
+    if isinstance(block.text, str) and block.lines:
+        text = "\n".join(_unmarked(shown(line.strip(" "))) for line in block.text.split("\n"))
     else:
         text = _line(block.text)
     return f"**{text}**" if block.look == "strong" else text
+
+
+def _unmarked(line: str) -> str:
+    """Escape what would begin a block of its own."""
+    return _BLOCK_MARK.sub(r"\1\\", line, count=1)
 
 
 def _code(text: str) -> str:

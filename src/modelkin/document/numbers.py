@@ -53,7 +53,7 @@ def effect_text(effect: Effect) -> str:
 
 def limit_text(limit: float) -> str:
     """Write the smallest effect that would have been found: rounded upwards to two digits."""
-    if not 0 < limit < 1:
+    if not 1e-300 < limit < 1:  # smaller ones have more digits than a float
         return f"{limit:.2g}"
     digits = 1 - math.floor(math.log10(limit))
     return f"{math.ceil(limit * 10**digits - 1e-9) / 10**digits:.2g}"

@@ -117,7 +117,9 @@ def _drawn(block: Block) -> RenderableType:
 
 
 def _paragraph(block: Paragraph) -> RenderableType:
-    text = _line(block.text, {"strong": "bold", "note": "dim"}.get(block.look, ""), keep="\n")
+    text = _line(
+        block.text, {"strong": "bold", "note": "dim"}.get(block.look, ""), keep="\n" if block.lines else ""
+    )
     return Panel(text, box=box.ROUNDED) if block.look == "boxed" else text
 
 

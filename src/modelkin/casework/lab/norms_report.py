@@ -365,7 +365,7 @@ def norms_blocks(result: NormsResult) -> tuple[Block, ...]:
     )
     return (
         Heading("Norm gains by how they begin", 1),
-        Paragraph(f"{made}\n{_learnt(result)}"),
+        Paragraph(f"{made}\n{_learnt(result)}", lines=True),
         Bullets(tuple(map(Marked, result.conclusion))),
         Section(title="Pairs", blocks=(table(_COLUMNS, rows, numeric=range(2, 7)), Paragraph(about, "note"))),
         Section(title="Limits", blocks=(Bullets(tuple(map(Marked, result.limits))),)),

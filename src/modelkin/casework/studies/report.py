@@ -87,7 +87,7 @@ class _Teller:
         yield from self.stand_ins()
         yield from self.answer()
         yield Heading(self.say("title.about"))
-        yield Paragraph(study.about[language])
+        yield Paragraph(study.about[language], lines=True)
         yield from self.models()
         yield from self.relations()
         yield from self.experiments()
@@ -195,7 +195,7 @@ class _Teller:
         for number, item in enumerate(self.bench.study.experiments, start=1):
             yield Heading(f"{number}. {item.title[language]}")
             if item.about is not None:
-                yield Paragraph(item.about[language])
+                yield Paragraph(item.about[language], lines=True)
             if steps[item.id].status == "skipped":
                 yield Paragraph(self.say("text.skipped", reason=steps[item.id].reason), "strong")
             else:

@@ -93,7 +93,7 @@ def _brief(result: MatrixResult, *, verbose: bool) -> Iterator[Block]:
         shown = reasons if verbose else reasons[:_MOST_REASONS]
         more = [f"and {len(reasons) - len(shown)} more (-v)"] if len(shown) < len(reasons) else []
         yield Section(title="Not measured, and remarks", blocks=(Bullets((*shown, *more)),))
-    yield Paragraph(f"{_FOLLOWS}\n{_FOLLOWS_NOT}")
+    yield Paragraph(f"{_FOLLOWS}\n{_FOLLOWS_NOT}", lines=True)
     read = result.read
     yield Paragraph(
         f"read {size_text(read.bytes_fetched)} in {read.requests} requests; "

@@ -40,4 +40,4 @@ def store_view(found: StoreInfo, *, removed: bool = False) -> tuple[Block, ...]:
         f"{verb} {size_text(found.n_bytes)} in {found.n_objects} ranges "
         f"of {found.n_files} files (limit {size_text(found.limit)})"
     )
-    return (Paragraph(f"{found.path}\n{held}"),)
+    return (Paragraph(f"{found.path}\n{held}", lines=True),)
