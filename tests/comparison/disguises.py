@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from tests.places import ZOO
 
-from modelkin.casework.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import Checkpoint, Zoo, derive, load_zoo
 
 Hidden = Literal["residual-permutation", "residual-signs", "residual-rotation", "units", "heads", "experts"]
 Change = Callable[[Checkpoint, np.random.Generator], Checkpoint]
@@ -146,6 +146,12 @@ def disguised(model: Checkpoint, *names: str, seed: int = 0) -> Checkpoint:
 
 
 @cache
+def kept_zoo() -> Zoo:
+    """Return the zoo; its list is read once."""
+    return load_zoo(ZOO)
+
+
+@cache
 def zoo_model(name: str) -> Checkpoint:
     """Return a model of the zoo; it is read once."""
-    return load_zoo(ZOO)[name].load()
+    return kept_zoo()[name].load()

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from tests.comparison.disguises import disguised, suitable, zoo_model
-from tests.places import ZOO
+from tests.comparison.disguises import disguised, kept_zoo, suitable, zoo_model
 
-from modelkin.casework.lab import Checkpoint, Zoo, ZooModel, load_zoo
+from modelkin.casework.lab import Checkpoint, Zoo, ZooModel
 
 Kind = Literal["distilled", "twins", "same-config", "same-family", "other-family"]
 
@@ -41,7 +40,7 @@ class Strangers:
 @cache
 def strangers() -> tuple[Strangers, ...]:
     """Return every pair of models of the zoo that have no ancestor and no initialisation in common."""
-    zoo = load_zoo(ZOO)
+    zoo = kept_zoo()
     return tuple(
         Strangers(candidate=second.name, base=first.name, kind=_kind(zoo, second, first))
         for first, second in itertools.combinations(zoo.values(), 2)
@@ -49,9 +48,10 @@ def strangers() -> tuple[Strangers, ...]:
     )
 
 
+@cache
 def lineages() -> dict[str, tuple[str, ...]]:
     """Return the members of every lineage by the name of its oldest."""
-    zoo = load_zoo(ZOO)
+    zoo = kept_zoo()
     found: dict[str, tuple[str, ...]] = {}
     for name in zoo:
         found[zoo.root(name)] = (*found.get(zoo.root(name), ()), name)
