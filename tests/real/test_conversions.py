@@ -18,6 +18,7 @@ from tests.real.published import (
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion
+from modelkin.message import say
 
 ALL = (
     minilm_onnx,
@@ -83,7 +84,7 @@ def test_whisper_tiny_en_is_the_published_checkpoint_bit_for_bit():
 def test_tokens_of_both_whispers_are_matched_by_text():
     """Their tokenizers differ, and so do the rows of most tokens."""
     result = mk.compare(candidate=whisper_tiny(), base=whisper_tiny_en())
-    assert result.tokenizer["paired"] == "tokens of equal text"
+    assert result.tokenizer["paired"] == say("equal-text")
     shared = result.tokenizer["shared_tokens"]
     assert isinstance(shared, int)
     assert 20_000 < shared < 50_000

@@ -8,6 +8,7 @@ from tests.real.published import ENSEMBLE, FINE_TUNE, MINILM, folder_of, weights
 import modelkin as mk
 from modelkin.architecture import looks_fixed
 from modelkin.comparison.verdict import Conclusion
+from modelkin.message import say
 
 
 def compared(candidate, base, **options):
@@ -37,7 +38,7 @@ def test_the_fine_tune_is_no_copy(fine_tune):
 
 def test_tokenizers_that_were_saved_anew_are_matched_by_text(fine_tune):
     assert fine_tune.tokenizer["same_file"] is False
-    assert fine_tune.tokenizer["paired"] == "tokens of equal text"
+    assert fine_tune.tokenizer["paired"] == say("equal-text")
     assert fine_tune.tokenizer["shared_tokens"] > 30_000
 
 
