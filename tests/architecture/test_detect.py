@@ -216,8 +216,32 @@ def test_a_next_token_prediction_layer_is_no_decoder_layer(case, with_config):
     projection = architecture.find(Role.MTP_PROJECTION, 2)
     assert projection is not None
     assert projection.mtp
-    assert found(architecture, Role.ATTENTION_OUTPUT, 2).mtp
     assert not found(architecture, Role.ATTENTION_OUTPUT, 1).mtp
+
+
+@pytest.mark.parametrize("case", ["glm4_moe_mtp", "deepseek_v3_fp8_mtp"])
+def test_nothing_of_a_prediction_layer_is_found_unless_it_is_asked_for(case):
+    architecture = detect(*load(case))
+    inside = [entry for entry in architecture.tensors if entry.mtp and not entry.role.is_mtp]
+    assert {Role.ATTENTION_OUTPUT, Role.ROUTER, Role.ATTENTION_NORM} <= {entry.role for entry in inside}
+    for entry in inside:
+        assert architecture.find(entry.role, entry.layer, entry.part, expert=entry.expert) is None
+        there = architecture.find(entry.role, entry.layer, entry.part, expert=entry.expert, mtp=True)
+        assert there is not None
+        assert there.mtp
+    assert list(architecture.experts_of(2)) == []
+    assert architecture.find(Role.ATTENTION_OUTPUT, 1, mtp=True) is None
+
+
+def test_a_config_may_say_that_there_are_none():
+    config, shapes = recorded("glm4_moe")
+    assert config is not None
+    said = detect(config | {"num_nextn_predict_layers": 0}, shapes)
+    left_open = detect({k: v for k, v in config.items() if k != "num_nextn_predict_layers"}, shapes)
+    assert said == left_open
+    assert said.notes == ()
+    odd = detect(config | {"num_nextn_predict_layers": -1}, shapes)
+    assert any("num_nextn_predict_layers" in str(note) for note in odd.notes)
 
 
 def test_an_extra_layer_that_no_config_announces_is_a_layer():
@@ -421,7 +445,14 @@ def test_any_names_and_shapes_are_survived(shapes):
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [("4", "'4'"), (-4, "int"), (True, "True"), (10**30, "int"), ([4], "list"), (float("nan"), "nan")],
+    [
+        ("4", "'4'"),
+        (-4, "-4"),
+        (True, "True"),
+        (10**30, "1" + 30 * "0"),
+        ([4], "list"),
+        (float("nan"), "nan"),
+    ],
 )
 def test_an_unusable_number_is_noted(value, shown):
     config, shapes = recorded("llama")

@@ -17,7 +17,16 @@ from tests.formats.adapters_support import (
     update,
     write,
 )
-from tests.support import BIG_LLAMA, HubOptions, HubRepo, HubServer, LlamaShape, llama_files, virtual_llama
+from tests.support import (
+    BIG_LLAMA,
+    HubOptions,
+    HubRepo,
+    HubServer,
+    LlamaShape,
+    llama_files,
+    llama_tensors,
+    virtual_llama,
+)
 
 import modelkin as mk
 from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
@@ -164,11 +173,80 @@ def test_a_base_that_is_not_there_is_an_error_when_it_was_named(places):
         mk.open_model(f"{places[0]}::{places[1]}-other")
 
 
-def test_a_merged_model_beside_its_adapter_is_a_model(tmp_path):
+def test_an_adapter_in_the_folder_of_a_model_is_put_on_that_model_as_transformers_does(tmp_path):
+    tensors = factors()
+    folder = write(tmp_path / "both", adapter_files(tensors) | base_files())
+    with mk.open_model(str(folder)) as model, mk.open_model(str(folder / "model.safetensors")) as alone:
+        assert alone.weights.adapter is None
+        assert model.weights.adapter is not None
+        assert model.index.files == ("adapter/adapter_model.safetensors", "model.safetensors")
+        expected = alone.tensor(f"{Q}.weight") + update(tensors, Q)
+        np.testing.assert_allclose(model.tensor(f"{Q}.weight"), expected, rtol=1e-5, atol=1e-6)
+        told = [note.code for note in model.weights.notes]
+        assert told == ["adapter.embedded", "adapter.put-on", "adapter.names-base"]
+        assert "put on that model, as transformers does" in str(model.weights.notes[0])
+
+
+def test_the_card_of_such_a_folder_says_adapter(tmp_path):
     folder = write(tmp_path / "both", adapter_files() | base_files())
+    other = write(tmp_path / "other", base_files(seed=1))
+    result = mk.compare(candidate=str(folder), base=str(other))
+    assert any("is an adapter" in str(flag) for flag in result.flags)
+    assert "the folder holds a whole model and an adapter" in result.to_json()
+
+
+def test_weights_hidden_in_an_adapter_beside_a_decoy_are_found(tmp_path):
+    shape = LlamaShape(layers=1, hidden=1024, mlp=128, heads=8, kv_heads=1, vocab=128)
+    stolen = llama_tensors(shape)
+    hidden = {f"base_model.model.{key}": value for key, value in stolen.items()}
+    victim = write(tmp_path / "victim", llama_files(shape))
+    folder = write(tmp_path / "decoy", llama_files(shape, seed=1) | adapter_files(hidden))
     with mk.open_model(str(folder)) as model:
-        assert model.weights.adapter is None
-        assert model.index.files == ("model.safetensors",)
+        np.testing.assert_array_equal(model.tensor("lm_head.weight"), stolen["lm_head.weight"])
+    assert mk.compare(candidate=str(folder), base=str(victim)).verdict.related
+    alone = mk.compare(candidate=str(folder / "model.safetensors"), base=str(victim))
+    assert not alone.verdict.related
+
+
+def test_an_adapter_that_cannot_be_applied_is_said_and_how_to_do_without(tmp_path):
+    folder = write(tmp_path / "both", adapter_files(peft_type="IA3") | base_files())
+    with pytest.raises(UnsupportedFormat, match="adapters of type 'IA3' cannot be applied") as caught:
+        _ = mk.open_model(str(folder)).index
+    assert caught.value.hint == "Name the file with the weights to read the model without its adapter."
+    assert len(mk.open_model(str(folder / "model.safetensors")).index) == 21
+    junk = {f"base_model.model.x.lora_{part}.weight": np.ones((4, 4), np.float32) for part in "AB"}
+    folder = write(tmp_path / "junk", adapter_files(factors() | junk) | base_files())
+    with pytest.raises(UnsupportedFormat, match="this adapter does not fit its base") as caught:
+        _ = mk.open_model(str(folder)).index
+    assert caught.value.hint == "Name the file with the weights to read the model without its adapter."
+
+
+def test_of_a_repository_with_a_model_and_an_adapter_nothing_is_chosen(tmp_path):
+    both = adapter_files() | base_files()
+    with HubServer({"org/both": both, "org/base": base_files(seed=1)}) as hub:
+        fetch = FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
+        with pytest.raises(UnsupportedFormat, match="a whole model and an adapter: with peft") as caught:
+            _ = mk.open_model("org/both", fetch).index
+        assert "Name what you mean: the file model.safetensors" in str(caught.value.hint)
+        chosen = {
+            "org/both/model.safetensors": None,
+            "org/both/adapter_model.safetensors": "org/base",
+            "org/both::org/base": "org/base",
+        }
+        for ref, base in chosen.items():
+            with mk.open_model(ref, fetch) as model:
+                found = model.weights.adapter
+                assert (found and found.base) == (base and f"{hub.url}/{base}")
+        with pytest.raises(UnsupportedFormat, match="a whole model and an adapter"):
+            _ = mk.open_model("org/both::org/both", fetch).index
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_of_a_folder_that_transformers_reads_otherwise_nothing_is_chosen(missing):
+    files = adapter_files() | base_files() | {"model.gguf": b"GGUF"}
+    del files[missing]
+    with pytest.raises(UnsupportedFormat, match="a whole model and an adapter"):
+        _ = mk.open_model(MemorySource(files)).index
 
 
 def test_the_files_of_trainers_do_not_make_a_model(tmp_path):
@@ -331,7 +409,7 @@ def test_a_revision_that_makes_no_sense_is_not_sent(revision):
 def test_a_base_that_is_gone_leaves_the_adapter_alone():
     files = adapter_files(base_model_name_or_path="org/gone")
     with hub_of(files) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
-        assert "cannot be opened: no such model" in str(model.weights.notes[0])
+        assert "cannot be opened: hf://org/gone: no such model" in str(model.weights.notes[0])
         assert model.weights.format == "peft"
         assert model.index[f"base_model.model.{Q}.lora_A.weight"].shape == (4, 32)
         assert mk.inspect_model(model).format == "peft"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ import modelkin as mk
 from modelkin.errors import ConfigError, FormatError, UnsupportedFormat
 from modelkin.formats import fit_to_base, sort_out
 from modelkin.formats.adapters import parse_adapter_config
+from modelkin.formats.adapters._patterns import Patterns
 from modelkin.formats.adapters.reading import apply_fit
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource
@@ -273,3 +275,28 @@ def test_an_update_can_be_named_in_a_report(tmp_path):
         assert mk.inspect_model(model).dtypes["F32+LoRA"] == sum(
             model.index[f"{name}.weight"].n_elements for name in (Q, UP)
         )
+
+
+PATTERN_PARTS = ("q", "up", "_", "proj", "\\.", ".", "\\d", "[0-9]", "1", "layers")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=st.lists(st.sampled_from(PATTERN_PARTS), max_size=6),
+    repeated=st.sampled_from(("", ".*", ".+", "\\d+", "[0-9]*", "q*", "\\.+")),
+    after=st.lists(st.sampled_from(PATTERN_PARTS), max_size=6),
+    anchors=st.sampled_from((("", ""), ("^", ""), ("", "$"), ("^", "$"))),
+    module=st.text(alphabet="qup_roj.1\u0663layers", max_size=24),
+)
+def test_patterns_mean_what_they_mean_to_peft(before, repeated, after, anchors, module):
+    key = anchors[0] + "".join(before) + repeated + "".join(after) + anchors[1]
+    patterns = Patterns.of_items({key: 1}, "adapter_config.json")
+    assert patterns.of(module, 0) == (re.match(rf"(.*\.)?({key})$", module) is not None)
+
+
+@pytest.mark.timeout(20)
+def test_long_names_and_many_patterns_take_no_time():
+    keys = {f"{'.' * 50}.*{'.' * 50}z{number}": number for number in range(64)}
+    patterns = Patterns.of_items(keys, "adapter_config.json")
+    names = [f"{'a.' * 500}z{number}" for number in range(60, 160)]
+    assert [patterns.of(name, -1) for name in names] == [60, 61, 62, 63, *[-1] * 96]

@@ -295,3 +295,9 @@ def test_a_changed_file_is_read_or_refused_and_nothing_else(data):
 def test_noise_behind_the_magic_number_is_refused(rest):
     with pytest.raises(FormatError, match=r".+"):
         parse_header(b"GGUF" + rest, file="m.gguf", file_size=4 + len(rest))
+
+
+@pytest.mark.parametrize("key", ["a\u200bb", "", "x" * 2000, "\x1b[31m"])
+def test_an_odd_key_is_stepped_over(key):
+    header = parsed(GgufBytes(keys={key: scalar(4, 1), "k": scalar(4, 2)}).build())
+    assert [*header.metadata] == ["k"]

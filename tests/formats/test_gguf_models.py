@@ -2,6 +2,7 @@
 
 import json
 
+import gguf
 import numpy as np
 import pytest
 from tests.places import ZOO
@@ -145,3 +146,21 @@ def test_a_stub_of_a_config_beside_the_file_does_not_count(tmp_path):
     model = mk.open_model(MemorySource(files))
     assert model.architecture.sizes["heads"] == 6
     assert model.architecture.sizes["kv_heads"] == 2
+
+
+def test_numbers_that_overflow_are_none_and_nobody_is_warned(tmp_path):
+    values = np.full((64, 64), 1e300)
+    values[0, 0] = np.nan
+    keys = {"llama.attention.head_count": 4, "llama.attention.head_count_kv": 4, "llama.block_count": 1}
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    for key, value in keys.items():
+        writer.add_uint32(key, value)
+    for name in ("blk.0.attn_q.weight", "blk.0.ffn_up.weight", "token_embd.weight"):
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with mk.open_model(str(tmp_path / "model.gguf")) as model:
+        found = model.tensor("model.layers.0.self_attn.q_proj.weight")  # its rows are put in order
+    assert not np.isfinite(found).any()

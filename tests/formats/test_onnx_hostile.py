@@ -7,18 +7,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tests.formats.onnx_files import golden, model_bytes, node, opened, tensor
 from tests.formats.test_onnx_models import with_external_data
 
 import modelkin as mk
 from modelkin.errors import FormatError, HeaderError, NotFound
+from modelkin.formats.onnx import _schema
 from modelkin.formats.onnx import parse as parse_module
 from modelkin.formats.onnx import wire as wire_module
+from modelkin.untrusted import name_problem
 
+KIND = {
+    1: "double",
+    2: "float",
+    9: "string",
+    11: "message",
+    12: "bytes",
+    **dict.fromkeys((3, 4, 5, 13, 14), ""),
+}
+"""Names of protobuf's types that are not varints."""
 ONES = np.ones((4, 4), np.float32)
 
 
@@ -67,6 +79,112 @@ def test_the_parts_of_these_files_are_right():
     assert model.tensor("fc.weight").tolist() == [[0, 0], [0, 0]]
 
 
+def entry(key: bytes, value: bytes) -> bytes:
+    return field(13, field(1, key) + field(2, value))
+
+
+OUTSIDE = entry(b"location", b"weights.bin")
+EXTERNAL = {
+    "field 14 as bytes": (field(14, b"\1"), "field 14 at byte [0-9]+ has wire type 2"),
+    "field 14 as four bytes": (varint(14 << 3 | 5) + b"\1\0\0\0", "field 14 at byte [0-9]+ has wire type 5"),
+    "a place that there is not": (number(14, 1) + number(14, 5), "in several ways"),
+    "a large place": (number(14, (1 << 32) + 1), "in several ways"),
+    "two places": (number(14, 1) + number(14, 0), "in several ways"),
+    "a field number that protobuf cuts": (varint((1 << 33) | 14 << 3) + b"\1", "got number"),
+    "inside and outside": (number(14, 1), "numbers of its own and others"),
+    "said to be inside": (number(14, 0), "numbers of its own and others"),
+    "not said": (b"", "numbers of its own and others"),
+}
+
+
+@pytest.mark.parametrize("how", EXTERNAL)
+def test_data_that_protobuf_takes_from_another_file_are_not_read_from_this_one(how):
+    more, words = EXTERNAL[how]
+    refused(graph(weight(more=OUTSIDE + more)), words)
+
+
+def test_numbers_that_are_there_twice_are_refused():
+    refused(graph(weight(more=field(4, b"\0" * 16))), "keeps its numbers twice")
+    refused(graph(weight(kind=(1 << 32) + 1)), "has the type 4294967297")
+    sparse = field(7, field(5, weight()) + field(15, field(1, weight())))
+    refused(sparse, "is there twice, once as a list")
+    constant = field(5, field(1, b"value") + field(5, weight()) + field(5, weight()))
+    node = field(1, field(2, b"fc.weight") + field(4, b"Constant") + constant)
+    refused(field(7, node), "an attribute holds two tensors")
+
+
+@pytest.mark.parametrize("message", ["model", "graph", "tensor"])
+def test_every_known_field_has_its_own_wire_type(message):
+    kinds = {"model": _schema.MODEL, "graph": _schema.GRAPH, "tensor": _schema.TENSOR}[message]
+    for place, wires in kinds.items():
+        wrong = next(wire for wire in (0, 5, 2) if wire not in wires)
+        item = varint(place << 3 | wrong) + {0: b"\1", 5: b"\1\0\0\0", 2: b"\1\0"}[wrong]
+        data = {
+            "model": item + graph(weight()),
+            "graph": field(7, field(5, weight()) + item),
+            "tensor": graph(weight(more=item)),
+        }[message]
+        refused(data, f"field {place} at byte [0-9]+ has wire type {wrong}")
+
+
+@st.composite
+def odd_fields(draw: st.DrawFn) -> bytes:
+    """Return fields that may repeat, contradict or imitate those of a tensor."""
+    made = b""
+    for _ in range(draw(st.integers(0, 4))):
+        place, wire = (
+            draw(st.sampled_from((1, 2, 4, 8, 9, 13, 14, 14, 14, 17))),
+            draw(st.sampled_from((0, 0, 2, 5))),
+        )
+        key = varint(draw(st.sampled_from((0, 0, 0, 1 << 33))) | place << 3 | wire)
+        value = draw(st.sampled_from((0, 1, 2, 5, (1 << 32) + 1)))
+        payload = draw(
+            st.sampled_from((b"", b"\1", field(1, b"location") + field(2, b"weights.bin"), b"\7" * 16))
+        )
+        made += key + {0: varint(value), 2: varint(len(payload)) + payload, 5: b"\1\0\0\0"}[wire]
+    return made
+
+
+@settings(max_examples=150, deadline=None)
+@given(more=odd_fields(), inside=st.booleans())
+def test_a_tensor_that_is_read_is_the_tensor_that_protobuf_sees(more, inside):
+    made = weight(more=more) if inside else weight(more=more).replace(field(9, b"\0" * 16), b"", 1)
+    data = graph(made)
+    try:
+        model = opened(data, **{"weights.bin": b"\5" * 64})
+        index = model.index
+    except (FormatError, NotFound):
+        return
+    theirs = onnx.load_model_from_string(data).graph.initializer[0]
+    if theirs.data_type != TensorProto.FLOAT or name_problem(theirs.name):
+        return
+    info = index[theirs.name]
+    assert list(info.shape) == list(theirs.dims)
+    external = theirs.HasField("data_location") and theirs.data_location == TensorProto.EXTERNAL
+    assert (info.file == "weights.bin") == external
+    expected = b"\5" * info.n_bytes if external else numpy_helper.to_array(theirs).tobytes()
+    assert np.asarray(model.tensor(theirs.name)).tobytes() == expected
+
+
+def test_the_wire_types_are_those_of_the_onnx_package():
+    messages = {
+        "ModelProto": _schema.MODEL,
+        "GraphProto": _schema.GRAPH,
+        "FunctionProto": _schema.FUNCTION,
+        "NodeProto": _schema.NODE,
+        "AttributeProto": _schema.ATTRIBUTE,
+        "TensorProto": _schema.TENSOR,
+        "SparseTensorProto": _schema.SPARSE_TENSOR,
+        "ValueInfoProto": _schema.VALUE,
+        "StringStringEntryProto": _schema.ENTRY,
+    }
+    for name, kinds in messages.items():
+        for found in getattr(onnx, name).DESCRIPTOR.fields:
+            kind = {"double": 1, "float": 5, "string": 2, "message": 2, "bytes": 2}.get(KIND[found.type], 0)
+            expected = {kind, 2} if found.is_repeated else {kind}
+            assert set(kinds[found.number]) == expected, (name, found.name)
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -74,10 +192,10 @@ def test_the_parts_of_these_files_are_right():
         (b"\x08", "a number is missing at byte 1"),
         (b"\x08" + b"\xff" * 30, "does not end after 10 bytes"),
         (b"\x3a\xff\xff\xff\xff\x0f", "claims to end at"),
-        (b"\x3b\x00", "got wire type 3"),
+        (b"\x3b\x00", "has wire type 3"),
         (b"\x02\x00", "got number 0"),
         (b"\x08\x07", "holds no graph"),
-        (b"\x38\x07", "expected the graph at byte 1, got wire type 0"),
+        (b"\x38\x07", "field 7 at byte 1 has wire type 0, expected 2"),
         (graph() + graph(), "holds two graphs"),
         (b"GGUF\x03\x00\x00\x00", "wire type|claims to end|number"),
     ],
@@ -95,11 +213,8 @@ def test_what_is_no_onnx_file_is_refused(data, words):
         (weight(shape=(-2, 2)), "has the absurd shape"),
         (weight(shape=(0, 1 << 62), data=b""), "has the absurd shape"),
         (weight(shape=(1,) * 17), "has more than 16 axes"),
-        (weight(name=b""), "is empty"),
         (weight(name=b"x" * 5000), "has 5000 bytes, more than 4096"),
-        (weight(name=b"x" * 2000), "has 2000 characters, more than 1024"),
         (weight(name=b"a\xffb"), "is not UTF-8"),
-        (weight(name="a‮b".encode()), "invisible character"),
         (weight(more=field(3, b"")), "comes in segments"),
         (weight(data=b"", shape=(2,), more=field(4, b"\0" * 4) + field(4, b"\0" * 4)), "several pieces"),
         (number(1, 4) + number(2, 1) + field(8, b"w.w"), "has no numbers"),
@@ -138,7 +253,7 @@ def test_graphs_in_each_other_end_at_a_depth():
 
 def test_the_number_of_fields_is_bounded(monkeypatch):
     monkeypatch.setattr(wire_module, "MAX_FIELDS", 1000)
-    refused(field(7, b"\x50\x00" * 2000), "has more than 1,000 fields")
+    refused(field(7, b"\x52\x00" * 2000), "has more than 1,000 fields")
 
 
 def test_the_number_of_tensors_and_operators_is_bounded(monkeypatch):

@@ -231,3 +231,76 @@ def test_an_operator_of_another_vendor_is_not_taken_for_attention():
     nodes = [node("Attention", ["x", "w.weight", "w.bias"], ["y"], domain="somebody")]
     model = opened(model_bytes(nodes, [tensor("w.weight", SQUARE), tensor("w.bias", SQUARE[0])]))
     assert model.index["w.weight"].storage is None
+
+
+def with_outputs(nodes, tensors, outputs):
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    made = helper.make_graph(list(nodes), "main", [ids], given, [tensor(*item) for item in tensors.items()])
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
+
+
+STOLEN, DECOY = np.arange(16, dtype=np.float32).reshape(4, 4), np.ones((4, 4), np.float32)
+TABLE = np.arange(32, dtype=np.float32).reshape(8, 4)
+UP = "model.layers.0.mlp.up_proj"
+REAL = [
+    node("Gather", ["embed.weight", "input_ids"], ["x"]),
+    node("MatMul", ["x", "onnx::MatMul_1"], ["y"], name="/model/layers.0/mlp/up_proj/MatMul"),
+]
+
+
+def dead_branch():
+    """Return an operator whose branch uses the decoy, and whose result nobody uses."""
+    given = [helper.make_tensor_value_info("v", TensorProto.FLOAT, None)]
+    body = helper.make_graph([node("Neg", [f"{UP}.weight"], ["v"])], "branch", [], given)
+    return [node("If", ["x"], ["unused"], then_branch=body, else_branch=body)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[], [node("MatMul", ["x", f"{UP}.weight"], ["z"])], dead_branch()],
+    ids=["none", "dead", "branch"],
+)
+def test_a_weight_that_the_graph_makes_nothing_of_takes_no_name_from_one_that_is_used(more):
+    tensors = {"embed.weight": TABLE, f"{UP}.weight": DECOY, "onnx::MatMul_1": STOLEN}
+    model = opened(with_outputs([*REAL, *more], tensors, ["y"]))
+    assert set(model.index) == {"embed.weight", f"{UP}.weight"}
+    np.testing.assert_array_equal(model.tensor(f"{UP}.weight"), STOLEN.T)
+    assert model.weights.left_out == (f"'{UP}.weight'",)
+    assert "format.unused-weights" in {note.code for note in model.weights.notes}
+
+
+def test_a_weight_that_only_a_branch_uses_is_used():
+    given = [helper.make_tensor_value_info("v", TensorProto.FLOAT, None)]
+    body = helper.make_graph([node("MatMul", ["x", f"{UP}.weight"], ["v"])], "branch", [], given)
+    nodes = [REAL[0], node("If", ["c"], ["y"], then_branch=body, else_branch=body)]
+    model = opened(with_outputs(nodes, {"embed.weight": TABLE, f"{UP}.weight": DECOY}, ["y"]))
+    assert set(model.index) == {"embed.weight", f"{UP}.weight"}
+    assert not model.weights.left_out
+
+
+def test_an_operator_of_which_nothing_comes_names_nothing():
+    dead = node("MatMul", ["x", "onnx::MatMul_1"], ["z"], name="/model/layers.9/mlp/down_proj/MatMul")
+    model = opened(
+        with_outputs([REAL[0], dead, REAL[1]], {"embed.weight": TABLE, "onnx::MatMul_1": STOLEN}, ["y"])
+    )
+    assert set(model.index) == {"embed.weight", f"{UP}.weight"}
+
+
+@pytest.mark.parametrize("odd", ["a\u200bb", "", "x" * 2000, "\x1b[31m"])
+def test_a_weight_with_an_odd_name_costs_nothing(odd):
+    named = node("MatMul", ["x", odd or "unused"], ["y"], name="/model/layers.0/mlp/up_proj/MatMul")
+    unnamed = node("MatMul", ["y", f"{odd}-2"], ["z"])
+    tensors = {"embed.weight": TABLE, odd: STOLEN, f"{odd}-2": DECOY}
+    model = opened(model_bytes([REAL[0], named, unnamed], [tensor(*item) for item in tensors.items()]))
+    values = {name: np.asarray(model.tensor(name)) for name in model.index}
+    assert "embed.weight" in values
+    if odd:
+        np.testing.assert_array_equal(values[f"{UP}.weight"], STOLEN.T)
+    assert any(np.array_equal(value, DECOY) for value in values.values())
+
+
+def test_a_number_for_a_name_is_not_one_that_is_taken():
+    nodes = [node("MatMul", ["x", name], [f"y{n}"]) for n, name in enumerate(("unnamed-0", "\u200b"))]
+    model = opened(model_bytes(nodes, [tensor("unnamed-0", STOLEN), tensor("\u200b", DECOY)]))
+    assert set(model.index) == {"unnamed-0", "unnamed-1"}

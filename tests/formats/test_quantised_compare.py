@@ -94,7 +94,7 @@ def test_the_same_codes_are_a_copy():
 def test_a_model_that_was_trained_on_and_then_quantised_is_no_quantised_copy():
     result = mk.compare(candidate=MemorySource(quantised("finetune-heavy", "nf4")), base=str(ZOO / "base"))
     assert result.verdict.related
-    assert result.relation.kind == "unknown"
+    assert result.relation.kind == "fine-tune"
 
 
 def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
@@ -107,7 +107,7 @@ def test_changed_projections_are_no_quantised_copy_though_all_else_is_equal():
     }
     result = mk.compare(candidate=MemorySource(quantised("base", "int8", weights)), base=str(ZOO / "base"))
     assert result.verdict.related
-    assert result.relation.kind == "unknown"
+    assert result.relation.kind == "noise"
 
 
 def scaled_as_awq_does(model: str) -> dict[str, npt.NDArray[Any]]:
@@ -127,12 +127,18 @@ def scaled_as_awq_does(model: str) -> dict[str, npt.NDArray[Any]]:
     return weights
 
 
-@pytest.mark.parametrize(("model", "conclusion"), [("base", "shared"), ("twin-1", "no-evidence")])
-def test_scales_that_awq_moves_into_norms_hide_no_relative_and_make_none(model, conclusion):
+@pytest.mark.parametrize(
+    ("model", "conclusion", "kind"),
+    [("base", "shared", "quantised-copy"), ("twin-1", "no-evidence", "unknown")],
+)
+def test_scales_that_awq_moves_into_norms_hide_no_relative_and_make_none(model, conclusion, kind):
     files = quantised(model, "awq", scaled_as_awq_does(model))
     result = mk.compare(candidate=MemorySource(files), base=str(ZOO / "base"))
     assert result.verdict.conclusion.value == conclusion
-    assert result.relation.kind == "unknown"
+    assert result.relation.kind == kind
+    if kind == "quantised-copy":
+        found = {item.kind: item.numbers for item in result.relation.findings}
+        assert found["quantised-copy"]["bits"] == 4
 
 
 NAME = "model.layers.0.mlp.up_proj.weight"
@@ -233,12 +239,13 @@ def with_reordered_units(model: str) -> dict[str, npt.NDArray[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "conclusion"), [("base", "shared-reparametrised"), ("twin-1", "no-evidence")]
+    ("model", "conclusion", "kind"),
+    [("base", "shared-reparametrised", "quantised-copy"), ("twin-1", "no-evidence", "unknown")],
 )
 @pytest.mark.parametrize("scheme", ["gptq-4", "nf4"])
-def test_reordered_units_are_found_in_codes_at_deep_depth(scheme, model, conclusion):
+def test_reordered_units_are_found_in_codes_at_deep_depth(scheme, model, conclusion, kind):
     files = quantised(model, scheme, with_reordered_units(model))
     options = CompareOptions(depth="deep")
     result = mk.compare(candidate=MemorySource(files), base=str(ZOO / "base"), options=options)
     assert result.verdict.conclusion.value == conclusion
-    assert result.relation.kind == "unknown"
+    assert result.relation.kind == kind

@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.quantised_writers import SCHEMES, fp8, gptq, mxfp4
 from tests.formats.test_quantised import NAME, PREFIX, matrix, opened
+from tests.support import LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
+from modelkin.comparison.verdict import Conclusion
 from modelkin.errors import FormatError, HeaderError
 from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 from modelkin.source import MemorySource
@@ -315,3 +317,99 @@ def test_damage_ends_in_a_format_error_or_in_numbers(case):
                 model.tensor(name, rows=[info.n_rows - 1])
     except FormatError:
         pass  # refused, as it should be
+
+
+# -- junk beside a good model -------------------------------------------------------------------------
+
+BYTES = np.zeros((4, 4), np.uint8)
+ANY_CODES = np.zeros((4, 4), np.int8)
+LOOKALIKES: dict[str, Tensors] = {
+    "scales without codes": {"x.SCB": np.ones(4, np.float32), "y.codes": ANY_CODES},
+    "codes without scales": {"x.W_q": BYTES},
+    "experts without scales": {"x_blocks": np.zeros((1, 2, 3, 16), np.uint8)},
+    "packed bytes": {"x.weight_packed": BYTES},
+    "packed integers": {"x.weight_packed": BYTES.astype(np.int32)},
+    "a state without codes": {"x.weight.quant_state.bitsandbytes__nf4": BYTES},
+    "a state that is none": {"x.weight.quant_state.bitsandbytes__nf4": BYTES, "x.weight": BYTES},
+    "a long state": {
+        "x.weight.quant_state.bitsandbytes__nf4": np.zeros(99_999, np.uint8),
+        "x.weight": BYTES,
+    },
+    "scales that do not fit": {"x.weight": ANY_CODES, "x.weight_scale": np.ones(7, np.float32)},
+    "a layout of a kernel": {
+        "x.weight": ANY_CODES,
+        "x.SCB": np.ones(4, np.float32),
+        "x.weight_format": np.ones(1, np.uint8),
+    },
+    "scales of a plain weight": {
+        "model.layers.0.mlp.up_proj.SCB": np.ones(64, np.float32),
+        "y.codes": ANY_CODES,
+    },
+    "the parts of a plain weight": {
+        name.replace(PREFIX, "model.layers.0.mlp.up_proj."): value for name, value in parts("hqq-4-1").items()
+    },
+    "two schemes at once": {
+        f"x.{name.removeprefix(PREFIX)}": value
+        for scheme in ("hqq-4-1", "int4")
+        for name, value in parts(scheme).items()
+    },
+}
+
+
+@pytest.mark.parametrize("junk", LOOKALIKES)
+def test_a_tensor_that_only_looks_like_codes_costs_nothing_but_a_note(junk):
+    plain = llama_tensors(LlamaShape(layers=1, hidden=64, mlp=128))
+    model = opened({**plain, **LOOKALIKES[junk]}, {})
+    assert plain.keys() <= model.index.keys()
+    for name, value in plain.items():
+        np.testing.assert_array_equal(model.tensor(name), value)
+    (note,) = [note for note in model.weights.notes if note.code == "format.junk-tensors"]
+    assert "because nothing can be made of them" in str(note)
+
+
+@pytest.mark.parametrize("scheme", ["gptq-4", "awq", "mlx-4", "nf4", "int4"])
+def test_a_broken_weight_among_many_good_ones_is_left_out(scheme):
+    good = {
+        name.replace("layers.0", f"layers.{layer}"): value
+        for layer in range(6)
+        for name, value in parts(scheme).items()
+    }
+    main = {"mlx-4": "weight", "nf4": "weight", "int4": "weight_packed"}.get(scheme, "qweight")
+    broken = {"x." + main: good[f"{PREFIX}{main}"]}
+    model = opened({**good, **broken}, SCHEMES[scheme].config)
+    assert {NAME.replace("layers.0", f"layers.{layer}") for layer in range(6)} <= model.index.keys()
+    assert f"x.{main}" not in model.index
+    assert "format.junk-tensors" in [note.code for note in model.weights.notes]
+
+
+def test_a_model_that_is_mostly_junk_is_refused():
+    small = {"model.norm.weight": np.ones(64, np.float32), **parts("nf4")}
+    del small[f"{PREFIX}weight.absmax"]
+    with pytest.raises(HeaderError, match="missing"):
+        read(small, SCHEMES["nf4"].config)
+
+
+def test_a_comparison_with_junk_ends_as_one_without_but_is_no_proof_of_sameness():
+    files = llama_files()
+    tensors = {**llama_tensors(), **LOOKALIKES["codes without scales"]}
+    with_junk = files | {"model.safetensors": safetensors_bytes(tensors)}
+    expected = {0: Conclusion.SHARED, 1: Conclusion.NO_EVIDENCE}
+    for seed, conclusion in expected.items():
+        result = mk.compare(candidate=MemorySource(with_junk), base=MemorySource(llama_files(seed=seed)))
+        assert result.verdict.conclusion is conclusion
+        assert "nothing can be made of them" in result.to_json()
+
+
+@pytest.mark.parametrize("digits", [40, 299, 400, 5_000])
+def test_an_offset_of_many_digits_is_an_error_of_the_file_or_no_number(digits):
+    tensors = parts("nf4")
+    name = f"{PREFIX}weight.quant_state.bitsandbytes__nf4"
+    state = json.loads(bytes(tensors[name]))
+    text = json.dumps(state | {"nested_offset": -1}).replace("-1", "1" * digits)
+    tensors[name] = np.frombuffer(text.encode(), np.uint8)
+    model = opened(tensors, SCHEMES["nf4"].config)
+    if digits < 300:
+        assert not np.isfinite(model.tensor(NAME)).all()
+    else:
+        with pytest.raises(HeaderError, match="a whole number has"):
+            _ = model.index

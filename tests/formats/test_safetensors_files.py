@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.support import llama_files, llama_tensors
+from tests.support import LlamaShape, llama_files, llama_tensors
 
 from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats import Request
@@ -123,6 +123,43 @@ def test_far_headers_cost_one_read_a_file_and_long_ones_one_more():
 
 
 def test_headers_that_together_take_gigabytes_are_refused_before_they_are_read(monkeypatch):
+    monkeypatch.setattr(reading_module, "MAX_ALL_HEADERS", 2000)
+    with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
+        index_of(llama_files(n_shards=2), head_bytes=64)
+
+
+def test_thousands_of_names_like_shards_are_not_read_unless_the_index_names_them():
+    files = llama_files(n_shards=2)
+    decoy = bytes(64)
+    files |= {f"model-{number:05d}-of-09000.safetensors": decoy for number in range(9_000)}
+    source = RemoteMemory(files)
+    index = read(source, "model.safetensors.index.json")
+    assert list(index) == list(index_of(llama_files(n_shards=2)))
+    assert len(source.reads) == 3
+    assert sum(stop - start for _, start, stop in source.reads) < 1 << 20
+
+
+def test_headers_of_many_shards_are_read_group_by_group(monkeypatch):
+    monkeypatch.setattr(reading_module, "AT_ONCE", 2)
+    monkeypatch.setattr(reading_module, "MOST_GUESSED", 1)
+    files = llama_files(LlamaShape(layers=8), n_shards=7)
+    held: list[int] = []
+    heads = reading_module._heads
+
+    def counting(fetcher, names, *rest, **more):
+        names = list(names)
+        held.append(len(names))
+        return heads(fetcher, names, *rest, **more)
+
+    monkeypatch.setattr(reading_module, "_heads", counting)
+    index = read(RemoteMemory(files), "model.safetensors.index.json")
+    assert held == [0, 2, 2, 2, 1]
+    assert list(index) == list(index_of(llama_files(LlamaShape(layers=8))))
+
+
+def test_headers_of_all_groups_together_have_a_limit(monkeypatch):
+    monkeypatch.setattr(reading_module, "AT_ONCE", 1)
+    monkeypatch.setattr(reading_module, "MOST_GUESSED", 0)
     monkeypatch.setattr(reading_module, "MAX_ALL_HEADERS", 2000)
     with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
         index_of(llama_files(n_shards=2), head_bytes=64)

@@ -160,6 +160,14 @@ def test_a_state_with_setstate_does_nothing():
     assert "os.system" in str(weights.notes[-1])
 
 
+@pytest.mark.parametrize("method", ["items", "keys", "update", "__class__"])
+def test_a_dictionary_gets_no_other_methods(method):
+    ordered = name("collections", "OrderedDict")
+    assert list(opened(call(ordered) + mapping({"_metadata": b"}"}) + b"b").index) == ["a"]
+    with pytest.raises(UnsupportedFormat, match="gives a dictionary another method"):
+        opened(call(ordered) + mapping({method: ordered}) + b"b")
+
+
 INSTRUCTIONS = {
     "INST": b"(" + SH + b"ios\nsystem\n",
     "OBJ": b"(" + OS_SYSTEM + SH + b"o",

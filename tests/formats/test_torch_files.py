@@ -121,6 +121,7 @@ def test_a_format_that_numpy_lacks_is_left_out_and_said():
     model = mk.open_model(str(FORMATS / "torch_complex128.bin"))
     assert list(model.index) == ["a"]
     assert tuple(map(str, model.weights.notes)) == ("left out: 1 of 2 tensors, in the format complex128",)
+    assert len(model.weights.left_out) == 1
 
 
 def test_shards_are_joined_by_their_index():

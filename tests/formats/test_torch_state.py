@@ -140,12 +140,16 @@ def test_names_that_nobody_can_see_are_refused():
         names_and_notes(state("a\ud800b"))
 
 
-def test_parameters_and_tensors_with_attributes_are_tensors():
+def test_names_that_nobody_can_see_beside_good_ones_are_left_out():
+    names, notes = names_and_notes(state("good", "a\u202eb", "x" * 2000))
+    assert names == ["good"]
+    assert any(note.startswith("2 tensors were left out, because nobody can see") for note in map(str, notes))
+
+
+def test_parameters_and_tensors_by_their_class_are_tensors():
     hooks = call(name("collections", "OrderedDict"))
     parameter = call(name("torch._utils", "_rebuild_parameter"), T, b"\x88", hooks)
-    kept = call(
-        name("torch._utils", "_rebuild_parameter_with_state"), T, b"\x88", hooks, mapping({"tag": b"N"})
-    )
+    kept = call(name("torch._utils", "_rebuild_parameter_with_state"), T, b"\x88", hooks, b"N}\x86")
     inner = group(storage("0", 2), integer(0), group(integer(2)), group(integer(1)), b"\x89", hooks)
     typed = call(
         name("torch._tensor", "_rebuild_from_type_v2"),

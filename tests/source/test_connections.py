@@ -17,6 +17,7 @@ from tests.support import BadServer, Fault, certificate_pem
 from modelkin.errors import NetworkError
 from modelkin.options import FetchOptions
 from modelkin.source import ByteBudget, ByteRange
+from modelkin.source.address import Home
 from modelkin.source.connections import Connections, proxy_for
 from modelkin.source.http_client import RangeClient
 
@@ -106,9 +107,14 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture
 def client() -> Iterator[RangeClient]:
-    made = RangeClient(quick(retries=0, stall_timeout=5.0), ByteBudget())
+    made = client_at("http://127.0.0.1")
     yield made
     made.close()
+
+
+def client_at(url: str) -> RangeClient:
+    home = Home(url, {"Authorization": "Bearer token"})
+    return RangeClient(quick(retries=0, stall_timeout=5.0), ByteBudget(), home=home)
 
 
 WANTED = ByteRange(100, 200)
@@ -124,13 +130,14 @@ def test_http_goes_through_the_proxy(proxy, client, monkeypatch, variable, login
     assert proxy.requests == [("GET", server.url(), expected)]
 
 
-def test_https_goes_through_a_tunnel(proxy, client, monkeypatch, tmp_path):
+def test_https_goes_through_a_tunnel(proxy, monkeypatch, tmp_path):
     (tmp_path / "ca.pem").write_text(certificate_pem())
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     monkeypatch.setenv("HTTPS_PROXY", f"http://{LOGIN}@127.0.0.1:{proxy.port}")
     with BadServer(DATA, Fault.NONE, tls=True) as server:
+        client = client_at(server.url())
         for _ in range(2):
-            answer = client.get(server.url(), WANTED, headers={"Authorization": "Bearer token"})
+            answer = client.get(server.url(), WANTED, headers={})
             assert answer.body == DATA[100:200]
         assert [record.authorization for record in server.log] == ["Bearer token"] * 2
         assert [(method, target) for method, target, _ in proxy.requests] == [
@@ -167,7 +174,7 @@ def test_requests_leave_no_trace_in_other_peoples_logs(client, caplog):
     with BadServer(DATA, Fault.NONE) as server:
         client.get(f"{server.url()}?sig=secret", WANTED, headers={})
         assert "secret" not in caplog.text
-        other = Connections(FetchOptions())
+        other = Connections(FetchOptions(), Home("http://host"))
         logging.getLogger("urllib3.connectionpool").debug("said by somebody else")
         assert "said by somebody else" in caplog.text
         other.close()

@@ -330,7 +330,10 @@ def test_what_finding_brought_is_used_stored_and_counted_once(store):
         (5_000, 6_000, "network"),
     ]
     assert fetcher.totals().bytes_fetched == 6_000
-    assert store.extents(fetcher._key(source.files()["a"])) == [ByteRange(0, 5_000), ByteRange(5_000, 6_000)]
+    assert store.extents(fetcher.source.stored_as(source.files()["a"])) == [
+        ByteRange(0, 5_000),
+        ByteRange(5_000, 6_000),
+    ]
 
 
 def test_the_totals_tell_network_store_and_disk_apart(far, store):
@@ -360,6 +363,9 @@ class Told:
         self.done += amount
 
     def note(self, message: object) -> None:
+        pass
+
+    def count(self, done: int, total: int, message: object = None) -> None:
         pass
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3.exceptions
+from benchmarks.load_worker import open_sockets
 from huggingface_hub import constants
 from tests.support import BadServer, Fault, certificate_pem
 from tests.support.answers import Answer, send_answer, text_answer
@@ -29,12 +33,13 @@ from modelkin.errors import (
     SourceTimeout,
     WrongBytes,
 )
-from modelkin.source import ByteBudget, ByteRange, Fetcher, ModelRef, RangeStore
+from modelkin.source import ByteBudget, ByteRange, Fetcher, ModelRef, RangeStore, web
+from modelkin.source.address import Home
 from modelkin.source.http_client import RangeClient, reason, translated
 from modelkin.source.remote import RemoteFile, plain_etag
 from modelkin.source.web import HttpSource
 
-from .support import FILES, TOKEN, everything_said, quick
+from .support import FILES, TOKEN, bytes_below, everything_said, quick
 
 DATA = bytes(range(256)) * 16_384  # 4 MiB
 NEAR = ByteRange(1_000, 41_000)
@@ -47,8 +52,9 @@ class Reader:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.budget = ByteBudget(options.pop("byte_budget", None))
-        self.client = RangeClient(quick(**options), self.budget)
-        self.file = RemoteFile(url, self.client, headers={"Authorization": f"Bearer {TOKEN}"})
+        home = Home(url, {"Authorization": f"Bearer {TOKEN}"})
+        self.client = RangeClient(quick(**options), self.budget, home=home)
+        self.file = RemoteFile(url, self.client, headers={})
 
     def read(self, wanted: ByteRange = NEAR) -> bytes:
         return self.file.read(wanted).body
@@ -80,6 +86,9 @@ EXPECTED: dict[Fault, tuple[type[SourceError], str, int]] = {
     Fault.SHORT_LENGTH: (WrongBytes, "expected 40000 bytes, the server announces 20000", ATTEMPTS),
     Fault.LONG_LENGTH: (WrongBytes, "expected 40000 bytes, the server announces 41000", ATTEMPTS),
     Fault.LONG_CHUNKED: (WrongBytes, "expected 40000 bytes, the server sends more", ATTEMPTS),
+    Fault.NEGATIVE_CHUNK: (NetworkError, "the connection broke", ATTEMPTS),
+    Fault.DRIPS_TRAILERS: (SourceTimeout, "the answer does not end", ATTEMPTS),
+    Fault.ENDLESS_HINTS: (SourceError, "the connection broke", ATTEMPTS),
     Fault.NEGATIVE_LENGTH: (SourceError, "is not a length|the connection broke", ATTEMPTS),
     Fault.LENGTH_NOT_A_NUMBER: (SourceError, "is not a length|the connection broke", ATTEMPTS),
     Fault.GZIP: (WrongBytes, "plain bytes were asked for, the server sent 'gzip' ones", ATTEMPTS),
@@ -104,7 +113,13 @@ EXPECTED: dict[Fault, tuple[type[SourceError], str, int]] = {
     Fault.FORBIDDEN: (AccessDenied, "the server refused access", 1),
     Fault.NOT_FOUND: (NotFound, "no such file", 1),
 }
-HARMLESS = {Fault.NONE, Fault.REDIRECTS_ELSEWHERE, Fault.REDIRECTS_TO_HTTP, Fault.OTHER_BYTES}
+HARMLESS = {
+    Fault.NONE,
+    Fault.EARLY_HINTS,
+    Fault.REDIRECTS_ELSEWHERE,
+    Fault.REDIRECTS_TO_HTTP,
+    Fault.OTHER_BYTES,
+}
 SEEN_LATER = (Fault.CHANGES_ETAG, Fault.WRONG_TOTAL)
 
 
@@ -150,6 +165,25 @@ def test_a_fault_that_passes_is_survived(reader, fault):
         one = reader(server.url())
         assert one.read() == DATA[1_000:41_000]
         assert (one.client.traffic.requests, one.client.traffic.retries) == (3, 2)
+
+
+def test_hints_before_the_answer_are_passed_over(reader):
+    with BadServer(DATA, Fault.EARLY_HINTS) as server:
+        one = reader(server.url())
+        assert one.read() == DATA[1_000:41_000]
+        assert one.read(FAR) == DATA[3_000_000:3_040_000]
+        assert {record.connection for record in server.log} == {1}
+
+
+def test_a_chunk_of_less_than_nothing_does_not_fill_the_memory(reader):
+    with BadServer(DATA, Fault.NEGATIVE_CHUNK) as server:
+        tracemalloc.start()
+        try:
+            with pytest.raises(NetworkError, match="the connection broke"):
+                reader(server.url()).read()
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
 
 
 def test_near_the_start_a_server_without_ranges_is_read_and_then_left(reader):
@@ -317,6 +351,22 @@ def test_a_refusal_leaves_the_connection_usable(reader, fault):
         assert {record.connection for record in server.log} == {1}
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell open sockets")
+@pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.value)
+def test_closing_leaves_no_socket_to_the_garbage_collector(fault):
+    gc.collect()
+    before = open_sockets()
+    gc.disable()
+    try:
+        with BadServer(DATA, fault, times=2, retry_after=0) as server:
+            one = Reader(server.url())
+            one.read()
+            one.client.close()
+        assert open_sockets() == before
+    finally:
+        gc.enable()
+
+
 def test_failed_requests_do_not_use_up_the_pool(reader):
     with BadServer(DATA, Fault.CUTS_SHORT, times=30) as server:
         one = reader(server.url(), connections=2)
@@ -419,6 +469,9 @@ class Versions:
     def __init__(self, files: dict[str, bytes], *, etag: str | None = "v1") -> None:
         self.files = files
         self.etag = etag
+        self.more: dict[str, str] = {}
+        self.answers: dict[str, bytes] = {}
+        self.conditional = True
         self.log: list[tuple[str, int]] = []
         self.server = Loopback(self._serve)
 
@@ -427,16 +480,16 @@ class Versions:
 
     def _serve(self, connection, request) -> bool:
         name = request.target.partition("?")[0].removeprefix("/m/")
-        answer = self._answer(name, request)
+        query = request.target.partition(name)[2]
+        answer = self._answer(name, self.answers.get(query, self.files.get(name)), request)
         self.log.append((name, answer.status))
         return send_answer(answer, connection, request, origin="main", log=None)
 
-    def _answer(self, name, request) -> Answer:
-        data = self.files.get(name)
+    def _answer(self, name, data, request) -> Answer:
         if data is None:
             return text_answer(404, "")
-        etag = {"ETag": f'"{self.etag}"'} if self.etag else {}
-        if self.etag and request.headers.get("if-none-match") == f'"{self.etag}"':
+        etag = {"ETag": f'"{self.etag}"'} if self.etag else self.more
+        if self.conditional and self.etag and request.headers.get("if-none-match") == f'"{self.etag}"':
             return Answer(status=304, headers=etag)
         first, _, last = request.headers["range"].removeprefix("bytes=").partition("-")
         start, stop = int(first), min(int(last) + 1, len(data))
@@ -523,6 +576,70 @@ def test_without_an_etag_nothing_is_kept_for_the_next_run(versions, store):
     versions.files["model.safetensors"] = FILES["model.safetensors"][::-1]
     data, _ = ask(versions, store)
     assert data == FILES["model.safetensors"][::-1][250_000:260_000]
+
+
+@pytest.mark.parametrize("validator", [{"ETag": 'W/"1"'}, {"Last-Modified": "Mon, 16 Nov 2026 10:00:00 GMT"}])
+def test_under_a_weak_validator_nothing_is_kept(versions, store, validator):
+    versions.etag, versions.more = None, validator
+    ask(versions, store)
+    assert store.info().n_objects == 0
+    changed = FILES["model.safetensors"][:131_072] + FILES["model.safetensors"][131_072:][::-1]
+    versions.files["model.safetensors"] = changed
+    assert ask(versions, store)[0] == changed[250_000:260_000]
+    with pytest.raises(Offline, match="stored here"):
+        ask(versions, store, offline=True)
+
+
+def test_a_file_in_parts_under_weak_validators_still_has_to_stay_the_same(versions, store):
+    versions.etag, versions.more = None, {"Last-Modified": "Mon, 16 Nov 2026 10:00:00 GMT"}
+    source = HttpSource(versions.url("model.safetensors"), quick(), store=store)
+    info = source.files()["model.safetensors"]
+    versions.more = {"Last-Modified": "Mon, 16 Nov 2026 10:00:01 GMT"}
+    with pytest.raises(ChangedWhileReading, match="the file had version modified"):
+        source.read_range(info, ByteRange(200_000, 200_001))
+    source.close()
+
+
+def test_another_query_is_another_file(versions, store):
+    other = FILES["model.safetensors"][::-1]
+    versions.answers = {"?id=1": FILES["model.safetensors"], "?id=2": other}
+    place = ByteRange(250_000, 260_000)
+    found = []
+    for query in ("?id=1", "?id=2", "?id=1", ""):
+        for offline in (False, True):
+            url = versions.url("model.safetensors") + query
+            source = HttpSource(url, quick(offline=offline), store=store)
+            with Fetcher(source, quick(offline=offline), store=store) as fetcher:
+                fetched = fetcher.fetch({"model.safetensors": [place]})
+                found.append(bytes(fetched.view("model.safetensors", place)))
+    mine, theirs = FILES["model.safetensors"][250_000:260_000], other[250_000:260_000]
+    assert found == [mine, mine, theirs, theirs, mine, mine, mine, mine]
+
+
+def test_beginnings_that_nobody_takes_do_not_pile_up(versions, store, monkeypatch):
+    monkeypatch.setattr(web, "MOST_HEADS", 300_000)
+    versions.files |= {f"{number}.bin": bytes(200_000) for number in range(9)}
+    source = HttpSource(versions.url("model.safetensors"), quick(), store=store)
+    for number in range(9):
+        assert source.find(f"{number}.bin") is not None
+    assert sum(len(data) for _, data in source.take_heads()) <= 300_000
+    source.close()
+
+
+def test_a_query_is_not_written_down(versions, store):
+    source = HttpSource(versions.url("model.safetensors") + f"?sig={TOKEN}", quick(), store=store)
+    with Fetcher(source, quick(), store=store) as fetcher:
+        fetcher.fetch({"model.safetensors": [ByteRange(0, 100)]})
+    assert TOKEN.encode() not in bytes_below(store.root)
+
+
+def test_beginnings_that_differ_under_one_etag_drop_what_was_stored(versions, store):
+    """A server that keeps its etag for other bytes, and does not answer conditions, is read anew."""
+    versions.conditional = False
+    ask(versions, store)
+    changed = FILES["model.safetensors"][::-1]
+    versions.files["model.safetensors"] = changed
+    assert ask(versions, store)[0] == changed[250_000:260_000]
 
 
 @pytest.mark.parametrize("how", ["options", "environment"])

@@ -66,13 +66,13 @@ def test_without_a_base_the_adapter_stands_alone():
 def test_each_file_is_at_home_where_it_really_is():
     source = overlay()
     homes = {
-        name: (location.ref, inner)
+        name: (key.origin, key.file)
         for name, info in source.files().items()
-        for location, inner in [source.home_of(info)]
+        for key in [source.stored_as(info)]
     }
-    assert homes["model.bin"] == ("behind", "model.bin")
-    assert homes["adapter/adapter.bin"] == ("front", "adapter.bin")
-    assert homes["tokenizer.json"] == ("front", "tokenizer.json")
+    assert homes["model.bin"] == ("memory:behind", "model.bin")
+    assert homes["adapter/adapter.bin"] == ("memory:front", "adapter.bin")
+    assert homes["tokenizer.json"] == ("memory:front", "tokenizer.json")
     assert source.location.ref == "front::behind"
     assert source.location.origin == "memory:front"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelkin.demo import DEMO_MODELS
 from modelkin.errors import BadReference, NotFound
 from modelkin.source import ModelRef, pinned
 from modelkin.source.ref import without_secrets
@@ -237,3 +239,59 @@ def test_an_address_in_brackets_is_no_adapter():
 def test_half_a_pair_is_no_reference(text):
     with pytest.raises(BadReference, match="expected"):
         ModelRef.parse(text)
+
+
+@pytest.mark.parametrize("text", ["s3://[", "gs://[::1", "a::htt2s://[", "https://["])
+def test_an_address_that_cannot_be_taken_apart_is_refused(text):
+    with pytest.raises(BadReference, match="the URL cannot be read"):
+        ModelRef.parse(text)
+
+
+def test_what_is_no_address_is_shown_without_its_secrets():
+    assert without_secrets("https://user:secret@[") == "https:// …"
+
+
+def test_an_address_is_shown_escaped():
+    shown = without_secrets("https://host/\x1b[31m\u202e")
+    assert shown.isprintable()
+    assert shown == r"https://host/\x1b[31m\u202e"
+
+
+def test_models_that_come_with_the_package_are_named_anywhere():
+    ref = ModelRef.parse("demo:base")
+    assert (ref.kind, ref.text, ref.entry) == ("local", "demo:base", None)
+    assert (Path(ref.target) / "config.json").is_file()
+    for name in DEMO_MODELS:
+        assert Path(ModelRef.parse(f"demo:{name}").target).name == name
+
+
+def test_an_unknown_demo_model_is_answered_with_the_nearest_and_the_list():
+    with pytest.raises(NotFound, match=r"did you mean demo:base\?") as caught:
+        ModelRef.parse("demo:bsae")
+    assert "demo:twin-1" in (caught.value.hint or "")
+
+
+def test_a_folder_called_like_a_demo_model_wins(here):
+    (here / "demo:base").mkdir()
+    assert ModelRef.parse("demo:base").target == str(here / "demo:base")
+
+
+@pytest.mark.parametrize("text", ["org/locall", "org/loca", "./org/locla", "org/Local"])
+def test_a_slip_in_a_path_is_answered_with_the_name_that_is_there(text):
+    with pytest.raises(NotFound, match=r"did you mean org/local\?"):
+        ModelRef.parse(text)
+
+
+def test_a_slip_in_the_present_folder_counts_for_folders_of_models_only(here):
+    assert ModelRef.parse("foldr").kind == "hub"
+    (here / "folder" / "config.json").write_text("{}")
+    with pytest.raises(NotFound, match=r"did you mean folder\?"):
+        ModelRef.parse("foldr")
+
+
+@pytest.mark.parametrize("text", ["hf:org/local", "hf:org/locall", "hf:org/local@main", "org/locall@main"])
+def test_the_hub_can_be_named_where_a_folder_has_the_name(text):
+    ref = ModelRef.parse(text)
+    assert (ref.kind, ref.text) == ("hub", text)
+    assert ref.target.startswith("org/local")
+    assert ModelRef.parse(pinned(text, "c0ffee")).revision == "c0ffee"

@@ -173,6 +173,48 @@ def test_half_written_things_are_ignored_and_swept_away_when_they_are_old(store)
     assert not old.exists()
 
 
+def test_what_killed_processes_left_is_counted_and_removed_by_the_next_one(store):
+    save(store, 0, 100)
+    left = store.root / "v1" / "tmp" / "left"
+    left.write_bytes(bytes(1_000))
+    found = store.info()
+    assert (found.n_drafts, found.draft_bytes, found.n_bytes) == (1, 1_000, 1_100)
+    os.utime(left, (time.time() - 7200,) * 2)
+    next_one = RangeStore(store.root, limit=store.limit)
+    save(next_one, 100, 200)
+    assert not left.exists(), "long before the store is full"
+    assert next_one.info().n_drafts == 0
+
+
+def test_half_written_things_take_room(tmp_path):
+    store = RangeStore(tmp_path / "s", limit=1_000)
+    save(store, 0, 400)
+    (store.root / "v1" / "tmp" / "fresh").write_bytes(bytes(500))
+    other = RangeStore(tmp_path / "s", limit=1_000)
+    save(other, 400, 800)
+    assert other.info().n_bytes <= 1_000
+
+
+def test_a_file_that_is_not_what_it_was_taken_for_is_forgotten(store):
+    save(store, 0, 100)
+    key = StoreKey(origin="https://hub/org/name", revision="c1", file="other", etag="e1")
+    store.save(key, ByteRange(0, 10), DATA[:10])
+    assert store.agrees(key, ByteRange(5, 50), DATA[5:50])
+    assert not store.agrees(key, ByteRange(5, 50), DATA[6:51])
+    assert store.agrees(key, ByteRange(10, 50), bytes(40)), "what is not held cannot disagree"
+    store.drop(key)
+    assert store.extents(key) == []
+    assert held(store) == {(0, 100): DATA[:100]}, "nobody else's"
+
+
+def test_the_query_is_part_of_the_key():
+    one, other, none = (
+        StoreKey(origin="http://host", revision=None, file="f", etag="e", query=query)
+        for query in ("1", "2", None)
+    )
+    assert len({one.digest(), other.digest(), none.digest()}) == 3
+
+
 # -- disks that do not want -----------------------------------------------------------------------------
 
 
@@ -473,13 +515,28 @@ def check_all(root: Path) -> int:
 def test_several_processes_write_read_and_evict_at_once(tmp_path):
     limit = 1_000_000
     writers = [start_writer(tmp_path / "s", seed, 300, limit) for seed in range(4)]
-    for writer in writers:
-        _, errors = writer.communicate(timeout=100)
-        assert writer.returncode == 0, errors
+    said = [writer.communicate(timeout=100)[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0], said
     assert check_all(tmp_path / "s") > 0
     store = RangeStore(tmp_path / "s", limit=limit)
     assert store.info().n_bytes <= limit * 1.3
     assert list((store.root / "v1" / "tmp").iterdir()) == []
+
+
+def test_a_folder_that_vanishes_while_it_is_made_is_made_again(tmp_path, monkeypatch):
+    """`mkdir` meets it, and another process removes it before `mkdir` looks whether it is a folder."""
+    store = RangeStore(tmp_path / "s", limit=1_000_000)
+    key = StoreKey(origin="o", revision=None, file="f", etag="e")
+    prepare, left = store._prepare, [FileExistsError("gone again"), FileExistsError("gone again")]
+
+    def failing() -> None:
+        if left:
+            raise left.pop()
+        prepare()
+
+    monkeypatch.setattr(store, "_prepare", failing)
+    store.save(key, ByteRange(0, 3), b"abc")
+    assert [data for _, _, data in store.load(key, [ByteRange(0, 3)])] == [b"abc"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")

@@ -19,11 +19,13 @@ class RecordingFetcher:
         fetched = sum(total_length(ranges) for fetch in self.fetches for ranges in fetch.values())
         return fetched + total_length(item for _, item in self.streamed)
 
-    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> RecordingFetched:
+    def fetch(
+        self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None
+    ) -> RecordingFetched:
         self.fetches.append({file: list(ranges) for file, ranges in wanted.items()})
         return RecordingFetched(self, wanted)
 
-    def stream(self, wanted: Iterable[tuple[str, ByteRange]]) -> Iterator[bytes]:
+    def stream(self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True) -> Iterator[bytes]:
         ahead: list[tuple[str, ByteRange]] = []
         for request in wanted:
             self.streamed.append(request)

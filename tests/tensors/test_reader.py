@@ -170,7 +170,9 @@ class TestChunks:
 
     def test_a_fetcher_that_ends_early_is_noticed(self):
         class Short(RecordingFetcher):
-            def stream(self, wanted: Iterable[tuple[str, ByteRange]]) -> Iterator[bytes]:
+            def stream(
+                self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True
+            ) -> Iterator[bytes]:
                 requests = list(wanted)
                 yield self.cut(*requests[0])
 
@@ -188,10 +190,12 @@ class TestChunks:
 class Zeros:
     """A file of any size that is nowhere."""
 
-    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> RecordingFetched:
+    def fetch(
+        self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None
+    ) -> RecordingFetched:
         raise AssertionError("a walk does not fetch")
 
-    def stream(self, wanted: Iterable[tuple[str, ByteRange]]) -> Iterator[bytes]:
+    def stream(self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True) -> Iterator[bytes]:
         for _, item in wanted:
             yield bytes(item.length)
 

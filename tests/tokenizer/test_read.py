@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from modelkin.errors import TokenizerError
 from modelkin.tokenizer import read_tokenizer, read_vocabulary, tokenizer_files
 from modelkin.tokenizer import reading as reading
+from modelkin.tokenizer._value import TokenTable
 
 BYTE_LEVEL = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}]}}
 
@@ -277,3 +278,14 @@ def test_any_fields_of_protobuf_are_read_or_refused(parts):
     except TokenizerError:
         return
     assert found.form == "sentencepiece"
+
+
+@pytest.mark.parametrize("form", ["tokenizer.json", "vocab.json"])
+def test_a_vocabulary_far_above_any_public_one_is_refused_before_it_is_copied(form, monkeypatch):
+    copied: list[object] = []
+    monkeypatch.setattr(TokenTable, "add_text", lambda *given: copied.append(given))
+    vocab = "{" + ",".join(f'"{number:x}":{number}' for number in range(1_000_001)) + "}"
+    text = vocab if form == "vocab.json" else f'{{"model": {{"type": "BPE", "vocab": {vocab}}}}}'
+    with pytest.raises(TokenizerError, match="expected at most 1,000,000 tokens, got 1,000,001"):
+        read_tokenizer({form: text.encode()})
+    assert copied == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -74,3 +75,24 @@ def test_limits_hold_for_configs_too(text):
 def test_what_must_be_an_object_is_one(text):
     with pytest.raises(JsonRefused, match="no JSON object"):
         strict_object(text)
+
+
+@pytest.mark.parametrize("part", ["1,", '"a":1,', "[1],"])
+def test_a_document_of_more_values_than_any_tokenizer_is_refused_before_it_is_parsed(part):
+    inner = part * 2_000_001
+    data = f"{{{inner}}}" if ":" in part else f"[{inner}]"
+    tracemalloc.start()
+    try:
+        with pytest.raises(JsonRefused, match="it has more than 2,000,000 values"):
+            strict_json(data.encode())
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data) + (1 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_tokenizer_as_large_as_the_largest_public_one_is_read():
+    tokens = ",".join(f'"t{number}":{number}' for number in range(262_145))
+    merges = ",".join(['["a","b"]'] * 514_906)
+    document = strict_json(f'{{"vocab":{{{tokens}}},"merges":[{merges}]}}'.encode())
+    assert isinstance(document, dict)
+    assert len(document["merges"]) == 514_906

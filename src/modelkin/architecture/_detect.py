@@ -15,6 +15,7 @@ from msgspec import structs
 
 from modelkin.message import Message, say
 
+from ._bodies import united
 from ._choose import choose, claimed_family, config_views
 from ._entries import Finding, FoundLayers, Renaming, TensorUse, find_layers, findings, uses
 from ._match import FamilyFit, NameGroup, group_names
@@ -24,7 +25,7 @@ from ._roles import Role
 from ._sizes import ConfigView, KnownSizes, resolve_sizes
 from ._spec import ArchitectureSpec, Stack, TensorSpec
 from .guess import guess
-from .loader import family
+from .loader import families, family
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
@@ -57,6 +58,23 @@ def detect(
         With `family` None if no family fits; then every tensor is listed as unknown. With `guessed` set if
         roles follow from shapes alone.
     """
+    found = _detected(config, shapes, order)
+    possible = [found.family] if found.family else [spec.family for spec in families()]
+    twice = max(
+        filter(None, (united(shapes, name, found.model_type) for name in possible)), key=len, default=None
+    )
+    if twice is None or (usual := twice.shapes(shapes)) is None:
+        return found
+    names = [twice.usual.get(name, name) for name in order or shapes]
+    again = detect(config, usual, order=[name for name in names if name in usual])
+    if again.is_known:
+        return restored(again, twice)
+    return found
+
+
+def _detected(
+    config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, ...]], order: Sequence[str] | None
+) -> Architecture:
     found = _named(config, shapes)
     if found.is_known or not shapes:
         return found

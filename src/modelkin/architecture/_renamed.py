@@ -30,6 +30,10 @@ class Renamed:
     an axis that was taken for another would not be exact. Those without a usual name are left out
     altogether."""
 
+    def __len__(self) -> int:
+        """Return the number of tensors that this speaks of."""
+        return len(self.usual.keys() | self.unsure.keys())
+
     def shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes under the usual names; None when two tensors would have the same one."""
         kept = [name for name in shapes if name in self.usual or name not in self.unsure]

@@ -104,7 +104,7 @@ _MAIN_STACK: Final[dict[Kind, Stack]] = {
     "encoder-decoder": "decoder",
 }
 
-_Key = tuple[Role, int | None, Part]
+_Key = tuple[Role, int | None, Part, bool]
 _ByExpert = dict[int | None, list[RoleEntry]]
 
 
@@ -161,7 +161,7 @@ class Architecture:
     def __post_init__(self) -> None:
         index: dict[_Key, _ByExpert] = {}
         for entry in self.tensors:
-            by_expert = index.setdefault((entry.role, entry.layer, entry.part), {})
+            by_expert = index.setdefault((entry.role, entry.layer, entry.part, entry.mtp), {})
             by_expert.setdefault(entry.expert, []).append(entry)
         object.__setattr__(self, "_index", index)
 
@@ -193,6 +193,7 @@ class Architecture:
         *,
         expert: int | None = None,
         stack: Stack | None = None,
+        mtp: bool = False,
     ) -> RoleEntry | None:
         """Return the entry with this role, or None.
 
@@ -202,8 +203,11 @@ class Architecture:
             All have to agree. A stacked tensor of experts has `expert` None.
         stack
             If None, the main stack is preferred.
+        mtp
+            Look among the multi-token-prediction layers, and nowhere else. They are numbered like decoder
+            layers and are none: what is found of one kind never faces the other.
         """
-        entries = self._index.get((role, layer, part), {}).get(expert, [])
+        entries = self._index.get((role, layer, part, mtp or role.is_mtp), {}).get(expert, [])
         if stack is not None:
             return next((entry for entry in entries if entry.stack == stack), None)
         return min(entries, key=lambda entry: entry.stack != self.main_stack, default=None)
@@ -213,19 +217,21 @@ class Architecture:
         wanted = stack or self.main_stack
         found = [
             layer
-            for (of, layer, of_part), by_expert in self._index.items()
+            for (of, layer, of_part, mtp), by_expert in self._index.items()
             if of is role
             and of_part == part
             and layer is not None
-            and any(
-                entry.stack == wanted and not entry.mtp for entries in by_expert.values() for entry in entries
-            )
+            and not mtp
+            and any(entry.stack == wanted for entries in by_expert.values() for entry in entries)
         ]
         return tuple(sorted(found))
 
     def experts_of(self, layer: int, role: Role = Role.EXPERT_DOWN, part: Part = "weight") -> Sequence[int]:
-        """Return the numbers of the experts of a layer, ascending; for stacked experts, all of their axis."""
-        by_expert = self._index.get((role, layer, part), {})
+        """Return the numbers of the experts of a layer, ascending; for stacked experts, all of their axis.
+
+        A multi-token-prediction layer has none here.
+        """
+        by_expert = self._index.get((role, layer, part, False), {})
         if None in by_expert:
             return range(self.sizes.get("experts", 0))
         return tuple(sorted(expert for expert in by_expert if expert is not None))

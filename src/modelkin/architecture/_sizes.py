@@ -47,7 +47,7 @@ class ConfigView:
         if value is None:
             return None
         number = _as_number(value)
-        if number is None:
+        if number is None and not _says_none(path, value):
             self.notes[path] = say("config-number", name=repr(path), value=_shown(value))
         return number
 
@@ -76,11 +76,23 @@ class ConfigView:
         return False
 
 
+_COUNTS_OF_EXTRAS: Final = frozenset(
+    {"num_nextn_predict_layers", "n_shared_experts", "n_routed_experts", "num_experts", "num_local_experts"}
+)
+"""What a model may have none of, and say so."""
+
+
+def _says_none(path: str, value: object) -> bool:
+    return type(value) is int and value == 0 and path.rpartition(".")[2] in _COUNTS_OF_EXTRAS
+
+
 def _shown(value: object) -> str:
     """Return a value in a few characters, whatever it is."""
     if isinstance(value, str):
         return repr(value[:_MAX_SHOWN])
-    return repr(value) if isinstance(value, float | bool) else type(value).__name__
+    if isinstance(value, int) and abs(value) >= 10**_MAX_SHOWN:
+        return f"a number of more than {_MAX_SHOWN} digits"
+    return repr(value) if isinstance(value, float | int) else type(value).__name__
 
 
 def _as_number(value: object) -> Fraction | None:

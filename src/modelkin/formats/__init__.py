@@ -6,8 +6,8 @@ from .adapters import (
     Fit,
     OpenedAdapter,
     fit_to_base,
-    looks_like_adapter,
     open_adapter,
+    place_of_adapter,
     sort_out,
 )
 
@@ -21,9 +21,9 @@ __all__ = [
     "chosen_file",
     "describes_itself",
     "fit_to_base",
-    "looks_like_adapter",
     "may_describe_itself",
     "open_adapter",
+    "place_of_adapter",
     "read_weights",
     "sort_out",
 ]

@@ -30,6 +30,8 @@ class Weights:
     """What ``config.json`` would say, where the weights' own file says it."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Small files that the weights' own file holds, under their usual names: ``tokenizer.json``."""
+    left_out: tuple[str, ...] = ()
+    """Tensors of the files that nothing can be made of; a note says why."""
     notes: tuple[Message, ...] = ()
     """What a reader should know: which of several files was taken, what was undone or guessed."""
     adapter: AdapterRecord | None = None
@@ -45,6 +47,8 @@ class Request:
     """The file to begin with."""
     head_bytes: int
     """First read of a remote file."""
+    alone: bool = False
+    """Whether just that file is meant, though it may be named as one of several."""
     read_config: Callable[[], Mapping[str, object] | None] = field(default=lambda: None, repr=False)
     """Reads ``config.json``, which costs a request: to be called only by formats that need it."""
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import cast
 
-from modelkin.errors import NotFound, UnsupportedFormat
+from modelkin.errors import ConfigError, FormatError, NotFound, UnsupportedFormat
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.untrusted import quoted
 
-from ._interface import Format, Request, Weights
+from ._choice import (
+    followed,
+    is_safetensors,
+    left_unread,
+    named_by_config,
+    slices_of_tensors,
+    takes_torch,
+)
+from ._interface import Format, Request, Weights, taken_of_several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +126,7 @@ def by_head(name: str, head: bytes) -> KnownFormat | None:
 
 
 _HEAD_BYTES = 64
+_N_LISTED = 4
 _READABLE = f"Readable are {', '.join(known.title for known in KNOWN)}."
 
 
@@ -126,7 +136,7 @@ def read_weights(
     head_bytes: int,
     name: str | None = None,
     read_config: Callable[[], Mapping[str, object] | None] = lambda: None,
-    ignored: str | None = None,
+    ignored: tuple[str, ...] = (),
 ) -> Weights:
     """Find the files with weights and read their headers.
 
@@ -141,7 +151,7 @@ def read_weights(
     read_config
         Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
     ignored
-        Beginning of the names in which weights are not looked for.
+        Beginnings of names in which weights are not looked for.
 
     Raises
     ------
@@ -150,9 +160,57 @@ def read_weights(
     FormatError
         A file breaks the rules of its format.
     """
-    known, entry = (_format_of(fetcher, name), name) if name else _looked_for(fetcher, ignored)
-    request = Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, read_config=read_config)
-    return known.load().read(request)
+
+    def read(known: KnownFormat, entry: str, *, alone: bool = False) -> Weights:
+        return known.load().read(
+            Request(fetcher=fetcher, entry=entry, head_bytes=head_bytes, alone=alone, read_config=read_config)
+        )
+
+    if name:
+        return read(_format_of(fetcher, name), name)
+    files = fetcher.source.files()
+    if ignored:
+        files = {file: info for file, info in files.items() if not file.startswith(ignored)}
+    known, entry = _looked_for(fetcher, files)
+    notes: list[Message] = []
+    odd = fetcher.source.odd_names
+    try:
+        weights = read(known, entry)
+        several = left_unread(files, {entry, *weights.index.files}) or odd
+        named = _named(files, odd, read_config) if several else None
+    except FormatError:
+        # What the config names is what loaders take: they may never look at this file.
+        named = _named(files, odd, read_config)
+        if not isinstance(named, str) or named == entry:
+            raise
+    if odd:
+        names = tuple(map(quoted, odd[:_N_LISTED]))
+        notes.append(say("format.odd-files", n=len(odd), names=names))
+    if isinstance(named, str) and named != entry:
+        notes.append(followed(named, entry))
+        weights, entry = read(_format_of(fetcher, named), named, alone=True), named
+    elif isinstance(named, Message):
+        notes.append(named)
+    unread = left_unread(files, {entry, *weights.index.files})
+    if weights.format == "safetensors":
+        notes += taken_of_several(entry, unread)
+    elif weights.format == "pytorch":  # which names those of its own format itself
+        notes += taken_of_several(entry, [name for name in unread if is_safetensors(name)])
+    return replace(weights, notes=(*notes, *weights.notes)) if notes else weights
+
+
+def _named(
+    files: Mapping[str, FileInfo],
+    odd_names: Collection[str],
+    read_config: Callable[[], Mapping[str, object] | None],
+) -> str | Message | None:
+    """Return what the config says of where the weights are; one that cannot be read says nothing."""
+    if "config.json" not in files:
+        return None
+    try:
+        return named_by_config(read_config(), files, odd_names)
+    except ConfigError:
+        return None
 
 
 def describes_itself(name: str | None) -> bool:
@@ -173,16 +231,21 @@ def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
 
 
 def _chosen(files: Mapping[str, FileInfo]) -> tuple[KnownFormat, str] | None:
-    for known in KNOWN:
+    first = [known for known in KNOWN if known.name == "pytorch"] if takes_torch(files) else []
+    for known in (*first, *KNOWN):
         if any(name.endswith(known.endings) for name in files) and (entry := known.load().choose(files)):
             return known, entry
     return None
 
 
-def _looked_for(fetcher: Fetcher, ignored: str | None) -> tuple[KnownFormat, str]:
-    files = fetcher.source.files()
-    if ignored:
-        files = {name: info for name, info in files.items() if not name.startswith(ignored)}
+def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownFormat, str]:
+    part = None if fetcher.source.remote else slices_of_tensors(files)
+    if part is not None:
+        raise UnsupportedFormat(
+            part,
+            "it holds slices of every tensor, and transformers takes such files before all others",
+            hint="Name the file to read, or take the model as its trainer saves it for others.",
+        )
     if (found := _chosen(files)) is not None:
         known, entry = found
         # Formats share endings: whoever chose the file, its first bytes say what it is.

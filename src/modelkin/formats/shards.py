@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from modelkin.errors import IndexFileError
+from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, plain_path_problem, quoted
 
@@ -33,11 +34,13 @@ class ShardIndex:
     """Name of each tensor -> path inside the model of the file that holds it."""
     metadata: Mapping[str, object]
     """Whatever the writer noted; not checked against anything."""
+    more_files: tuple[str, ...] = ()
+    """Files of tensors whose names nobody can see or say. Loaders read all of a file that is named."""
 
     @property
     def files(self) -> tuple[str, ...]:
         """Paths of the shards inside the model, sorted."""
-        return tuple(sorted(set(self.weight_map.values())))
+        return tuple(sorted({*self.weight_map.values(), *self.more_files}))
 
 
 def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".safetensors",)) -> ShardIndex:
@@ -71,11 +74,14 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
         )
     scanner = Scanner(data, error=error)
     weight_map: dict[str, str] | None = None
+    more_files: tuple[str, ...] = ()
     metadata: object = None
     for key in scanner.members("the index", limit=_MAX_TOP_KEYS):
         match key:
             case "weight_map":
-                weight_map = _read_weight_map(scanner, folder=posixpath.dirname(file), endings=endings)
+                weight_map, more_files = _read_weight_map(
+                    scanner, folder=posixpath.dirname(file), endings=endings
+                )
             case "metadata":
                 metadata = scanner.value("metadata", max_bytes=_MAX_METADATA_BYTES)
             case _:
@@ -86,14 +92,19 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
         raise error("expected a weight_map from tensors to files, got none or an empty one")
     if metadata is not None and not isinstance(metadata, dict):
         raise error("expected an object for metadata")
-    return ShardIndex(weight_map=MappingProxyType(weight_map), metadata=MappingProxyType(metadata or {}))
+    return ShardIndex(
+        weight_map=MappingProxyType(weight_map),
+        metadata=MappingProxyType(metadata or {}),
+        more_files=more_files,
+    )
 
 
 def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *, file: str) -> TensorIndex:
     """Check the index against the tensors of its shards, and make one index of them.
 
     Tensors that a shard holds but the index does not list are kept, as loaders do, and named in
-    `TensorIndex.unlisted`.
+    `TensorIndex.unlisted`. Entries that are not true are no reason to refuse a model that everybody loads,
+    unless none is; `untrue_entries` tells them.
 
     Parameters
     ----------
@@ -107,7 +118,7 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
     Raises
     ------
     IndexFileError
-        A shard is missing, a tensor is not in its shard, or a tensor is in two shards.
+        A shard is missing, no tensor is in its shard, or a tensor is in two shards.
     """
     missing = [shard for shard in index.files if shard not in shards]
     if missing:
@@ -128,33 +139,50 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
                 )
             found[info.name] = info
             shard_of[info.name] = shard
-    for name, shard in index.weight_map.items():
-        if shard_of.get(name) != shard:
-            elsewhere = f"; it is in {quoted(shard_of[name])}" if name in shard_of else ""
-            raise IndexFileError(
-                plain(file),
-                f"tensor {quoted(name)} should be in {quoted(shard)}, which does not have it{elsewhere}",
-                hint="The index belongs to another version of the files.",
-            )
+    if all(shard_of.get(name) != shard for name, shard in index.weight_map.items()):
+        name, shard = next(iter(index.weight_map.items()))
+        elsewhere = f"; it is in {quoted(shard_of[name])}" if name in shard_of else ""
+        raise IndexFileError(
+            plain(file),
+            f"tensor {quoted(name)} should be in {quoted(shard)}, which does not have it{elsewhere}",
+            hint="The index belongs to another version of the files.",
+        )
     return TensorIndex(found.values(), unlisted=found.keys() - index.weight_map.keys())
 
 
-def _read_weight_map(scanner: Scanner, *, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+def untrue_entries(index: ShardIndex, joined: TensorIndex) -> tuple[Message, ...]:
+    """Say which entries of an index are not true: loaders take the files that it names, and all in them."""
+    wrong = [
+        name for name, shard in index.weight_map.items() if name not in joined or joined[name].file != shard
+    ]
+    if not wrong:
+        return ()
+    return (say("format.index-untrue", n=len(wrong), names=tuple(map(quoted, wrong[:_N_SHOWN]))),)
+
+
+def _read_weight_map(
+    scanner: Scanner, *, folder: str, endings: tuple[str, ...]
+) -> tuple[dict[str, str], tuple[str, ...]]:
     # One judgement and one string per shard: an index has thousands of tensors for each.
     paths: dict[str, str] = {}
     result: dict[str, str] = {}
+    odd: dict[str, str] = {}
+    problem: str | None = None
     for name in scanner.members("weight_map", limit=MAX_LISTED_TENSORS):
-        if problem := name_problem(name):
-            scanner.fail(f"the tensor name {quoted(name)} {problem}")
+        wrong = name_problem(name)
         shard = scanner.string(f"the file of tensor {quoted(name)}")
         if shard not in paths:
-            if problem := plain_path_problem(shard, endings=endings):
-                scanner.fail(f"the shard path {quoted(shard)} {problem}")
+            if unsafe := plain_path_problem(shard, endings=endings):
+                scanner.fail(f"the shard path {quoted(shard)} {unsafe}")
             if len(paths) >= MAX_SHARDS:
                 scanner.fail(f"weight_map names more than {MAX_SHARDS} files")
             paths[shard] = posixpath.join(folder, shard)
-        result[name] = paths[shard]
-    return result
+        if wrong is not None:
+            problem = problem or f"the tensor name {quoted(name)} {wrong}"
+        (result if wrong is None else odd)[name] = paths[shard]
+    if problem and not result:
+        scanner.fail(problem)
+    return result, tuple(sorted(set(odd.values())))
 
 
 def _some(names: list[str]) -> str:

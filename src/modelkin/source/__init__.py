@@ -1,23 +1,27 @@
 """Where bytes come from: references, sources, ranges, the store and the ledger. Knows no tensors."""
 
-from ._interface import ByteBudget, FileInfo, Location, Source
-from ._ledger import Ledger, LedgerTotals
+from ._interface import ByteBudget, Commit, FileInfo, Location, Source
+from ._ledger import FileState, Ledger, LedgerTotals
 from ._memory import MemorySource
 from ._open import open_source, open_store
 from ._overlay import OverlaySource
-from .fetcher import Fetched, Fetcher
+from .fetcher import DigestOrigin, Fetched, Fetcher
 from .local import LocalSource
-from .ranges import BytePlan, ByteRange, merged, split, subtracted, total_length
+from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, split, subtracted, total_length
 from .ref import ModelRef, pinned
 from .store import RangeStore, StoreInfo, StoreKey
 
 __all__ = [
+    "FREE_WASTE",
     "ByteBudget",
     "BytePlan",
     "ByteRange",
+    "Commit",
+    "DigestOrigin",
     "Fetched",
     "Fetcher",
     "FileInfo",
+    "FileState",
     "Ledger",
     "LedgerTotals",
     "LocalSource",

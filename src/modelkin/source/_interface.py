@@ -12,6 +12,7 @@ from typing import Literal, Self, final
 from modelkin.errors import BudgetExceeded, NotFound, WrongBytes
 
 from .ranges import ByteRange
+from .store import StoreKey
 
 
 class ByteBudget:
@@ -53,6 +54,16 @@ class ByteBudget:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One entry of a repository's history, as the source tells it. Dates and authors are claims."""
+
+    id: str
+    date: str | None
+    title: str
+    authors: tuple[str, ...] = ()
+
+
 SourceKind = Literal["hub", "local", "http", "fsspec", "memory"]
 
 
@@ -67,6 +78,8 @@ class FileInfo:
     """Whatever the source uses to tell two versions of a file apart; None where it has nothing."""
     sha256: str | None = None
     """Digest of the whole file, where the source publishes one. It was not computed here."""
+    git_sha1: str | None = None
+    """What git calls the whole file, where the source publishes that instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +116,11 @@ class Source(ABC):
     def files(self) -> dict[str, FileInfo]:
         """Return every file known without reading one, by name, in sorted order."""
 
+    @property
+    def odd_names(self) -> tuple[str, ...]:
+        """Names of files that are there but no safe names: they are not looked at."""
+        return ()
+
     def find(self, name: str) -> FileInfo | None:
         """Return one file, or None when there is none of that name."""
         return self.files().get(name)
@@ -134,6 +152,10 @@ class Source(ABC):
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         """Charge the budget and read a range that lies in the file and is not empty."""
 
+    def history(self, limit: int) -> tuple[Commit, ...] | None:
+        """Return the newest commits, at most `limit`, newest first; None where the source has no history."""
+        return None
+
     def take_heads(self) -> Iterable[tuple[FileInfo, bytes]]:
         """Hand over, once, the first bytes of files that had to be read to find the file."""
         return ()
@@ -143,9 +165,10 @@ class Source(ABC):
         """Requests sent until now; 0 where nothing is sent."""
         return 0
 
-    def home_of(self, file: FileInfo) -> tuple[Location, str]:
-        """Return where a file really is, and its name there: under these it is stored."""
-        return self.location, file.name
+    def stored_as(self, file: FileInfo) -> StoreKey:
+        """Return the key under which ranges of a file are stored: where it really is, and its name there."""
+        place = self.location
+        return StoreKey(origin=place.origin, revision=place.revision, file=file.name, etag=file.etag)
 
     def is_on_disk(self, file: FileInfo) -> bool:
         """Say whether a file of a remote model is read from this machine's disk all the same."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .ranges import ByteRange
+from .ranges import ByteRange, merged, total_length
 
 Origin = Literal["network", "store", "disk"]
 
@@ -21,6 +21,7 @@ class LedgerEntry:
     stop: int
     etag: str | None
     sha256: str
+    """Empty where a pass over files on this machine was not to be held up by it."""
     origin: Origin
     """``network``, the range ``store``, or a file on ``disk`` (also one in the Hub's own cache)."""
 
@@ -28,6 +29,22 @@ class LedgerEntry:
     def n_bytes(self) -> int:
         """Length of the range."""
         return self.stop - self.start
+
+
+FileState = Literal["verified", "whole", "sampled"]
+"""``verified``: every byte was read, and they have the published digest. ``whole``: every byte was read, but
+no digest is published, or a large file was not read in order. ``sampled``: some bytes were read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReading:
+    """What was read of one file."""
+
+    file: str
+    size: int
+    n_bytes: int
+    """Different bytes that were read."""
+    state: FileState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +68,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: list[LedgerEntry] = []
+        self._sizes: dict[str, int] = {}
+        self._verified: set[str] = set()
         self._needed = 0
         self._seconds = 0.0
         self._lock = threading.Lock()
@@ -64,10 +83,29 @@ class Ledger:
         with self._lock:
             return tuple(self._entries)
 
-    def add(self, entry: LedgerEntry) -> None:
-        """Note one range."""
+    def add(self, entry: LedgerEntry, *, size: int) -> None:
+        """Note one range of a file of `size` bytes."""
         with self._lock:
             self._entries.append(entry)
+            self._sizes[entry.file] = size
+
+    def verified(self, file: str) -> None:
+        """Note that a file was read whole and has its published digest."""
+        with self._lock:
+            self._verified.add(file)
+
+    def files(self) -> tuple[FileReading, ...]:
+        """Say of every file how much of it was read, and whether it was held against its digest."""
+        ranges: dict[str, list[ByteRange]] = {}
+        for entry in self.entries:
+            ranges.setdefault(entry.file, []).append(ByteRange(entry.start, entry.stop))
+        found: list[FileReading] = []
+        for file, extents in ranges.items():
+            size, n_bytes = self._sizes[file], total_length(merged(extents))
+            state: FileState = "whole" if n_bytes == size else "sampled"
+            state = "verified" if file in self._verified else state
+            found.append(FileReading(file=file, size=size, n_bytes=n_bytes, state=state))
+        return tuple(found)
 
     def asked(self, ranges: Iterable[ByteRange], seconds: float) -> None:
         """Note what one question needed and how long it took."""

@@ -8,6 +8,7 @@ from typing import final
 
 from ._interface import FileInfo, Location, Source
 from .ranges import ByteRange
+from .store import StoreKey
 
 
 @final
@@ -76,16 +77,21 @@ class OverlaySource(Source):
         found |= {f"{self._folder}{name}": info for name, info in mine.items()}
         return {name: replace(found[name], name=name) for name in sorted(found)}
 
+    @property
+    def odd_names(self) -> tuple[str, ...]:
+        """Odd names of both places."""
+        return tuple(dict.fromkeys(name for source in self._sources for name in source.odd_names))
+
     def find(self, name: str) -> FileInfo | None:
         """Return one file, without listing a place that has no listing."""
         source, inner = self._part(name)
         info = source.find(inner)
         return None if info is None else replace(info, name=name)
 
-    def home_of(self, file: FileInfo) -> tuple[Location, str]:
-        """Return the place of a file and its name there."""
+    def stored_as(self, file: FileInfo) -> StoreKey:
+        """Return the key of a file at its own place."""
         source, name = self._part(file.name)
-        return source.home_of(replace(file, name=name))
+        return source.stored_as(replace(file, name=name))
 
     def is_on_disk(self, file: FileInfo) -> bool:
         """Say whether a file is read from this machine's disk."""

@@ -1,11 +1,13 @@
 """Kept connections: proxies and trusted certificates from the environment, and patience with headers.
 
-What is sent over them and what a right answer is, is `http_client.py`'s.
+Secrets are added here and nowhere before, when it is known with whom a connection was made. What else is
+sent, and what a right answer is, is `http_client.py`'s.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import logging
 import os
 import socket
@@ -15,7 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import urllib3
@@ -25,15 +27,29 @@ from urllib3.util import make_headers
 from modelkin.errors import NetworkError
 from modelkin.options import FetchOptions
 
+from .address import Home, WebOrigin, is_inside
+
 HEADER_PATIENCE = 2
 """All headers together may take this many times as long as a single byte may."""
+_SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
+_MOST_INTERIM = 16
+"""Answers such as 103 Early Hints that may come before the real one."""
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 class Connections:
-    """Pools of connections, one set for each proxy and scheme. Thread-safe."""
+    """Pools of connections, one set for each proxy and scheme. Thread-safe.
 
-    def __init__(self, options: FetchOptions) -> None:
+    Parameters
+    ----------
+    options
+        How many, and how patient.
+    home
+        Holds the secrets, and says to whom they and a connection may go.
+    """
+
+    def __init__(self, options: FetchOptions, home: Home) -> None:
+        self._home = home
         self._settings: dict[str, Any] = {
             "num_pools": 8,
             "maxsize": options.connections,
@@ -42,13 +58,18 @@ class Connections:
             "timeout": urllib3.Timeout(connect=options.connect_timeout, read=options.stall_timeout),
         }
         self._managers: dict[tuple[str | None, str], urllib3.PoolManager] = {}
-        self._proxies: dict[tuple[str, str], str | None] = {}
+        self._proxies: dict[WebOrigin, str | None] = {}
         self._lock = threading.Lock()
 
     def get(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         """Send one GET and return its answer with the body still to be read; follow nothing."""
+        if any(name.lower() in _SECRET for name in headers):
+            raise ValueError("secrets belong to the home, which hands them to its own connections alone")
+        place = WebOrigin.of(url)
+        if is_inside(place.host) is not None:  # before a proxy is asked to go there
+            self._home.check(place, place.host)
         with _unlogged():
-            return self._manager(url).request(
+            return self._manager(place).request(
                 "GET", url, headers=headers, redirect=False, preload_content=False, decode_content=False
             )
 
@@ -57,15 +78,17 @@ class Connections:
         with self._lock:
             managers, self._managers = list(self._managers.values()), {}
         for manager in managers:
+            # A manager that is cleared leaves its sockets to the garbage collector, which may take its time.
+            for key in manager.pools.keys():  # noqa: SIM118  it cannot be walked over
+                if (pool := manager.pools.get(key)) is not None:
+                    pool.close()
             manager.clear()
 
-    def _manager(self, url: str) -> urllib3.PoolManager:
-        parts = urlsplit(url)
-        place = parts.scheme, parts.netloc.rpartition("@")[2]
+    def _manager(self, place: WebOrigin) -> urllib3.PoolManager:
         with self._lock:
             if place not in self._proxies:
-                self._proxies[place] = proxy_for(*place)
-            way = self._proxies[place], parts.scheme
+                self._proxies[place] = proxy_for(place.scheme, f"{place.host}:{place.port}")
+            way = self._proxies[place], place.scheme
             if way not in self._managers:
                 self._managers[way] = self._new_manager(*way)
             return self._managers[way]
@@ -82,7 +105,7 @@ class Connections:
             manager = urllib3.ProxyManager(
                 address, proxy_headers=headers, proxy_ssl_context=settings["ssl_context"], **settings
             )
-        manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _SecurePool}
+        manager.pool_classes_by_scheme = _pools(self._home)
         return manager
 
 
@@ -167,16 +190,79 @@ def stream_of(response: urllib3.BaseHTTPResponse) -> socket.socket | None:
     return getattr(response.connection, "stream", None)
 
 
+# -- one connection ------------------------------------------------------------------------------------
+
 if TYPE_CHECKING:
     _Base = HTTPConnection
 else:
     _Base = object
 
 
-class _TimedHeaders(_Base):
-    """Gives up on headers that never end, and remembers its socket, which http.client gives away."""
+class _Answer(http.client.HTTPResponse):
+    """Passes over answers that announce the real one, and refuses chunks of less than no bytes."""
 
+    _interim = 0
+
+    def _read_status(self) -> tuple[str, int, str]:
+        version, status, phrase = super()._read_status()  # type: ignore[misc]
+        if 101 < status < 200:
+            self._interim += 1
+            if self._interim > _MOST_INTERIM:
+                raise HTTPException("the real answer does not come")
+            status = http.client.CONTINUE  # which http.client passes over
+        return version, status, phrase
+
+    def _read_next_chunk_size(self) -> int:
+        size: int = super()._read_next_chunk_size()  # type: ignore[misc]
+        if size < 0:  # it would read to the end of the line, however far that is
+            raise ValueError("a negative chunk")  # as for what is no number
+        return size
+
+
+class _Guarded(_Base):
+    """Adds secrets where they belong, and gives up on headers that never end.
+
+    It remembers its socket, which http.client gives away.
+    """
+
+    response_class = _Answer
+    scheme: ClassVar[str]
+    home: ClassVar[Home]
     stream: socket.socket | None = None
+
+    def _new_conn(self) -> socket.socket:
+        if self.proxy is not None:  # what a name means there is the proxy's to know
+            return super()._new_conn()
+        place = self._place("/")
+        if place != self.home.origin:
+            with contextlib.suppress(OSError):  # a name that is not known: connecting says so
+                for found in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
+                    self.home.check(place, str(found[4][0]))
+        stream = super()._new_conn()
+        try:
+            # Once more: the name may mean something else by now.
+            self.home.check(place, str(stream.getpeername()[0]))
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def putrequest(
+        self, method: str, url: str, skip_host: bool = False, skip_accept_encoding: bool = False
+    ) -> None:
+        super().putrequest(method, url, skip_host=skip_host, skip_accept_encoding=skip_accept_encoding)
+        for name, value in self.home.secrets_for(self._place(url)).items():
+            self.putheader(name, value)
+
+    def _place(self, url: str) -> WebOrigin:
+        """Return with whom a request talks in the end: behind a tunnel, behind a proxy, or directly."""
+        if self._tunnel_host is not None:
+            host, port, scheme = self._tunnel_host, self._tunnel_port, "https"
+        elif self.proxy is not None:
+            return WebOrigin.of(url)
+        else:
+            host, port, scheme = self._dns_host, self.port, self.scheme
+        return WebOrigin(scheme, host.strip("[]").lower(), port or 0)
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
         self.stream = self.sock
@@ -193,20 +279,24 @@ class _TimedHeaders(_Base):
         return response
 
 
-class _PlainConnection(_TimedHeaders, HTTPConnection):
-    pass
+def _pools(owner: Home) -> dict[str, type[urllib3.HTTPConnectionPool]]:
+    """Return pools whose connections know whose secrets they may carry."""
 
+    class PlainConnection(_Guarded, HTTPConnection):
+        scheme = "http"
+        home = owner
 
-class _SecureConnection(_TimedHeaders, HTTPSConnection):
-    pass
+    class SecureConnection(_Guarded, HTTPSConnection):
+        scheme = "https"
+        home = owner
 
+    class PlainPool(urllib3.HTTPConnectionPool):
+        ConnectionCls = PlainConnection
 
-class _PlainPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _PlainConnection
+    class SecurePool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = SecureConnection
 
-
-class _SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _SecureConnection
+    return {"http": PlainPool, "https": SecurePool}
 
 
 # -- silence -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from modelkin.errors import WrongBytes
 from modelkin.options import MIB, FetchOptions
@@ -19,13 +19,19 @@ from modelkin.progress import Progress, Silent
 
 from ._interface import FileInfo, Source
 from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin
+from ._whole import WholeFiles
 from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
-from .store import RangeStore, StoreKey
+from .store import RangeStore
 
 READ_AHEAD = 64 * MIB
 """Most bytes in flight or waiting while a whole model is streamed."""
+MOST_HEADS = 32 * MIB
+"""Of the beginnings that a source reads to find its files, this much is kept in memory."""
 LOCAL_THREADS = 2
 """Disks gain nothing from more readers, and each holds a piece in memory."""
+
+DigestOrigin = Literal["published", "computed", "unknown"]
+"""Where the digest of a whole file comes from."""
 
 _Piece = tuple[ByteRange, memoryview]
 
@@ -72,6 +78,7 @@ class Fetcher:
         self._progress = progress or Silent()
         self._threads = options.connections if source.remote else LOCAL_THREADS
         self._heads: dict[str, _Piece] = {}
+        self._whole = WholeFiles()
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -84,21 +91,46 @@ class Fetcher:
     ) -> None:
         self.close()
 
+    @property
+    def connections(self) -> int:
+        """Requests in flight."""
+        return self._threads
+
     # -- asking ----------------------------------------------------------------------------------------
 
-    def plan(self, wanted: Mapping[str, Sequence[ByteRange]]) -> BytePlan:
+    def plan(self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None) -> BytePlan:
         """Say what `fetch` would request, and request nothing."""
         needed = self._needed(wanted)
         missing = {file: subtracted(ranges, self._held(file)) for file, ranges in needed.items()}
         n_needed = sum(map(total_length, needed.values()))
         return BytePlan(
-            requests=self._requests(missing),
+            requests=self._missing_requests(missing, needed, max_waste),
             bytes_needed=n_needed,
             bytes_stored=n_needed - sum(map(total_length, missing.values())),
         )
 
-    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]], *, task: str = "reading") -> Fetched:
-        """Read all wanted ranges in one planned, concurrent pass."""
+    def cost(self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None) -> int:
+        """Return the bytes that `fetch` would bring if nothing were stored: the same in every run."""
+        return _n_bytes(self._requests(wanted, max_waste))
+
+    def fetch(
+        self,
+        wanted: Mapping[str, Sequence[ByteRange]],
+        *,
+        task: str = "reading",
+        max_waste: float | None = None,
+    ) -> Fetched:
+        """Read all wanted ranges in one planned, concurrent pass.
+
+        Parameters
+        ----------
+        wanted
+            Ranges by file.
+        task
+            What progress is told.
+        max_waste
+            In place of the option of this name: where ranges are many and short, bytes between are cheaper.
+        """
         began = time.monotonic()
         needed = self._needed(wanted)
         pieces = {file: self._had(file, ranges) for file, ranges in needed.items()}
@@ -106,25 +138,36 @@ class Fetcher:
             file: subtracted(ranges, (extent for extent, _ in pieces[file]))
             for file, ranges in needed.items()
         }
-        requests = self._requests(missing)
-        total = sum(item.length for _, item in requests)
+        requests = self._missing_requests(missing, needed, max_waste)
+        total = _n_bytes(requests)
         self.source.budget.check(total, where=self.source.location.ref)
         if requests:
             self._progress.start(task, total)
         for (file, item), data in zip(requests, self._read_all(requests), strict=True):
             pieces[file].append((item, memoryview(data)))
-        for items in pieces.values():
+        for file, items in pieces.items():
             items.sort(key=lambda piece: piece[0])
+            self._judge(file, items)
         self.ledger.asked((item for ranges in needed.values() for item in ranges), time.monotonic() - began)
         return Fetched({file: _without_overlap(items) for file, items in pieces.items()})
 
     def stream(
-        self, wanted: Iterable[tuple[str, ByteRange]], *, task: str = "reading"
+        self, wanted: Iterable[tuple[str, ByteRange]], *, task: str = "reading", digested: bool = True
     ) -> Generator[memoryview, None, None]:
         """Yield the wanted ranges one by one, in order, in bounded memory.
 
         Neighbours are read together and the next ones are read ahead. Nothing is kept in the store: a pass
         over a whole model would only drive everything else out of it.
+
+        Parameters
+        ----------
+        wanted
+            Files and ranges of them.
+        task
+            What progress calls it.
+        digested
+            Whether ranges of files on this machine get their digest in the ledger. It takes six times as long
+            as reading them.
         """
         self._adopt_heads()
         batches = deque[tuple[_Batch, Future[list[_Piece]]]]()
@@ -136,7 +179,7 @@ class Fetcher:
                     done, future = batches.popleft()
                     in_flight -= done.extent.length
                     yield from self._unpacked(done, future)
-                batches.append((batch, self._executor().submit(self._read_batch, batch)))
+                batches.append((batch, self._executor().submit(self._read_batch, batch, digested)))
                 in_flight += batch.extent.length
             while batches:
                 yield from self._unpacked(*batches.popleft())
@@ -153,6 +196,19 @@ class Fetcher:
             return b""
         whole = ByteRange(0, info.size)
         return bytes(self.fetch({name: [whole]}, task=f"reading {name}").view(name, whole))
+
+    def digest(self, name: str) -> tuple[str | None, DigestOrigin]:
+        """Return the SHA-256 of a whole file: published, or computed where it lies here; and which it is."""
+        info = self.source.need(name)
+        if info.sha256:
+            return info.sha256, "published"
+        if not self.source.is_on_disk(info):
+            return None, "unknown"
+        digest = hashlib.sha256()
+        for start in range(0, info.size, self._options.piece_bytes):
+            stop = min(start + self._options.piece_bytes, info.size)
+            digest.update(self.source.read_range(info, ByteRange(start, stop)))
+        return digest.hexdigest(), "computed"
 
     def totals(self) -> LedgerTotals:
         """Sum up what was read until now."""
@@ -186,7 +242,7 @@ class Fetcher:
         held = [self._heads[file][0]] if file in self._heads else []
         info = self.source.need(file)
         if (store := self._store_for(info)) is not None:
-            held += store.extents(self._key(info))
+            held += store.extents(self.source.stored_as(info))
         return held
 
     def _had(self, file: str, ranges: list[ByteRange]) -> list[_Piece]:
@@ -199,7 +255,7 @@ class Fetcher:
         store = self._store_for(info)
         if store is None or not ranges:
             return
-        for extent, digest, data in store.load(self._key(info), ranges):
+        for extent, digest, data in store.load(self.source.stored_as(info), ranges):
             self._note(info, extent, digest, "store")
             yield extent, memoryview(data)
 
@@ -208,21 +264,47 @@ class Fetcher:
         for info, data in self.source.take_heads():
             item = ByteRange(0, len(data))
             if item.length:
+                store = self._store_for(info)
+                if store is not None and not store.agrees(self.source.stored_as(info), item, data):
+                    store.drop(self.source.stored_as(info))  # the name is the same, the file is not
                 self._take(info, item, data, "network")
                 self._heads[info.name] = (item, memoryview(data))
+                while sum(len(held) for _, held in self._heads.values()) > MOST_HEADS:
+                    del self._heads[next(iter(self._heads))]
 
     def _store_for(self, info: FileInfo) -> RangeStore | None:
         """Return the store, unless nothing could tell this file from its next version."""
-        nameless = info.etag is None and self.source.home_of(info)[0].revision is None
+        nameless = info.etag is None and self.source.stored_as(info).revision is None
         return None if nameless else self._store
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    def _requests(self, missing: Mapping[str, list[ByteRange]]) -> tuple[tuple[str, ByteRange], ...]:
+    def _missing_requests(
+        self,
+        missing: Mapping[str, Sequence[ByteRange]],
+        needed: Mapping[str, Sequence[ByteRange]],
+        max_waste: float | None,
+    ) -> tuple[tuple[str, ByteRange], ...]:
+        """Plan what is not there yet, at no more than the `cost` of the whole.
+
+        What is stored leaves gaps, and joining over them could fetch more than was saved.
+        """
+        requests = self._requests(missing, max_waste)
+        if any(map(self._held, missing)) and _n_bytes(requests) > self.cost(needed, max_waste=max_waste):
+            return self._requests(missing, max_waste, max_gap=0)
+        return requests
+
+    def _requests(
+        self,
+        missing: Mapping[str, Sequence[ByteRange]],
+        max_waste: float | None,
+        *,
+        max_gap: int | None = None,
+    ) -> tuple[tuple[str, ByteRange], ...]:
         return plan_requests(
             missing,
-            max_gap=self._options.max_gap,
-            max_waste=self._options.max_waste,
+            max_gap=self._options.max_gap if max_gap is None else max_gap,
+            max_waste=self._options.max_waste if max_waste is None else max_waste,
             piece_bytes=self._options.piece_bytes,
             connections=self._threads,
         )
@@ -239,10 +321,13 @@ class Fetcher:
             for future in futures:
                 future.cancel()
 
-    def _read(self, file: str, item: ByteRange, *, keep: bool = True) -> bytes:
+    def _read(self, file: str, item: ByteRange, *, keep: bool = True, digested: bool = True) -> bytes:
         info = self.source.need(file)
         data = self.source.read_range(info, item)
-        self._take(info, item, data, "disk" if self.source.is_on_disk(info) else "network", keep=keep)
+        if self.source.is_on_disk(info) and not digested:
+            self._note(info, item, "", "disk")
+        else:
+            self._take(info, item, data, "disk" if self.source.is_on_disk(info) else "network", keep=keep)
         self._progress.advance(item.length)
         return data
 
@@ -253,18 +338,21 @@ class Fetcher:
         digest = hashlib.sha256(data).hexdigest()
         store = self._store_for(info)
         if keep and store is not None and origin == "network":
-            store.save(self._key(info), item, data, digest=digest)
+            store.save(self.source.stored_as(info), item, data, digest=digest)
         self._note(info, item, digest, origin)
 
-    def _read_batch(self, batch: _Batch) -> list[_Piece]:
+    def _read_batch(self, batch: _Batch, digested: bool) -> list[_Piece]:
         pieces = self._had(batch.file, [batch.extent])
         for hole in subtracted([batch.extent], (extent for extent, _ in pieces)):
-            pieces.append((hole, memoryview(self._read(batch.file, hole, keep=False))))
+            read = self._read(batch.file, hole, keep=False, digested=digested)
+            pieces.append((hole, memoryview(read)))
         return _without_overlap(sorted(pieces, key=lambda piece: piece[0]))
 
     def _unpacked(self, batch: _Batch, future: Future[list[_Piece]]) -> Iterator[memoryview]:
         began = time.monotonic()
-        fetched = Fetched({batch.file: future.result()})
+        pieces = future.result()
+        self._judge(batch.file, pieces)
+        fetched = Fetched({batch.file: pieces})
         self.ledger.asked(batch.ranges, time.monotonic() - began)
         for item in batch.ranges:
             yield fetched.view(batch.file, item)
@@ -273,12 +361,20 @@ class Fetcher:
         self.ledger.add(
             LedgerEntry(
                 file=info.name, start=item.start, stop=item.stop, etag=info.etag, sha256=digest, origin=origin
-            )
+            ),
+            size=info.size,
         )
 
-    def _key(self, info: FileInfo) -> StoreKey:
-        location, name = self.source.home_of(info)
-        return StoreKey(origin=location.origin, revision=location.revision, file=name, etag=info.etag)
+    def _judge(self, file: str, pieces: Sequence[_Piece]) -> None:
+        """Hold a file that was read to its end against its published digest."""
+        info = self.source.need(file)
+        try:
+            if self._whole.add(info, pieces):
+                self.ledger.verified(file)
+        except WrongBytes:
+            if (store := self._store_for(info)) is not None:
+                store.drop(self.source.stored_as(info))
+            raise
 
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
@@ -287,6 +383,10 @@ class Fetcher:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="modelkin-read")
             return self._pool
+
+
+def _n_bytes(requests: Iterable[tuple[str, ByteRange]]) -> int:
+    return sum(item.length for _, item in requests)
 
 
 @dataclass(slots=True)

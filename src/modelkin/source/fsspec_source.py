@@ -18,7 +18,7 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.options import FetchOptions
-from modelkin.untrusted import path_problem, quoted
+from modelkin.untrusted import is_no_path, path_problem, quoted
 
 from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
@@ -58,6 +58,7 @@ class FsspecSource(Source):
         self._retry = Retry(attempts=min(options.retries + 1, _MOST_ATTEMPTS), max_wait=options.max_wait)
         self._requests = 0
         self._found: dict[str, FileInfo | None] = {}
+        self._odd_names: tuple[str, ...] = ()
         self._listed = False
         self._lock = threading.RLock()
         try:
@@ -72,6 +73,10 @@ class FsspecSource(Source):
             ) from error
         except (TypeError, ValueError) as error:
             raise BadReference(self._ref, f"fsspec cannot open this: {reason(error)}") from None
+        except Exception as error:
+            # Some clients, such as that of FTP, connect at once, and raise whatever they raise.
+            problem = _translated(error, self._ref)
+            raise (problem.error if isinstance(problem, Transient) else problem) from None
         self._root = str(path).rstrip("/")
         self._single: str | None = None
 
@@ -95,6 +100,12 @@ class FsspecSource(Source):
                 self._found = self._call(self._ref, self._list)
                 self._listed = True
             return {name: info for name, info in sorted(self._found.items()) if info is not None}
+
+    @property
+    def odd_names(self) -> tuple[str, ...]:
+        """Names below the prefix that are not safe to use."""
+        self.files()
+        return self._odd_names
 
     def find(self, name: str) -> FileInfo | None:
         """Return one file of the listing, or look for it beside a single file."""
@@ -134,9 +145,15 @@ class FsspecSource(Source):
                 self._ref, f"there are more than {MAX_FILES:,} files", hint="Give the prefix of one model."
             )
         files: dict[str, FileInfo | None] = {}
+        odd: list[str] = []
         for path, entry in sorted(entries.items()):
             name = str(path).removeprefix(f"{self._root}/")
-            files[name] = self._parsed(name, entry)
+            inside = str(path).startswith(f"{self._root}/") and not is_no_path(name)
+            if inside and path_problem(name):
+                odd.append(name)
+            else:
+                files[name] = self._parsed(name, entry)
+        self._odd_names = tuple(odd)
         return files
 
     def _look_for(self, name: str) -> FileInfo | None:
@@ -193,7 +210,4 @@ def _etag(entry: Mapping[str, Any]) -> str | None:
     for key in ("ETag", "etag", "md5Hash", "md5", "sha256"):
         if entry.get(key):
             return f"{entry[key]}".strip('"')[:200]
-    for key in ("LastModified", "last_modified", "mtime", "created"):
-        if entry.get(key):
-            return f"modified {entry[key]}"[:200]
-    return None
+    return None  # a time may belong to other bytes tomorrow

@@ -1,8 +1,8 @@
 """One range client: the only place that touches the network for bytes.
 
 It sends single ranged GETs over kept connections, checks that the answer is exactly what was asked for, and
-tries again when the failure may pass. It does not follow redirects and knows no tokens of its own: that is
-`remote.py`'s.
+tries again when the failure may pass. It does not follow redirects, which is `remote.py`'s, and sees no
+secrets, which `connections.py` adds.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError, IncompleteRead
@@ -23,6 +21,7 @@ from modelkin.options import KIB, MIB, FetchOptions
 
 from ._exchange import Exchange
 from ._interface import ByteBudget
+from .address import Home
 from .connections import Connections, Deadline, cut, stream_of
 from .ranges import ByteRange
 from .ref import without_secrets
@@ -77,7 +76,9 @@ _Judge = Callable[[_Response, _Meter], Reply]
 class RangeClient:
     """Sends ranged GETs. Shared by all threads and all files of one model."""
 
-    def __init__(self, options: FetchOptions, budget: ByteBudget, *, retry: Retry | None = None) -> None:
+    def __init__(
+        self, options: FetchOptions, budget: ByteBudget, *, home: Home, retry: Retry | None = None
+    ) -> None:
         self.budget = budget
         self.traffic = Traffic()
         self._stopped = threading.Event()
@@ -85,7 +86,7 @@ class RangeClient:
             attempts=options.retries + 1, max_wait=options.max_wait, sleep=self._stopped.wait
         )
         self._options = options
-        self._connections = Connections(options)
+        self._connections = Connections(options, home)
         self._reading: set[_Response] = set()
         self._lock = threading.Lock()
 
@@ -156,7 +157,7 @@ class RangeClient:
                 with self._lock:
                     self.traffic.bytes_received += meter.received
 
-        return self.retry.run(attempt, host=urlsplit(url).netloc)
+        return self.retry.run(attempt, host=where.partition("://")[2].partition("/")[0])
 
     def _attempt(
         self, url: str, headers: Mapping[str, str], judge: _Judge, meter: _Meter, *, retry: bool
@@ -195,16 +196,16 @@ class RangeClient:
 
     def _drained(self, response: _Response) -> bool:
         """Read a short rest so that the connection can be used again; a long one may be gigabytes."""
-        deadline = time.monotonic() + self._options.stall_timeout
         left = _SHORT_REST
-        try:
-            while left > 0 and time.monotonic() < deadline:
-                piece = response.read1(left)
-                if not piece:
-                    return True
-                left -= len(piece)
-        except (HTTPError, OSError):
-            pass
+        with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
+            try:
+                while left > 0 and not deadline.passed:
+                    piece = response.read1(left)
+                    if not piece:
+                        return not deadline.passed
+                    left -= len(piece)
+            except (HTTPError, OSError):
+                pass
         return False
 
     def _raise_if_stopped(self, where: str) -> None:
@@ -232,7 +233,7 @@ class RangeClient:
             self.budget.reserve(expected.skip, where=where)
             meter.charged += expected.skip
         body = self._body(where, response, expected.skip + expected.keep, meter)
-        if expected.ends_here and status == 206 and response.read1(1):
+        if expected.ends_here and status == 206 and self._goes_on(where, response):
             raise Transient(WrongBytes(where, f"expected {expected.keep} bytes, the server sends more"))
         return Reply(
             status=200 if status == 200 else 206,
@@ -240,6 +241,18 @@ class RangeClient:
             body=body[expected.skip :] if expected.skip else body,
             total=expected.total,
         )
+
+    def _goes_on(self, where: str, response: _Response) -> bool:
+        """Say whether anything follows. Trailers may: they have their time too."""
+        with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
+            try:
+                more = response.read1(1)
+            except (HTTPError, OSError):
+                if not deadline.passed:
+                    raise
+        if deadline.passed:
+            raise Transient(SourceTimeout(where, "the answer does not end", hint="Try again later."))
+        return bool(more)
 
     def _body(
         self, where: str, response: _Response, length: int, meter: _Meter, *, must_be_full: bool = True
@@ -277,10 +290,19 @@ class RangeClient:
         return data
 
 
+def busy_hint(status: int) -> str | None:
+    """Return what to do about an answer that says that the server cannot answer now."""
+    if status == 429:
+        return "Too many requests: try again in some minutes, or log in to the Hub for a larger allowance."
+    if 500 <= status < 600:
+        return "The server has trouble: try again later. What was read until now is stored."
+    return None
+
+
 def _raise_if_busy(where: str, response: _Response) -> None:
     if response.status in _BUSY:
         kind = RateLimited if response.status == 429 else NetworkError
-        problem = kind(where, f"the server answered {response.status}")
+        problem = kind(where, f"the server answered {response.status}", hint=busy_hint(response.status))
         raise Transient(problem, wait=asked_wait(response.headers))
 
 

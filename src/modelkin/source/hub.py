@@ -25,11 +25,12 @@ from modelkin.errors import (
     WrongBytes,
 )
 from modelkin.options import MIB, FetchOptions
-from modelkin.untrusted import JsonRefused, path_problem, quoted, strict_json
+from modelkin.untrusted import JsonRefused, is_no_path, path_problem, quoted, strict_json
 
-from ._interface import ByteBudget, FileInfo, Location, Source
+from ._interface import ByteBudget, Commit, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
-from .http_client import RangeClient, Reply, is_redirect
+from .address import Home, WebOrigin, redirected
+from .http_client import RangeClient, Reply, busy_hint, is_redirect
 from .local import LocalSource
 from .ranges import ByteRange
 from .ref import without_secrets
@@ -48,10 +49,16 @@ class Listing:
 
     commit: str
     files: dict[str, FileInfo]
+    odd_names: tuple[str, ...] = ()
+    """Names that are not safe to use; their files are not looked at."""
 
     def to_record(self) -> dict[str, object]:
         """Return what `parse_listing` reads back equal, in the Hub's own words."""
-        return {"sha": self.commit, "siblings": [_sibling(file) for file in self.files.values()]}
+        siblings = [_sibling(file) for file in self.files.values()]
+        return {
+            "sha": self.commit,
+            "siblings": [*siblings, *({"rfilename": name, "size": 0} for name in self.odd_names)],
+        }
 
 
 def is_commit(revision: str) -> bool:
@@ -65,7 +72,7 @@ def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
     if body.count(b"{") + body.count(b"[") > 2 * MAX_FILES + 1000 or body.count(b",") > _MAX_VALUES:
         raise ListingError(where, f"the Hub's listing has more than {MAX_FILES:,} files")
     try:
-        document = strict_json(body)
+        document = strict_json(body, max_values=_MAX_VALUES)
     except JsonRefused as error:
         raise ListingError(where, f"the Hub's listing cannot be read: {error}") from error
     return parse_listing(document, revision=revision, where=where)
@@ -92,24 +99,25 @@ def parse_listing(document: object, *, revision: str, where: str) -> Listing:
     by_name = {file.name: file for file in files}
     if len(by_name) != len(files):
         raise ListingError(where, "the Hub's listing names a file twice")
-    return Listing(commit, by_name)
+    odd = {name for name in by_name if path_problem(name)}
+    named = {name: file for name, file in by_name.items() if name not in odd}
+    return Listing(commit, named, tuple(sorted(odd)))
 
 
 def _listed_file(entry: object, where: str) -> FileInfo:
     name = entry.get("rfilename") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(name, str):
         raise ListingError(where, "the Hub's listing has a file without a name")
-    if problem := path_problem(name):
-        raise ListingError(where, f"the file name {quoted(name)} {problem}")
+    if is_no_path(name):
+        raise ListingError(where, f"the file name {quoted(name)} {path_problem(name)}")
     lfs = entry.get("lfs")
     lfs = lfs if isinstance(lfs, dict) else {}
     size = lfs.get("size", entry.get("size"))
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**60:
         raise ListingError(where, f"the file {quoted(name)} has no size (got {quoted(str(size)[:80])})")
-    sha256 = _matching(_SHA256, lfs.get("sha256"))
-    return FileInfo(
-        name=name, size=size, etag=sha256 or _matching(_COMMIT, entry.get("blobId")), sha256=sha256
-    )
+    sha256, blob = _matching(_SHA256, lfs.get("sha256")), _matching(_COMMIT, entry.get("blobId"))
+    # Of a file in LFS the blob is a pointer to it.
+    return FileInfo(name=name, size=size, etag=sha256 or blob, sha256=sha256, git_sha1=None if lfs else blob)
 
 
 def _matching(pattern: re.Pattern[str], value: object) -> str | None:
@@ -123,8 +131,47 @@ def _sibling(file: FileInfo) -> Mapping[str, object]:
     return {**shared, "blobId": file.etag}
 
 
+def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
+    """Read a list of commits as it was sent.
+
+    Raises
+    ------
+    ListingError
+        It is no such list.
+    """
+    try:
+        document = strict_json(body)
+    except JsonRefused as error:
+        raise ListingError(where, f"the Hub's list of commits cannot be read: {error}") from error
+    if not isinstance(document, list):
+        raise ListingError(where, "the Hub's list of commits is no list")
+    found = []
+    for entry in document:
+        commit = entry.get("id") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or _matching(_COMMIT, commit) is None:
+            raise ListingError(where, "the Hub's list of commits has an entry without a commit")
+        date, title, authors = (entry.get(key) for key in ("date", "title", "authors"))
+        people = (
+            [person.get("user") for person in authors if isinstance(person, dict)]
+            if isinstance(authors, list)
+            else []
+        )
+        found.append(
+            Commit(
+                id=str(commit),
+                date=date[:40] if isinstance(date, str) else None,
+                title=title[:_LONGEST_TITLE] if isinstance(title, str) else "",
+                authors=tuple(name[:80] for name in people[:10] if isinstance(name, str)),
+            )
+        )
+    return tuple(found)
+
+
+MAX_HISTORY = 4 * MIB
+_LONGEST_TITLE = 300
 MAX_LISTING = 64 * MIB
 """A listing holds about 300 bytes a file; repositories have at most some ten thousands."""
+_HINT_ACCESS = "Your token was sent: ask for access on the model's page with its account, or take another."
 _HINT_LOGIN = "Log in with `hf auth login` or set HF_TOKEN, and ask for access on the model's page."
 
 
@@ -148,12 +195,12 @@ class HubSource(Source):
         self._repo_id = repo_id
         self._revision = revision or "main"
         self._ref = ref or repo_id
-        self._endpoint = (options.endpoint or constants.ENDPOINT).rstrip("/")
-        self._address = without_secrets(self._endpoint)
+        self._address = without_secrets((options.endpoint or constants.ENDPOINT).rstrip("/"))
         self._offline = is_offline(options)
         self._store = store
-        self._client = RangeClient(options, self.budget)
-        self._headers = _headers(options.token, self._ref)
+        self._home = Home(self._address, hub_secrets(options.token, self._ref))
+        self._client = RangeClient(options, self.budget, home=self._home)
+        self._headers = hub_headers()
         self._listing: Listing | None = None
         self._remote: dict[str, RemoteFile] = {}
         self._downloaded: dict[str, LocalSource | None] = {}
@@ -181,9 +228,25 @@ class HubSource(Source):
         """Return the repository's listing."""
         return dict(self._listed().files)
 
+    @property
+    def odd_names(self) -> tuple[str, ...]:
+        """Names in the listing that are not safe to use."""
+        return self._listed().odd_names
+
     def find(self, name: str) -> FileInfo | None:
         """Return one file of the listing."""
         return self._listed().files.get(name)
+
+    def history(self, limit: int) -> tuple[Commit, ...] | None:
+        """Return the newest commits before and at the one that was resolved; none where nothing is asked."""
+        if self._offline:
+            return None
+        place = f"{self._repo_id}/commits/{self._listed().commit}"
+        url = f"{self._address}/api/models/{place}?limit={limit}"
+        reply = self._client.get_document(url, headers=self._headers, limit=MAX_HISTORY)
+        if reply.status != 200:
+            raise self._refusal(reply, self._ref)
+        return parse_history(reply.body, where=self._ref)[:limit]
 
     def is_on_disk(self, file: FileInfo) -> bool:
         """Say whether the Hub's own cache on this machine holds the whole file."""
@@ -220,7 +283,7 @@ class HubSource(Source):
 
     def _ask_for_listing(self) -> Reply:
         revision = quote(self._revision, safe="")
-        url = f"{self._endpoint}/api/models/{self._repo_id}/revision/{revision}?blobs=true"
+        url = f"{self._address}/api/models/{self._repo_id}/revision/{revision}?blobs=true"
         for _ in range(3):
             try:
                 reply = self._client.get_document(url, headers=self._headers, limit=MAX_LISTING)
@@ -238,8 +301,13 @@ class HubSource(Source):
         if not is_redirect(reply.status) or not location:
             return None
         if location.startswith("/") and not location.startswith("//"):
-            return self._endpoint + location
-        return location if location.startswith(f"{self._endpoint}/") else None
+            location = self._address + location  # which may have a path of its own
+        try:
+            url = redirected(self._address, location)
+        except ValueError:
+            return None
+        same = WebOrigin.of(url) == self._home.origin and url.startswith(f"{self._address}/")
+        return url if same else None
 
     def _list_offline(self) -> Listing:
         """List what an earlier run of ours saw, else what `huggingface_hub` itself downloaded."""
@@ -301,7 +369,7 @@ class HubSource(Source):
                 # Not `hf_hub_url`: it forgets the endpoint it is given when its own has been changed, and
                 # the token would go to another host.
                 place = f"{self._repo_id}/resolve/{self._listed().commit}/{quote(file.name)}"
-                url = f"{self._endpoint}/{place}"
+                url = f"{self._address}/{place}"
                 self._remote[file.name] = RemoteFile(
                     url,
                     self._client,
@@ -316,36 +384,43 @@ class HubSource(Source):
         """Put the Hub's refusal in words; it says what it means in ``X-Error-Code``."""
         code = reply.headers.get("X-Error-Code", "")
         status = reply.status
+        login = _HINT_ACCESS if self._home.has_secrets else _HINT_LOGIN
         if code == "GatedRepo":
-            return AccessDenied(where, "this model is gated and you have no access yet", hint=_HINT_LOGIN)
+            return AccessDenied(where, "this model is gated and you have no access yet", hint=login)
         if code == "RevisionNotFound":
-            return NotFound(where, f"the repository has no revision {self._revision!r}")
+            hint = "The branches, tags and commits stand on the model's page; without @ the newest is taken."
+            return NotFound(where, f"the repository has no revision {self._revision!r}", hint=hint)
         if code == "EntryNotFound":
             return NotFound(where, "the repository has no such file at this commit")
         if code == "RepoNotFound" or (status == 404 and not code):
-            return NotFound(where, "no such model, or it is private", hint=_HINT_LOGIN)
+            return NotFound(where, "no such model, or it is private", hint=f"Check the spelling. {login}")
         if status in (401, 403):
-            known = "authorization" in self._headers
+            known = self._home.has_secrets
             what = "your token is not accepted here" if known else "access needs a token"
-            return AccessDenied(where, f"{what} (the Hub answered {status})", hint=_HINT_LOGIN)
-        return NetworkError(where, f"the Hub answered {status}{f' ({quoted(code, 40)})' if code else ''}")
+            return AccessDenied(where, f"{what} (the Hub answered {status})", hint=login)
+        said = f" ({quoted(code, 40)})" if code else ""
+        return NetworkError(where, f"the Hub answered {status}{said}", hint=busy_hint(status))
 
 
-def _headers(token: str | bool | None, where: str) -> dict[str, str]:
-    """Return who we are and the token, from wherever `huggingface_hub` finds it.
+def hub_headers() -> dict[str, str]:
+    """Return who we are.
 
     Not `huggingface_hub.utils.build_hf_headers`: to describe the caller it asks the Hub for a list of known
     agents, a request that nobody wanted.
     """
     import huggingface_hub
 
-    headers = {"user-agent": f"modelkin/{__version__}; hf_hub/{huggingface_hub.__version__}"}
+    return {"user-agent": f"modelkin/{__version__}; hf_hub/{huggingface_hub.__version__}"}
+
+
+def hub_secrets(token: str | bool | None, where: str) -> dict[str, str]:
+    """Return the token as it is sent, from wherever `huggingface_hub` finds it."""
     secret = _token(token, where)
-    if secret is not None:
-        if not secret.isascii() or not secret.isprintable():
-            raise AccessDenied(where, "the token has characters that no token has", hint=_HINT_LOGIN)
-        headers["authorization"] = f"Bearer {secret}"
-    return headers
+    if secret is None:
+        return {}
+    if not secret.isascii() or not secret.isprintable():
+        raise AccessDenied(where, "the token has characters that no token has", hint=_HINT_LOGIN)
+    return {"authorization": f"Bearer {secret}"}
 
 
 def _token(token: str | bool | None, where: str) -> str | None:

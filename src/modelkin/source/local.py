@@ -50,6 +50,7 @@ class LocalSource(Source):
         self._root = path.parent if alone and not path.is_dir() else model_folder(path)
         self._ref = ref or str(path)
         self._files: dict[str, FileInfo] | None = None
+        self._odd_names: list[str] = []
         self.budget = budget or ByteBudget()
 
     def __repr__(self) -> str:
@@ -63,6 +64,12 @@ class LocalSource(Source):
     def files(self) -> dict[str, FileInfo]:
         """List the folder, once."""
         return dict(self._listed())
+
+    @property
+    def odd_names(self) -> tuple[str, ...]:
+        """Names in the folder that are not safe to use."""
+        self._listed()
+        return tuple(sorted(self._odd_names))
 
     def find(self, name: str) -> FileInfo | None:
         """Return one file of the listing."""
@@ -86,9 +93,8 @@ class LocalSource(Source):
     def _names(self) -> list[str]:
         names: list[str] = []
         for name in self._neighbours() if not self._path.is_dir() else self._below():
-            if path_problem(name) is None:
-                names.append(name)
-            if len(names) > MAX_FILES:
+            (names if path_problem(name) is None else self._odd_names).append(name)
+            if len(names) + len(self._odd_names) > MAX_FILES:
                 raise SourceError(
                     self._ref,
                     f"the folder holds more than {MAX_FILES:,} files",

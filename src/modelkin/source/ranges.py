@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelkin.options import KIB, MIB
@@ -114,7 +114,7 @@ class BytePlan:
 
 
 def plan_requests(
-    missing: Mapping[str, list[ByteRange]],
+    missing: Mapping[str, Sequence[ByteRange]],
     *,
     max_gap: int,
     max_waste: float,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from modelkin.demo import DEMO_MODELS, demo_path
 from modelkin.errors import BadReference, NotFound
-from modelkin.untrusted import path_problem, quoted
+from modelkin.untrusted import path_problem, quoted, visible
 
 from .local import model_folder
 
@@ -21,9 +23,15 @@ _FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx
 # Names of revisions that hold slashes themselves: pull requests and conversions by the Hub.
 _REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
 _FORMS = (
-    "Write org/name[@revision][/file], ./folder, a file, https://host/model.safetensors, s3://bucket/prefix, "
-    "or ADAPTER::BASE."
+    "Write org/name[@revision][/file], ./folder, a file, demo:base, https://host/model.safetensors, "
+    "s3://bucket/prefix, or ADAPTER::BASE."
 )
+_DEMO = "demo:"
+_ON_THE_HUB = "hf:"
+_ALIKE = 0.7
+"""How alike two names are of which one may be a slip of the other, by `difflib`."""
+_MOST_NAMES = 2_000
+"""Of a folder in which a misspelt name is looked for."""
 # Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can hold a colon.
 _ON_BASE = "::"
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
@@ -70,6 +78,9 @@ class ModelRef:
         An existing local path wins over a Hub id of the same spelling only when it starts with ``.``,
         ``/`` or ``~`` or names an existing file or folder; `kind` says which one was taken.
 
+        A text that is nearly the name of something in an existing folder is taken for a slip, and the Hub is
+        not asked; ``hf:org/name`` always means the Hub. ``demo:NAME`` is a model that comes with the package.
+
         ``ADAPTER::BASE`` is an adapter on a base that the user chose, each written as above.
 
         Raises
@@ -77,7 +88,7 @@ class ModelRef:
         BadReference
             The text has no meaning as a reference.
         NotFound
-            It can only be a local path, and there is nothing there.
+            It can only be a local path, or is nearly one, and there is nothing there.
         """
         if not isinstance(text, str) or not text.strip() or len(text) > 4096:
             raise BadReference(quoted(str(text)), "expected a model reference", hint=_FORMS)
@@ -89,6 +100,13 @@ class ModelRef:
             return _with_scheme(text, match[1].lower(), match[2])
         if text[0] in "./~" or _exists(Path(text)):
             return _local(text, Path(text))
+        if text.startswith(_DEMO):
+            return _demo(text, text.removeprefix(_DEMO))
+        if text.startswith(_ON_THE_HUB):
+            return _hub(text, text.removeprefix(_ON_THE_HUB))
+        if "@" not in text and (near := _near(Path(text))):
+            hint = f"For the Hub write {visible(_ON_THE_HUB + text)}."
+            raise NotFound(quoted(text), f"no such file or folder; did you mean {near}?", hint=hint)
         if text.endswith(_FILE_ENDINGS) and text.partition("@")[0].count("/") < 2 and "@" not in text:
             raise NotFound(
                 quoted(text), "no such file", hint="A file of a Hub repository is written org/name/file."
@@ -125,6 +143,10 @@ def _with_scheme(text: str, scheme: str, rest: str) -> ModelRef:
         return _local(text, Path(rest))
     if not rest:
         raise BadReference(quoted(text), "the URL names no place", hint=_FORMS)
+    try:
+        urlsplit(text)
+    except ValueError as error:
+        raise BadReference(f"{scheme}:// …", f"the URL cannot be read: {error}", hint=_FORMS) from None
     return ModelRef(kind="fsspec", text=without_secrets(text), target=text)
 
 
@@ -134,6 +156,8 @@ def _url_problem(url: str) -> str | None:
         _ = parts.port
     except ValueError as error:
         return f"the URL cannot be read: {error}"
+    if "\\" in url:
+        return "a URL has no backslash: programs do not agree what host it names"
     if not parts.hostname:
         return "the URL names no host"
     return None if parts.path.strip("/") else "the URL names no file"
@@ -152,8 +176,37 @@ def _local(text: str, path: Path) -> ModelRef:
     except RuntimeError as error:  # ~somebody, who is not known here
         raise NotFound(quoted(text), "no such home folder", hint=_FORMS) from error
     if not _exists(path):
-        raise NotFound(quoted(text), "no such file or folder", hint=_FORMS)
+        near = _near(path)
+        meant = f"; did you mean {near}?" if near else ""
+        raise NotFound(quoted(text), f"no such file or folder{meant}", hint=None if near else _FORMS)
     return ModelRef(kind="local", text=text, target=str(path.resolve()))
+
+
+def _near(path: Path) -> str | None:
+    """Return the path of a neighbour whose name is nearly that of a path at which there is nothing.
+
+    In the present folder, which holds all kinds of things, only folders of models count.
+    """
+    alone = path.parent == Path()
+    try:
+        names = [
+            entry.name
+            for entry, _ in zip(path.parent.iterdir(), range(_MOST_NAMES), strict=False)
+            if not alone or (entry / "config.json").is_file()
+        ]
+    except OSError:  # no such folder, or none that may be read
+        return None
+    found = get_close_matches(path.name, names, n=1, cutoff=_ALIKE)
+    return visible(str(path.parent / found[0])) if found else None
+
+
+def _demo(text: str, name: str) -> ModelRef:
+    if name not in DEMO_MODELS:
+        near = get_close_matches(name, DEMO_MODELS, n=1)
+        meant = f"; did you mean {_DEMO}{near[0]}?" if near else ""
+        listed = ", ".join(_DEMO + known for known in DEMO_MODELS)
+        raise NotFound(quoted(text), f"no such model comes with modelkin{meant}", hint=f"There are {listed}.")
+    return ModelRef(kind="local", text=text, target=str(demo_path(name)))
 
 
 def _hub(text: str, rest: str) -> ModelRef:
@@ -196,7 +249,10 @@ def pinned(text: str, commit: str) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Return a URL without user name, password, query and fragment: signed queries are keys too."""
-    parts = urlsplit(url)
+    """Return a URL that can be shown: signed queries are keys too, and control characters act."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # what is no address is said where it is used
+        return f"{visible(url.partition('://')[0][:20])}:// …"
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    return visible(urlunsplit((parts.scheme, host, parts.path, "", "")))

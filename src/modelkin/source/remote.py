@@ -1,16 +1,15 @@
-"""One file behind a URL: redirects, who may see the token, and whether it is still the same file."""
+"""One file behind a URL: redirects, and whether it is still the same file."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
-from modelkin.untrusted import quoted
 
-from .http_client import RangeClient, Reply, is_redirect
+from .address import WebOrigin, redirected
+from .http_client import RangeClient, Reply, busy_hint, is_redirect
 from .ranges import ByteRange
 from .ref import without_secrets
 
@@ -22,7 +21,6 @@ _STALE = frozenset({400, 401, 403, 404, 410})
 """What a storage server answers to a signed address that has run out."""
 
 Refusal = Callable[[Reply, str], SourceError]
-_Origin = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,6 @@ class _Question:
     wanted: ByteRange
     may_end_early: bool
     extra_headers: Mapping[str, str]
-
-
-def origin_of(url: str) -> _Origin:
-    """Scheme, host and port: what decides whether a token may be sent."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, (parts.hostname or "").lower(), port
 
 
 def plain_etag(value: str | None) -> str | None:
@@ -63,7 +54,7 @@ class RemoteFile:
     client
         Sends the requests.
     headers
-        Sent to the file's own host. What is secret among them goes to no other.
+        Sent with every request. Secrets are not among them: the client's connections have those.
     size
         Bytes in the file, where they are known beforehand.
     refusal
@@ -89,7 +80,7 @@ class RemoteFile:
         self._check_redirect = check_redirect
         self._target: _Target | None = None
         self._sizes: dict[str, int] = {} if size is None else {"size": size}
-        self._versions: dict[_Origin, str] = {}
+        self._versions: dict[WebOrigin, str] = {}
         self._lock = threading.Lock()
         self.shown = without_secrets(url)
 
@@ -145,31 +136,26 @@ class RemoteFile:
         if not location:
             raise NetworkError(self.shown, f"the server answered {reply.status} without saying where to go")
         try:
-            url = urljoin(target.url, location)
-            scheme, host, _ = origin_of(url)
-        except ValueError:
-            raise NetworkError(self.shown, "the server redirects to what is no address") from None
-        if scheme not in ("http", "https") or not host:
-            raise NetworkError(self.shown, f"the server redirects to an address of kind {quoted(scheme, 20)}")
-        if scheme == "http" and urlsplit(target.url).scheme == "https":
+            url = redirected(target.url, location)
+        except ValueError as problem:
+            raise NetworkError(self.shown, f"the server redirects to {problem}") from None
+        if WebOrigin.of(target.url).scheme == "https" and WebOrigin.of(url).scheme == "http":
             raise NetworkError(self.shown, "the server redirects from https to plain http")
         return _Target(url, is_home=False)
 
     def _is_home(self, url: str) -> bool:
-        return origin_of(url) == origin_of(self._home.url)
+        return WebOrigin.of(url) == WebOrigin.of(self._home.url)
 
     def _get(self, target: _Target, question: _Question) -> Reply:
-        # The token belongs to the address it was given for: it never follows to another host.
-        headers = self._headers if self._is_home(target.url) else _without_secrets(self._headers)
         return self._client.get(
             target.url,
             question.wanted,
-            headers={**headers, **question.extra_headers},
+            headers={**self._headers, **question.extra_headers},
             may_end_early=question.may_end_early,
         )
 
     def _accepted(self, reply: Reply, target: _Target, question: _Question) -> Reply:
-        origin = origin_of(target.url)
+        origin = WebOrigin.of(target.url)
         asked_before = plain_etag(question.extra_headers.get("If-None-Match"))
         if reply.status == 304 and asked_before is not None:
             self._versions.setdefault(origin, asked_before)
@@ -179,9 +165,7 @@ class RemoteFile:
         version = version_of(reply)
         if version is not None:
             # Each host has its own etags: a storage server's is not the Hub's.
-            self._raise_if_changed(
-                "version", self._versions.setdefault(origin_of(target.url), version), version
-            )
+            self._raise_if_changed("version", self._versions.setdefault(origin, version), version)
         if reply.total is not None:
             self._raise_if_changed("size", self._sizes.setdefault("size", reply.total), reply.total)
         return reply
@@ -195,15 +179,16 @@ class RemoteFile:
             )
 
 
+def strong_etag(value: str | None) -> str | None:
+    """Return an ETag that only equal bytes share; None for a weak one, which other bytes may have, too."""
+    return None if value is None or value.strip().startswith("W/") else plain_etag(value)
+
+
 def version_of(reply: Reply) -> str | None:
-    """Return what tells two versions of a file apart: its etag, else the time of its last change."""
+    """Return what can tell two versions of a file apart, if not always: etag, else time of last change."""
     etag = plain_etag(reply.headers.get("ETag"))
     modified = plain_etag(reply.headers.get("Last-Modified"))
     return etag or (f"modified {modified}" if modified else None)
-
-
-def _without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
 
 
 def http_refusal(reply: Reply, where: str) -> SourceError:
@@ -212,4 +197,4 @@ def http_refusal(reply: Reply, where: str) -> SourceError:
         return NotFound(where, f"no such file (the server answered {reply.status})")
     if reply.status in (401, 403, 407):
         return AccessDenied(where, f"the server refused access ({reply.status})")
-    return NetworkError(where, f"the server answered {reply.status}")
+    return NetworkError(where, f"the server answered {reply.status}", hint=busy_hint(reply.status))

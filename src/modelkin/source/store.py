@@ -13,6 +13,7 @@ a process may be killed at any point. Whatever is read is checked against its di
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import hashlib
 import json
@@ -59,10 +60,13 @@ class StoreKey:
     revision: str | None
     file: str
     etag: str | None
+    query: str | None = None
+    """Digest of the query of an address: another query is another file. The query itself may be a key."""
 
     def digest(self) -> str:
         """Name of this key on disk."""
-        return _digest_of([self.origin, self.revision, self.file, self.etag])
+        query = [] if self.query is None else [self.query]
+        return _digest_of([self.origin, self.revision, self.file, self.etag, *query])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,10 @@ class StoreInfo:
     n_objects: int
     n_files: int
     limit: int
+    n_drafts: int = 0
+    """Half-written files, of processes that are writing now or were killed."""
+    draft_bytes: int = 0
+    """Their bytes, which are part of `n_bytes`."""
 
 
 class RangeStore:
@@ -98,9 +106,15 @@ class RangeStore:
         return sorted(found for found, digest in self._markers(key) if self._object(digest).exists())
 
     def load(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str, bytes]]:
-        """Yield whole stored ranges that overlap `wanted`, with their digest, which was checked."""
+        """Yield whole stored ranges that overlap `wanted`, with their digest, which was checked.
+
+        Ranges are wanted in order, and none of them overlaps another.
+        """
+        ends = [item.stop for item in wanted]
         for extent, digest in sorted(self._markers(key)):
-            if any(extent.start < item.stop and item.start < extent.stop for item in wanted):
+            # Wanted ranges are sorted and apart: only the first that ends behind its beginning can overlap.
+            at = bisect.bisect_right(ends, extent.start)
+            if at < len(wanted) and wanted[at].start < extent.stop:
                 data = self._load_object(digest, extent.length)
                 if data is None:
                     _remove(self._marker(key, extent, digest))
@@ -123,13 +137,27 @@ class RangeStore:
 
         self._attempt(write)
 
+    def agrees(self, key: StoreKey, extent: ByteRange, data: bytes) -> bool:
+        """Say whether fresh bytes of a file are those that are held, as far as they are."""
+        for held, _, kept in self.load(key, [extent]):
+            start, stop = max(held.start, extent.start), min(held.stop, extent.stop)
+            mine = kept[start - held.start : stop - held.start]
+            if mine != data[start - extent.start : stop - extent.start]:
+                return False
+        return True
+
+    def drop(self, key: StoreKey) -> None:
+        """Forget every range of a file: it is not the file that it was taken for."""
+        for extent, digest in list(self._markers(key)):
+            _remove(self._marker(key, extent, digest))
+
     # -- records ---------------------------------------------------------------------------------------
 
     def read_record(self, *key: str | None) -> dict[str, object] | None:
         """Return a record written under the same key, or None."""
         path = self._record(key)
         try:
-            document = strict_json(_read(path, limit=MAX_RECORD))
+            document = strict_json(_read(path, limit=MAX_RECORD), max_values=MAX_RECORD)
         except (OSError, ValueError):
             return None
         if not isinstance(document, dict) or document.get("key") != list(key):
@@ -153,14 +181,16 @@ class RangeStore:
 
     def info(self) -> StoreInfo:
         """Count what is held."""
-        objects = list(self._files("objects"))
+        objects, drafts = list(self._files("objects")), list(self._drafts())
         n_files = sum(1 for group in _folders(self._base / "ranges") for _ in _folders(group))
         return StoreInfo(
             path=self.root,
-            n_bytes=sum(size for _, size, _ in [*objects, *self._files("records")]),
+            n_bytes=sum(size for _, size, _ in [*objects, *self._files("records"), *drafts]),
             n_objects=len(objects),
             n_files=n_files,
             limit=self.limit,
+            n_drafts=len(drafts),
+            draft_bytes=sum(size for _, size, _ in drafts),
         )
 
     def clear(self) -> StoreInfo:
@@ -190,8 +220,9 @@ class RangeStore:
         goal = min(self.limit * _KEEP_AFTER_EVICTION, self.limit - room)
         with self._exclusive():
             # Counted under the lock: of several processes that found the store full, only the first removes.
+            self._remove_abandoned()
             held = sorted([*self._files("objects"), *self._files("records")], key=lambda entry: entry[2])
-            size = sum(entry[1] for entry in held)
+            size = sum(entry[1] for entry in [*held, *self._drafts()])
             if size > goal:
                 for path, n_bytes, _ in held:
                     if size <= goal:
@@ -206,7 +237,7 @@ class RangeStore:
 
     def _attempt(self, write: Callable[[], None]) -> None:
         """Write, unless the disk is full or may not be written: then never again in this run."""
-        for _ in range(3):
+        for last in (False, False, True):
             if not self._writable:
                 return
             try:
@@ -216,6 +247,9 @@ class RangeStore:
                 return  # somebody else is busy making room; this range is not kept
             except FileNotFoundError:
                 continue  # somebody removed the folder meanwhile
+            except FileExistsError:
+                # `mkdir` met the folder, and somebody removed it before it looked again; a file would stay.
+                self._writable = not last
             except (OSError, NotImplementedError):  # the latter: a file system without locks
                 self._writable = False
 
@@ -224,7 +258,10 @@ class RangeStore:
         with self._lock:
             stale = self._until_count < amount
         if stale:
-            self._counted(sum(size for part in ("objects", "records") for _, size, _ in self._files(part)))
+            # Each process comes by here once at least: what killed ones left does not wait for a full store.
+            self._remove_abandoned()
+            held = [entry for part in ("objects", "records") for entry in self._files(part)]
+            self._counted(sum(size for _, size, _ in [*held, *self._drafts()]))
         with self._lock:
             self._size += amount
             self._until_count -= amount
@@ -240,7 +277,7 @@ class RangeStore:
             self._until_count = int(self.limit * _COUNT_AGAIN)
 
     def _sweep(self) -> None:
-        """Remove names whose object is gone, and what killed processes left half-written."""
+        """Remove names whose object is gone."""
         for group in _folders(self._base / "ranges"):
             for folder in _folders(group):
                 for entry in _entries(folder):
@@ -249,11 +286,20 @@ class RangeStore:
                         _remove(Path(entry.path))
                 with contextlib.suppress(OSError):
                     folder.rmdir()
+
+    def _remove_abandoned(self) -> None:
+        """Remove drafts that nobody has written to for so long that their process must be gone."""
         oldest = time.time() - _ABANDONED_AFTER
+        for path, _, written in self._drafts():
+            if written < oldest:
+                _remove(path)
+
+    def _drafts(self) -> Iterator[tuple[Path, int, float]]:
+        """Yield path, size and time of half-written files."""
         for entry in _entries(self._base / "tmp"):
             with contextlib.suppress(OSError):
-                if entry.stat().st_mtime < oldest:
-                    Path(entry.path).unlink()
+                found = entry.stat(follow_symlinks=False)
+                yield Path(entry.path), found.st_size, found.st_mtime
 
     def _files(self, part: str) -> Iterator[tuple[Path, int, float]]:
         """Yield path, size and time of last use."""

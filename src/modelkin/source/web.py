@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from modelkin._version import __version__
 from modelkin.errors import BadReference, NotFound, WrongBytes
-from modelkin.options import FetchOptions
+from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
 from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
+from .address import Home
 from .http_client import RangeClient, Reply
 from .ranges import ByteRange
 from .ref import without_secrets
-from .remote import RemoteFile, version_of
-from .store import RangeStore
+from .remote import RemoteFile, strong_etag
+from .store import RangeStore, StoreKey
+
+MOST_HEADS = 32 * MIB
+"""Beginnings of files that nobody has taken yet; older ones are read again when they are wanted."""
 
 
 @final
@@ -49,14 +55,15 @@ class HttpSource(Source):
             raise BadReference(without_secrets(url), f"the file name {quoted(self._name)} {problem}")
         self._parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="")
         self._headers = {"User-Agent": f"modelkin/{__version__}"}
+        secrets = {}
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = make_headers(basic_auth=login)["authorization"]
+            secrets["Authorization"] = make_headers(basic_auth=login)["authorization"]
         self._ref = ref or without_secrets(url)
         self._head_bytes = options.head_bytes
         self._offline = is_offline(options)
         self._store = store
-        self._client = RangeClient(options, self.budget)
+        self._client = RangeClient(options, self.budget, home=Home(urlunsplit(self._parts), secrets))
         self._found: dict[str, FileInfo | None] = {}
         self._heads: list[tuple[FileInfo, bytes]] = []
         self._remote: dict[str, RemoteFile] = {}
@@ -121,9 +128,7 @@ class HttpSource(Source):
                 raise not_stored(f"{self._ref}/{name}")
             return known
         remote = self._remote_file(name)
-        unchanged = {}
-        if known is not None and known.etag and not known.etag.startswith("modified "):
-            unchanged = {"If-None-Match": f'"{known.etag}"'}
+        unchanged = {"If-None-Match": f'"{known.etag}"'} if known is not None else {}
         try:
             reply = remote.read(ByteRange(0, self._head_bytes), may_end_early=True, extra_headers=unchanged)
         except NotFound:
@@ -136,9 +141,12 @@ class HttpSource(Source):
     def _found_now(self, name: str, reply: Reply, where: str) -> FileInfo:
         if reply.total is None:
             raise WrongBytes(where, "the server does not say how long the file is")
-        info = FileInfo(name=name, size=reply.total, etag=version_of(reply))
+        # A weak etag or a time may belong to other bytes tomorrow: nothing is stored under them.
+        info = FileInfo(name=name, size=reply.total, etag=strong_etag(reply.headers.get("ETag")))
         with self._lock:
             self._heads.append((info, reply.body))
+            # An index may name thousands of files that are all looked for before one is read.
+            del self._heads[: -max(1, MOST_HEADS // self._head_bytes)]
         self._remember(name, info)
         return info
 
@@ -147,17 +155,28 @@ class HttpSource(Source):
             value: dict[str, object] = {"missing": True}
             if info is not None:
                 value = {"size": info.size, "etag": info.etag}
-            self._store.write_record("http", self.location.origin, name, value=value)
+            self._store.write_record(*self._record(name), value=value)
 
     def _seen_before(self, name: str) -> tuple[bool, FileInfo | None]:
         """Return whether an earlier run asked at this address, and the file if there was one."""
-        record = self._store.read_record("http", self.location.origin, name) if self._store else None
+        record = self._store.read_record(*self._record(name)) if self._store else None
         if record is None:
             return False, None
         size, etag = record.get("size"), record.get("etag")
         if isinstance(size, int) and size >= 0 and isinstance(etag, str):
             return True, FileInfo(name=name, size=size, etag=etag)
         return record.get("missing") is True, None
+
+    def stored_as(self, file: FileInfo) -> StoreKey:
+        """Return the key of a file, with its query: ``?id=1`` and ``?id=2`` are two files."""
+        return replace(super().stored_as(file), query=self._query(file.name))
+
+    def _record(self, name: str) -> tuple[str | None, ...]:
+        return "web", self.location.origin, name, self._query(name)
+
+    def _query(self, name: str) -> str | None:
+        query = self._parts.query if name == self._name else ""
+        return hashlib.sha256(query.encode()).hexdigest() if query else None
 
     def _remote_file(self, name: str) -> RemoteFile:
         with self._lock:

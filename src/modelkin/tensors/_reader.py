@@ -39,11 +39,15 @@ class ByteViews(Protocol):
 class RangeReader(Protocol):
     """Reads byte ranges of a model's files."""
 
-    def fetch(self, wanted: Mapping[str, Sequence[ByteRange]]) -> ByteViews:
+    def fetch(
+        self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None
+    ) -> ByteViews:
         """Read all these ranges in one planned, coalesced, concurrent read."""
         ...
 
-    def stream(self, wanted: Iterable[tuple[str, ByteRange]]) -> Iterator[memoryview | bytes]:
+    def stream(
+        self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True
+    ) -> Iterator[memoryview | bytes]:
         """Read the ranges one after another, yielding each in order, with a bounded read-ahead."""
         ...
 
@@ -81,8 +85,15 @@ class TensorReader:
         """Return the bytes that `read` would ask for, without reading: each byte once, sorted, by file."""
         return _by_file(self._plans(slices))
 
-    def read(self, slices: Sequence[TensorSlice]) -> list[Array]:
+    def read(self, slices: Sequence[TensorSlice], *, max_waste: float | None = None) -> list[Array]:
         """Read slices as numbers, all with one fetch.
+
+        Parameters
+        ----------
+        slices
+            What to read.
+        max_waste
+            Share of unneeded bytes that joining ranges may add; None leaves it to the fetcher.
 
         Returns
         -------
@@ -95,7 +106,7 @@ class TensorReader:
         BadSelection
             A tensor, row or element that is not there. Nothing is read then.
         """
-        return self._read(slices, raw=False)
+        return self._read(slices, raw=False, max_waste=max_waste)
 
     def raw(self, slices: Sequence[TensorSlice]) -> list[Array]:
         """Read slices as stored bits, in unsigned integers (see `raw_bits`), all with one fetch."""
@@ -114,7 +125,12 @@ class TensorReader:
         return self.read([self._one(name, rows)])[0]
 
     def chunks(
-        self, names: Iterable[str] | None = None, *, max_bytes: int = CHUNK_BYTES, raw: bool = False
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        max_bytes: int = CHUNK_BYTES,
+        raw: bool = False,
+        digested: bool = True,
     ) -> Iterator[TensorChunk]:
         """Walk over tensors in the order of their bytes, in pieces of bounded size.
 
@@ -131,6 +147,8 @@ class TensorReader:
             whole lines with at most that many bytes of numbers, or one line.
         raw
             Yield stored bits instead of numbers.
+        digested
+            Whether what lies on this machine gets its digest in the ledger, which takes longer than reading.
 
         Raises
         ------
@@ -141,18 +159,20 @@ class TensorReader:
             raise ValueError(f"max_bytes: expected at least 8, got {max_bytes}")
         wanted = self.index.values() if names is None else [self._info(name) for name in set(names)]
         ordered = sorted(wanted, key=lambda info: (info.file, info.start, info.name))
-        return self._walk(ordered, max_bytes, raw)
+        return self._walk(ordered, max_bytes, raw, digested)
 
-    def _walk(self, tensors: list[TensorInfo], max_bytes: int, raw: bool) -> Iterator[TensorChunk]:
+    def _walk(
+        self, tensors: list[TensorInfo], max_bytes: int, raw: bool, digested: bool
+    ) -> Iterator[TensorChunk]:
         for plain, group in groupby(tensors, key=lambda info: info.storage is None):
             if plain:
-                yield from self._stream(list(group), max_bytes, raw_bits if raw else decode)
+                yield from self._stream(list(group), max_bytes, raw_bits if raw else decode, digested)
                 continue
             for info in group:
                 yield from self._lines(info, max_bytes, raw)
 
     def _stream(
-        self, tensors: list[TensorInfo], max_bytes: int, decoder: Callable[..., Array]
+        self, tensors: list[TensorInfo], max_bytes: int, decoder: Callable[..., Array], digested: bool
     ) -> Iterator[TensorChunk]:
         # The fetcher asks ahead of what it has yielded; this holds what is between the two.
         asked: deque[tuple[TensorInfo, int, Piece]] = deque()
@@ -163,7 +183,7 @@ class TensorReader:
                     asked.append((info, start, piece))
                     yield info.file, piece.range
 
-        for data in self._fetcher.stream(requests()):
+        for data in self._fetcher.stream(requests(), digested=digested):
             info, start, piece = asked.popleft()
             yield TensorChunk(
                 name=info.name,
@@ -183,10 +203,12 @@ class TensorReader:
             values = self._read([TensorSlice.blocks(info.name, [(start, stop)])], raw=raw)[0]
             yield TensorChunk(name=info.name, start=start, stop=stop, values=values)
 
-    def _read(self, slices: Sequence[TensorSlice], *, raw: bool) -> list[Array]:
+    def _read(
+        self, slices: Sequence[TensorSlice], *, raw: bool, max_waste: float | None = None
+    ) -> list[Array]:
         plans = self._plans(slices)
         wanted = _by_file(plans)
-        view = self._fetcher.fetch(wanted).view if wanted else _nothing
+        view = self._fetcher.fetch(wanted, max_waste=max_waste).view if wanted else _nothing
         return [plan.assemble(view, raw=raw) for plan in plans]
 
     def _plans(self, slices: Iterable[TensorSlice]) -> list[SlicePlan]:

@@ -161,7 +161,9 @@ class CodedStretches:
         """Make the lines, then cut the stretches out of them."""
         first, last = self.columns
         width, read = line_elements(self.info.shape), last - first
-        lines = self.lines.build(view)
+        # Numbers of a hostile file may overflow or be none; so is then the result, without a warning.
+        with np.errstate(all="ignore"):
+            lines = self.lines.build(view)
         expected = sum(stop - start for start, stop in self.runs), read
         if lines.shape != expected:
             raise RuntimeError(f"{self.info.name}: expected lines of shape {expected}, got {lines.shape}")

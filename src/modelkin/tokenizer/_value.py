@@ -11,7 +11,7 @@ from modelkin.errors import TokenizerError
 from modelkin.message import Message, say
 from modelkin.untrusted import JsonRefused, strict_object
 
-MAX_TOKENS = 4_000_000
+MAX_TOKENS = 1_000_000
 """The largest public vocabularies have some 260 000 tokens."""
 MAX_ID = 1 << 31
 _SPACE = "▁"  # the sign with which SentencePiece writes a space
@@ -60,6 +60,11 @@ class TokenTable:
     n_tokens: int = 0
     _fallbacks: dict[bytes, int] = field(default_factory=dict)
     _ambiguous: set[bytes] = field(default_factory=set)
+
+    def expect(self, n_tokens: int) -> None:
+        """Refuse a vocabulary that is too large before a second copy of it is made."""
+        if n_tokens > MAX_TOKENS:
+            raise TokenizerError(self.file, f"expected at most {MAX_TOKENS:,} tokens, got {n_tokens:,}")
 
     def add_text(self, token: object, number: object) -> None:
         """Add a token as it is written in the file."""

@@ -146,6 +146,8 @@ def word_start(token: str, prefix: str) -> str:
 
 def _fill(table: TokenTable, model: Mapping[str, object], *, prefix: str | None) -> None:
     vocab = model.get("vocab")
+    if isinstance(vocab, dict | list):
+        table.expect(len(vocab))
     if isinstance(vocab, dict):
         for token, number in vocab.items():
             table.add_text(word_start(token, prefix) if prefix else token, number)
@@ -233,6 +235,7 @@ def read_vocab_json(file: str, data: bytes, merges: bytes | None) -> Tokenizer:
     # Written with the stand-ins for bytes, a vocabulary has one for the space.
     byte_level = any("Ġ" in token for token in vocab)
     table = TokenTable(file, byte_level)
+    table.expect(len(vocab))
     for token, number in vocab.items():
         table.add_text(token, number)
     return table.tokenizer(

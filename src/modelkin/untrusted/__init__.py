@@ -3,10 +3,11 @@
 Names of tensors, files and tokens, listings, configs and tokenizers are written by whoever published a model.
 """
 
+from ._cells import cell_text, safe_cell
 from ._json import JsonRefused, strict_json, strict_object
-from ._names import MAX_NAME_LENGTH, name_problem, path_problem, plain_path_problem
+from ._names import MAX_NAME_LENGTH, is_no_path, name_problem, path_problem, plain_path_problem
 from ._scanner import Scanner
-from ._shown import escaped, plain, quoted, visible
+from ._shown import escaped, plain, quoted, short_names, visible
 from ._yaml import YamlRefused, strict_yaml
 
 __all__ = [
@@ -14,12 +15,16 @@ __all__ = [
     "JsonRefused",
     "Scanner",
     "YamlRefused",
+    "cell_text",
     "escaped",
+    "is_no_path",
     "name_problem",
     "path_problem",
     "plain",
     "plain_path_problem",
     "quoted",
+    "safe_cell",
+    "short_names",
     "strict_json",
     "strict_object",
     "strict_yaml",

@@ -11,6 +11,9 @@ MAX_DEPTH: Final = 32
 """Deeper than any config or tokenizer in public models, and far from the depth at which Python gives up."""
 MAX_CONTAINERS: Final = 4_000_000
 """Each list or object takes some 60 bytes of memory for 2 of the file. Public files have 0.6 million."""
+MAX_VALUES: Final = 2_000_000
+"""Values of lists and objects, each some 200 bytes of memory for as few as 2 of the file. The largest public
+tokenizers have 1.4 million."""
 _MAX_DIGITS: Final = 300
 """Longer whole numbers are no float any more. Tokenizers write 31 digits for "no limit"."""
 
@@ -20,7 +23,11 @@ class JsonRefused(ValueError):
 
 
 def strict_json(
-    data: bytes | str, *, max_containers: int = MAX_CONTAINERS, as_python_writes: bool = False
+    data: bytes | str,
+    *,
+    max_containers: int = MAX_CONTAINERS,
+    max_values: int = MAX_VALUES,
+    as_python_writes: bool = False,
 ) -> object:
     """Parse a document, and refuse what is ambiguous or would take far more memory than it has bytes.
 
@@ -30,6 +37,8 @@ def strict_json(
         All of it; how long it may be is for whoever fetches it to say.
     max_containers
         Largest number of lists and objects.
+    max_values
+        Largest number of what they hold.
     as_python_writes
         Take NaN, infinities and, of a key that stands twice, the last: what Python writes into configs, and
         what the loaders of these files take.
@@ -42,6 +51,8 @@ def strict_json(
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if raw.count(b"[") + raw.count(b"{") > max_containers:
         raise JsonRefused(f"it has more than {max_containers:,} lists and objects")
+    if raw.count(b",") > max_values:  # those in strings count along: public files are far from the limit
+        raise JsonRefused(f"it has more than {max_values:,} values")
     try:
         if as_python_writes:
             loaded: object = json.loads(data, parse_int=_short)

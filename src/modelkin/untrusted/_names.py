@@ -54,6 +54,14 @@ def path_problem(path: str) -> str | None:
     return None
 
 
+def is_no_path(path: str) -> bool:
+    """Say whether a name can be that of no file below a folder, so that who lists it is not to be trusted.
+
+    Other names with a `path_problem` do occur: screenshots with a colon, letters that are joined to one sign.
+    """
+    return path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/"))
+
+
 def plain_path_problem(path: str, *, endings: tuple[str, ...]) -> str | None:
     """Say why a path that one file gives for another must not be followed, or None when it is fine.
 

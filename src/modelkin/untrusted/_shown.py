@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 _LONGEST_NAME = 120
 _LONGEST_PLAIN = 1024
 
@@ -24,6 +27,39 @@ def visible(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter in keep else escaped(letter) for letter in text)
+
+
+_SAYS_NOTHING = re.compile(
+    r"(pytorch_)?(adapter_)?model(\.\w+)*|consolidated[.\w]*|checkpoint|snapshots?|weights?|resolve|main|[0-9a-f]{40}",
+    re.IGNORECASE,
+)
+"""Names of files and folders that all models have."""
+
+
+def short_names(refs: Sequence[str]) -> tuple[str, ...]:
+    """Return the shortest ends of references that still tell them apart; equal ones stay equal.
+
+    Examples
+    --------
+    >>> short_names(["org/base", "./runs/child"])
+    ('base', 'child')
+    >>> short_names(["one/llama", "two/llama"])
+    ('one/llama', 'two/llama')
+    """
+    pieces = {ref: [half.rstrip("/").split("/") for half in ref.split("::")] for ref in refs}
+    longest = max((len(half) for halves in pieces.values() for half in halves), default=1)
+    for extra in range(longest):
+        named = {ref: "::".join(_end(half, extra) for half in halves) for ref, halves in pieces.items()}
+        if len(set(named.values())) == len(named) and all(named.values()):
+            return tuple(named[ref] for ref in refs)
+    return tuple(refs)
+
+
+def _end(pieces: Sequence[str], extra: int) -> str:
+    """Join the last piece that says something, what follows it, and `extra` ones before it."""
+    telling = [place for place, piece in enumerate(pieces) if piece and not _SAYS_NOTHING.fullmatch(piece)]
+    start = telling[-1] if telling else len(pieces) - 1
+    return "/".join(pieces[max(0, start - extra) :])
 
 
 def escaped(letter: str) -> str:

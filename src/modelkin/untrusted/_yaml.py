@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import yaml
 
 _MAX_DEPTH = 32
+_MAX_NUMBER = 1000
+"""Letters of a number. Long ones take the square of their length to read."""
+_NUMBERS = ("int", "float")
 
 
 class YamlRefused(ValueError):
@@ -43,24 +46,44 @@ def strict_yaml(data: bytes) -> object:
             found: dict[object, object] = super().construct_mapping(node, deep=deep)
             return found
 
+        def construct_scalar(self, node: yaml.ScalarNode) -> object:
+            numeric = node.tag.removeprefix("tag:yaml.org,2002:") in _NUMBERS
+            if numeric and len(node.value) > _MAX_NUMBER:
+                raise YamlRefused(say("yaml-number", n=_MAX_NUMBER))
+            return super().construct_scalar(node)
+
     try:
         _check_events(yaml.parse(data, Loader=loader))
         return yaml.load(data, Loader=Strict)  # noqa: S506  a subclass of the safe loader
     except YamlRefused:
         raise
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
+    # A scalar that only looks like a number or a date ends in any of these.
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+    ) as error:
         line = str(error).split("\n", 1)[0]
         raise YamlRefused(say("yaml-invalid", text=line[:80])) from error
 
 
 def _check_events(events: Iterator[yaml.Event]) -> None:
-    """Refuse references, a few lines of which can stand for endless data, and nesting, which takes hours."""
+    """Refuse what plain data does not need.
+
+    A few lines of references can stand for endless data, nesting takes hours, and a tag makes something else
+    of a text than it looks like.
+    """
     import yaml
 
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
             raise YamlRefused(say("yaml-references"))
+        if getattr(event, "tag", None) is not None:
+            raise YamlRefused(say("yaml-tags"))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -10,7 +10,7 @@ from tests.formats.hostile.builders import FILE, entry, header, parse, with_leng
 
 from modelkin.errors import HeaderError
 from modelkin.formats.safetensors import header as limits
-from modelkin.formats.safetensors import header_length
+from modelkin.formats.safetensors import header_length, parse_header
 from modelkin.formats.safetensors.header import MAX_HEADER_BYTES
 
 GOOD = '{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'
@@ -330,6 +330,13 @@ class TestNames:
     def test_an_invisible_character_is_refused(self, character: str):
         refused(header({f"a{character}b": entry()}), f"holds the invisible character U+{ord(character):04X}")
 
+    def test_a_name_that_cannot_be_seen_beside_good_ones_is_left_out(self):
+        tensors = {"good": entry("U8", [8], [0, 8]), "a\u200bb": entry("U8", [4], [8, 12])}
+        head = header(tensors | {"": entry("U8", [4], [12, 16])})
+        parsed = parse_header(head, file="m.safetensors", file_size=len(head) + 16)
+        assert [info.name for info in parsed.tensors] == ["good"]
+        assert parsed.left_out == (r"'a\u200bb'", "''")
+
     def test_an_overlong_name_is_refused_and_not_repeated_in_full(self):
         error = refused(header({"x" * 1_000_000: entry()}), "has 1000000 characters, more than 1024")
         assert len(str(error)) < 300
@@ -380,7 +387,7 @@ class TestBombs:
         assert self.peak_of_refusal(head, "expected a key of the header as a string") < 1_000_000
 
     def test_a_long_name_takes_a_few_times_its_own_size(self):
-        head = with_length(b'{"' + b"x" * self.SIZE + b'":1}')
+        head = with_length(b'{"' + b"x" * self.SIZE + b'":{"dtype":"U8","shape":[16],"data_offsets":[0,16]}}')
         assert self.peak_of_refusal(head, "more than 1024") < 4 * self.SIZE
 
     def test_one_wide_character_does_not_widen_the_whole_header(self):

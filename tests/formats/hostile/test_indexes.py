@@ -10,7 +10,8 @@ from tests.formats.hostile.builders import INDEX, index_bytes, packed, parse
 
 from modelkin.errors import IndexFileError
 from modelkin.formats import shards as limits
-from modelkin.formats.shards import join_shards, parse_shard_index
+from modelkin.formats.shards import join_shards, parse_shard_index, untrue_entries
+from modelkin.message import Message
 
 
 def refused(data: bytes, sentence: str) -> None:
@@ -159,12 +160,13 @@ class TestBombs:
 class TestJoin:
     INDEX = index_bytes({"a": "1.safetensors", "b": "2.safetensors"})
 
-    def joined(self, contents: dict[str, list[tuple[str, int]]]) -> None:
+    def joined(self, contents: dict[str, list[tuple[str, int]]]) -> tuple[Message, ...]:
         headers = {
             file: parse(packed(sizes), data_bytes=sum(size for _, size in sizes), file=file).tensors
             for file, sizes in contents.items()
         }
-        join_shards(parse_shard_index(self.INDEX, file=INDEX), headers, file=INDEX)
+        index = parse_shard_index(self.INDEX, file=INDEX)
+        return untrue_entries(index, join_shards(index, headers, file=INDEX))
 
     def test_missing_shards_are_listed(self):
         with pytest.raises(IndexFileError, match=r"1 of 2 shards are missing: '2\.safetensors'"):
@@ -177,15 +179,21 @@ class TestJoin:
         ):
             join_shards(many, {}, file=INDEX)
 
-    def test_a_listed_tensor_that_no_shard_has_is_refused(self):
+    def test_an_index_of_which_nothing_is_true_is_refused(self):
         with pytest.raises(
-            IndexFileError, match=r"tensor 'b' should be in '2.safetensors', which does not have it$"
+            IndexFileError, match=r"tensor 'a' should be in '1.safetensors', which does not have it$"
         ):
-            self.joined({"1.safetensors": [("a", 1)], "2.safetensors": [("c", 1)]})
+            self.joined({"1.safetensors": [("x", 1)], "2.safetensors": [("c", 1)]})
+        with pytest.raises(IndexFileError, match=r"which does not have it; it is in '2\.safetensors'"):
+            self.joined({"1.safetensors": [("b", 1)], "2.safetensors": [("a", 1)]})
 
-    def test_a_tensor_listed_under_the_wrong_shard_is_refused(self):
-        with pytest.raises(IndexFileError, match=r"which does not have it; it is in '1\.safetensors'"):
-            self.joined({"1.safetensors": [("a", 1), ("b", 1)], "2.safetensors": [("c", 1)]})
+    def test_an_entry_that_is_not_true_costs_nothing_but_a_note(self):
+        told = self.joined({"1.safetensors": [("a", 1)], "2.safetensors": [("c", 1)]})
+        assert [str(note) for note in told] == [
+            "the index is not true of 1 tensors ('b'): the files that it names for them do not hold them"
+        ]
+        assert self.joined({"1.safetensors": [("a", 1), ("b", 1)], "2.safetensors": [("c", 1)]}) == told
+        assert self.joined({"1.safetensors": [("a", 1)], "2.safetensors": [("b", 1)]}) == ()
 
     def test_a_tensor_in_two_shards_is_refused(self):
         with pytest.raises(

@@ -2,7 +2,7 @@
 
 from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out
-from ._open import OpenedAdapter, looks_like_adapter, open_adapter
+from ._open import OpenedAdapter, open_adapter, place_of_adapter
 from .reading import AdapterRecord
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "Fit",
     "OpenedAdapter",
     "fit_to_base",
-    "looks_like_adapter",
     "open_adapter",
     "parse_adapter_config",
+    "place_of_adapter",
     "sort_out",
 ]

@@ -9,8 +9,9 @@ did not come from it, and never an address elsewhere. The user can name what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from modelkin.errors import (
     AccessDenied,
@@ -23,27 +24,60 @@ from modelkin.errors import (
     SourceError,
     UnsupportedFormat,
 )
+from modelkin.formats._choice import ADAPTER_FILES
 from modelkin.formats._interface import Weights
-from modelkin.formats._open import read_weights
-from modelkin.message import Message, say
-from modelkin.source import Fetcher, FileInfo, ModelRef, OverlaySource, Source
-from modelkin.untrusted import path_problem, quoted
+from modelkin.formats._open import chosen_file, read_weights
+from modelkin.message import Message, say, told
+from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
+from modelkin.untrusted import path_problem, plain, quoted
 
-from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, WEIGHT_FILES, AdapterConfig, parse_adapter_config
+from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, AdapterConfig, parse_adapter_config
 from .reading import ADAPTER_FOLDER, put_on_base, read_alone
 
 _MODEL_ENDINGS = (".safetensors", ".safetensors.index.json", ".gguf", ".onnx")
 _MODEL_BEGINNINGS = ("pytorch_model", "consolidated", "model")
+_LOADED_ENDINGS = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json")
+
+AdapterPlace = Literal["none", "alone", "embedded"]
+"""No adapter, an adapter for some base, or an adapter in the folder of the model that it changes."""
 
 
-def is_adapter(files: Mapping[str, FileInfo], entry: str | None = None) -> bool:
-    """Say whether a model's files are those of an adapter and of nothing else.
+def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = False) -> AdapterPlace:
+    """Say whether a reference names an adapter. Looks at names of files only.
 
-    A folder that holds a whole model beside the adapter is that model: what was merged counts.
+    Parameters
+    ----------
+    source
+        The files.
+    entry
+        The file that the reference names.
+    base_named
+        Whether a base is named, so that an adapter must be meant.
+
+    Raises
+    ------
+    UnsupportedFormat
+        There are a whole model and an adapter, and loaders do not agree which of them is the model.
     """
-    if CONFIG_FILE not in files or not any(name in files for name in WEIGHT_FILES):
-        return False
-    return entry in (*WEIGHT_FILES, CONFIG_FILE) if entry else not any(map(_is_model, files))
+    if entry is not None:
+        return "alone" if entry in ADAPTER_FILES and source.find(CONFIG_FILE) is not None else "none"
+    files = source.files()
+    if CONFIG_FILE not in files or not any(name in files for name in ADAPTER_FILES):
+        return "none"
+    if base_named or not any(map(_is_model, files)):
+        return "alone"
+    model = chosen_file({name: info for name, info in files.items() if name not in ADAPTER_FILES})
+    # Of a folder transformers loads the model and puts the adapter on it. Of a repository it loads the base
+    # that the adapter names, where peft is installed, and the model that is there where it is not.
+    if not source.remote and "config.json" in files and model is not None and model.endswith(_LOADED_ENDINGS):
+        return "embedded"
+    raise UnsupportedFormat(
+        source.location.ref,
+        "there are a whole model and an adapter: with peft, transformers loads the adapter on the base that "
+        "it names, and without, the model; other programs load the model",
+        hint=f"Name what you mean: the file {plain(str(model))}, the file {ADAPTER_FILES[0]}, "
+        "or ADAPTER::BASE.",
+    )
 
 
 def _is_model(name: str) -> bool:
@@ -83,6 +117,7 @@ def _exists(name: str) -> bool:
 
 _CARD_FILES = ("README.md", "mergekit_config.yml")
 _NO_BASE = "Write ADAPTER::BASE to say which base it is for."
+_MODEL_ALONE = "Name the file with the weights to read the model without its adapter."
 
 OpenBase = Callable[[ModelRef], Source]
 MakeFetcher = Callable[[Source], Fetcher]
@@ -100,6 +135,8 @@ class OpenedAdapter:
     base_entry: str | None = None
     """File that the reference to the base names."""
     why_bare: Message | None = field(default=None, repr=False)
+    embedded: bool = False
+    """Whether the base lies in the folder of the adapter."""
 
     def weights(self, *, head_bytes: int, read_config: Callable[[], Mapping[str, object] | None]) -> Weights:
         """Read the headers of both.
@@ -110,6 +147,8 @@ class OpenedAdapter:
             The adapter cannot be applied, or something in one of the files is wrong.
         """
         if isinstance(self.config, FormatError):
+            if self.embedded:
+                self.config.hint = _MODEL_ALONE
             raise self.config
         if self.base is None:
             return read_alone(self.fetcher, self.config, why=self.why_bare, head_bytes=head_bytes)
@@ -118,18 +157,17 @@ class OpenedAdapter:
             head_bytes=head_bytes,
             name=self.base_entry,
             read_config=read_config,
-            ignored=f"{ADAPTER_FOLDER}/",
+            ignored=(f"{ADAPTER_FOLDER}/", *(ADAPTER_FILES if self.embedded else ())),
         )
-        return put_on_base(
-            self.fetcher, weights, self.config, base_location=self.base.location, head_bytes=head_bytes
-        )
-
-
-def looks_like_adapter(source: Source, entry: str | None) -> bool:
-    """Say whether a reference names an adapter. Looks at names of files only."""
-    if entry is not None:
-        return entry in WEIGHT_FILES and source.find(CONFIG_FILE) is not None
-    return is_adapter(source.files())
+        try:
+            made = put_on_base(
+                self.fetcher, weights, self.config, base_location=self.base.location, head_bytes=head_bytes
+            )
+        except FormatError as error:
+            if self.embedded:
+                error.hint = _MODEL_ALONE
+            raise
+        return replace(made, notes=(say("adapter.embedded"), *made.notes)) if self.embedded else made
 
 
 def open_adapter(
@@ -137,6 +175,7 @@ def open_adapter(
     *,
     ref: str,
     base: ModelRef | None,
+    embedded: bool,
     open_base: OpenBase,
     make_fetcher: MakeFetcher,
     shown_in_front: tuple[str, ...],
@@ -151,6 +190,8 @@ def open_adapter(
         The reference as the user wrote it.
     base
         The base that the user named; None to follow the adapter's config as far as that is safe.
+    embedded
+        Whether the base is the model that lies in the same folder.
     open_base
         Opens a base with the adapter's options and budget.
     make_fetcher
@@ -182,18 +223,20 @@ def open_adapter(
     try:
         config = _read_config(alone)
     except FormatError as error:
-        return OpenedAdapter(fetcher=alone, config=error)
+        return OpenedAdapter(fetcher=alone, config=error, embedded=embedded)
+    if embedded:
+        return OpenedAdapter(fetcher=together(source), config=config, base=source, embedded=True)
     chosen = named_base(config) if base is None else base
     if isinstance(chosen, Message):
         return OpenedAdapter(fetcher=alone, config=config, why_bare=chosen)
     behind = open_base(chosen)
     try:
-        stacked = looks_like_adapter(behind, chosen.entry)
+        stacked = place_of_adapter(behind, chosen.entry) != "none"
     except (NotFound, AccessDenied, Offline) as error:
         if base is not None:
             raise
         behind.close()
-        why = say("adapter.base-missing", name=chosen.target, problem=error.problem)
+        why = say("adapter.base-missing", name=chosen.target, problem=told(error))
         return OpenedAdapter(fetcher=alone, config=config, why_bare=why)
     except SourceError as error:
         # It may be there tomorrow: an answer that depends on the line would be none.
@@ -202,8 +245,8 @@ def open_adapter(
     if stacked:
         raise UnsupportedFormat(
             ref,
-            f"the base {chosen.text} is an adapter itself",
-            hint="Merge that adapter into its base first, and name the merged model.",
+            f"the base {chosen.text} is an adapter itself, or holds one",
+            hint="Merge that adapter into its base first and name the merged model, or name one file.",
         )
     return OpenedAdapter(fetcher=together(behind), config=config, base=behind, base_entry=chosen.entry)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from modelkin.errors import NotFound, UnsupportedFormat
+from modelkin.formats._choice import ADAPTER_FILES
 from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
 from modelkin.message import Message, Value, say
@@ -13,7 +14,7 @@ from modelkin.source import Fetcher, Location
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from ._config import CONFIG_FILE, WEIGHT_FILES, AdapterConfig
+from ._config import CONFIG_FILE, AdapterConfig
 from ._fit import Fit, Update, fit_to_base, sort_out
 from .storage import ExpertsLowRank, LowRank, Shifted
 
@@ -166,11 +167,11 @@ def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: Message | None, 
 
 
 def _own_weights(fetcher: Fetcher, head_bytes: int) -> Weights:
-    for name in WEIGHT_FILES:
+    for name in ADAPTER_FILES:
         if fetcher.source.find(_in_folder(name)) is not None:
             return read_weights(fetcher, head_bytes=head_bytes, name=_in_folder(name))
     raise NotFound(
-        fetcher.source.location.ref, f"the adapter's weights are missing: {' or '.join(WEIGHT_FILES)}"
+        fetcher.source.location.ref, f"the adapter's weights are missing: {' or '.join(ADAPTER_FILES)}"
     )
 
 

@@ -34,6 +34,7 @@ MAX_TEXT = 16 << 20
 MAX_ALIGNMENT = 1 << 20
 KEPT_BYTES = 1 << 16
 """Arrays up to this length are kept whatever they are for; longer ones only of the tokenizer."""
+_MAX_KEY = 0xFFFF
 _MIN_TENSOR = 32
 _MIN_KEY = 13
 
@@ -181,12 +182,12 @@ def _header(cursor: _Cursor) -> GgufHeader:
     n_keys = cursor.count("keys", limit=MAX_KEYS, each=_MIN_KEY)
     values: dict[str, Value] = {}
     for _ in range(n_keys):
-        key = cursor.text("a key", limit=1024)
-        if problem := name_problem(key):
-            raise cursor.refused(f"the key {quoted(key)} {problem}")
+        key = cursor.text("a key", limit=_MAX_KEY)
         if key in values:
             raise cursor.refused(f"the key {quoted(key)} is there twice")
-        values[key] = _value(cursor, key)
+        value = _value(cursor, key)
+        if name_problem(key) is None:  # no other key means anything, here or to llama.cpp, which takes it
+            values[key] = value
     alignment = _alignment(cursor, values.get("general.alignment", 32))
     described = [_described(cursor) for _ in range(n_tensors)]
     start = -(-cursor.position // alignment) * alignment

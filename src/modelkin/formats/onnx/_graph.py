@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from modelkin.message import Message
@@ -26,6 +26,8 @@ class Operator:
     """Integer attributes."""
     scopes: str = ""
     """Where newer exporters note the modules."""
+    branches: tuple[int, ...] = ()
+    """Numbers of the bodies that it runs: branches of a condition, the inside of a loop."""
 
     def number(self, name: str, default: int) -> int:
         """Return an integer attribute."""
@@ -43,6 +45,8 @@ class Body:
 
     nodes: tuple[Operator, ...]
     inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    is_function: bool = False
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[Operator, ...]]:
@@ -76,4 +80,50 @@ class Graph:
     """The main graph first."""
     small: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Values of short lists of integers: shapes that the graph states."""
+    sparse: tuple[str, ...] = ()
+    """Weights that list only what is not zero, which are not read."""
     notes: tuple[Message, ...] = ()
+
+    def alive(self) -> tuple[Graph, frozenset[str]]:
+        """Return the graph without operators of which nothing comes, and the names that matter.
+
+        A runtime drops such operators, and weights that only they use or nobody. Where a graph does not say
+        what it gives, no runtime takes it, and everything in it matters.
+        """
+        if not self.bodies[0].outputs:
+            return self, frozenset(self.tensors)
+        wanted = _Wanted(self.bodies)
+        roots = [0, *(number for number, body in enumerate(self.bodies) if body.is_function)]
+        names = frozenset().union(*(wanted.by(number) for number in roots))
+        bodies = tuple(
+            replace(body, nodes=tuple(node for node in body.nodes if not kept.isdisjoint(node.outputs)))
+            for number, body in enumerate(self.bodies)
+            for kept in [wanted.known.get(number, frozenset[str]())]
+        )
+        return replace(self, bodies=bodies), names
+
+
+class _Wanted:
+    """Walks from the outputs of bodies to what they are made of, through each body once."""
+
+    def __init__(self, bodies: Sequence[Body]) -> None:
+        self._bodies = bodies
+        self.known: dict[int, frozenset[str]] = {}
+
+    def by(self, number: int) -> frozenset[str]:
+        if number not in self.known:
+            body = self._bodies[number]
+            waiting = list(body.outputs)
+            found: set[str] = set()
+            visited: set[int] = set()
+            while waiting:
+                name = waiting.pop()
+                found.add(name)
+                maker = body.makers.get(name)
+                if maker is not None and id(maker) not in visited:
+                    visited.add(id(maker))
+                    waiting += maker.inputs
+                    for branch in maker.branches:
+                        waiting += self.by(branch)
+            self.known[number] = frozenset(found)
+        return self.known[number]

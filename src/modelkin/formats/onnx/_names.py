@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import count, takewhile
+
+from modelkin.untrusted import name_problem
 
 from ._graph import Body, Graph, Operator
 from ._weights import GraphUses, Weight, WeightUse
@@ -140,28 +142,33 @@ class Naming:
     """All weights of a graph, named as far as it goes."""
 
     weights: tuple[NamedWeight, ...]
-    n_tables: int
+    unused: tuple[str, ...] = ()
+    """Weights that the graph does nothing with: a runtime drops them, and their names may be anything."""
+    n_tables: int = 0
     """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
 
 
-def name_weights(graph: Graph, found: GraphUses) -> Naming:
-    """Name every weight."""
+def name_weights(graph: Graph, found: GraphUses, used: Container[str]) -> Naming:
+    """Name every weight whose own name is among those that are used."""
     uses: dict[str, list[WeightUse]] = {}
     for use in found.uses:
         uses.setdefault(use.weight.stored.name, []).append(use)
     aliases = _aliases(graph)
     named: list[NamedWeight] = []
+    unused: list[str] = []
     n_tables = 0
     for stored in graph.tensors.values():
         if stored.name in found.helpers:
             continue
         item = _named(stored, uses.get(stored.name, []), graph.tensors)
-        if _is_weight(item, graph):
+        if stored.name not in used:
+            unused += [stored.name] if _is_weight(item, graph) else []
+        elif _is_weight(item, graph):
             named.append(item)
             named += [replace(item, name=alias, how="own") for alias in aliases.get(stored.name, ())]
         else:
             n_tables += is_float(stored.dtype) and stored.n_elements >= _TABLE_LEAST
-    return Naming(weights=tuple(_unique(named)), n_tables=n_tables)
+    return Naming(weights=tuple(_unique(_sayable(named))), unused=tuple(unused), n_tables=n_tables)
 
 
 def own_name(name: str) -> str:
@@ -321,6 +328,13 @@ def _aliases(graph: Graph) -> dict[str, list[str]]:
             if is_parameter(alias) and alias not in graph.tensors:
                 found.setdefault(node.input(0), []).append(alias)
     return found
+
+
+def _sayable(named: Sequence[NamedWeight]) -> list[NamedWeight]:
+    """Give numbers to weights whose names nobody can see or say: a runtime takes any name."""
+    taken = {item.name for item in named}
+    free = (name for number in count() if (name := f"unnamed-{number}") not in taken)
+    return [replace(item, name=next(free), how="none") if name_problem(item.name) else item for item in named]
 
 
 def _unique(named: Sequence[NamedWeight]) -> Iterable[NamedWeight]:

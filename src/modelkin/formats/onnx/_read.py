@@ -31,6 +31,7 @@ _VARIANTS = (
     *("", "fp32", "fp16", "bf16", "o1", "o2", "o3", "o4"),
     *("int8", "quantized", "uint8", "q8", "q4", "q4f16", "bnb4"),
 )
+_N_LISTED = 4
 _DECODERS = ("decoder_model_merged", "decoder_model", "decoder_with_past_model")
 
 
@@ -72,6 +73,7 @@ class _GraphFile:
     """One file, read."""
 
     tensors: tuple[TensorInfo, ...]
+    left_out: tuple[str, ...]
     notes: tuple[Message, ...]
     config: Mapping[str, object]
 
@@ -99,8 +101,12 @@ class OnnxFormat:
         tensors = [info for part in parts for info in part.tensors]
         return Weights(
             format="onnx",
-            index=TensorIndex(_distinct(tensors, request.entry)),
+            # The graph decides what is done with its data, even where all of these are in another file.
+            index=TensorIndex(
+                _distinct(tensors, request.entry), more_files=[request.entry, *([second] if second else [])]
+            ),
             config=_joined_config(parts),
+            left_out=tuple(item for part in parts for item in part.left_out),
             notes=(*notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         )
 
@@ -120,8 +126,8 @@ def _joined_config(parts: Sequence[_GraphFile]) -> dict[str, object] | None:
 
 
 def _read_file(request: Request, name: str) -> _GraphFile:
-    graph = open_graph(request, name)
-    naming = _with_guesses(graph, name_weights(graph, find_uses(graph)))
+    graph, used = open_graph(request, name).alive()
+    naming = _with_guesses(graph, name_weights(graph, find_uses(graph), used))
     names = [item.name for item in naming.weights if item.how != "none"]
     wrapper = without_wrapper(names)
     tensors: list[TensorInfo] = []
@@ -130,7 +136,8 @@ def _read_file(request: Request, name: str) -> _GraphFile:
         tensors += _infos(builder_name(plain), item.weight, request.config)
     return _GraphFile(
         tensors=tuple(_distinct(tensors, name)),
-        notes=(*graph.notes, *_notes(naming, wrapper)),
+        left_out=tuple(map(quoted, (*naming.unused, *graph.sparse))),
+        notes=(*graph.notes, *_not_read(graph, naming), *_notes(naming, wrapper)),
         config=config_of(graph, naming.weights),
     )
 
@@ -162,6 +169,12 @@ def _file(source: Source, name: str) -> FileInfo:
     if not info.size:
         raise HeaderError(name, "the file is empty", hint="Fetch it again.")
     return info
+
+
+def _not_read(graph: Graph, naming: Naming) -> Iterator[Message]:
+    for code, names in (("format.unused-weights", naming.unused), ("format.sparse-weights", graph.sparse)):
+        if names:
+            yield say(code, n=len(names), names=tuple(map(quoted, names[:_N_LISTED])))
 
 
 def _notes(naming: Naming, wrapper: str) -> Iterator[Message]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
-from modelkin.untrusted import name_problem, quoted
+from modelkin.untrusted import quoted
 
+from . import _schema
 from ._graph import Body, Graph, Operator
 from .stored import PACKED, TYPES, OnnxTensor, bits_of
 from .wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
@@ -26,6 +27,8 @@ _MAX_ENDS = 4096
 _MAX_NUMBERS = 64
 _MAX_SMALL = 8
 """Integers of a list whose values are kept: a shape has no more."""
+_MAX_TYPE = 0xFFFF
+_INSIDE, _EXTERNAL = 0, 1
 _SCOPES = "pkg.torch.onnx.name_scopes"
 
 External = Callable[[str, Mapping[str, str], int], tuple[str, ByteRange]]
@@ -42,7 +45,12 @@ class _Message:
     raw: Field | None = None
     typed: Field | None = None
     external: dict[str, str] = field(default_factory=dict)
-    is_external: bool = False
+    locations: list[int] = field(default_factory=list)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether its numbers lie in another file."""
+        return self.locations == [_EXTERNAL]
 
 
 def parse(wire: Wire, external: External) -> Graph:
@@ -66,6 +74,7 @@ class _Parser:
         self._constants: set[str] = set()
         self._small: dict[str, tuple[int, ...]] = {}
         self._bodies: list[Body] = []
+        self._sparse: set[str] = set()
         self._n_nodes = 0
         self._n_repeated = 0
 
@@ -73,52 +82,73 @@ class _Parser:
         wire = self._wire
         graph: Field | None = None
         functions: list[Field] = []
-        for item in wire.fields(0, wire.size):
+        for item in wire.fields(0, wire.size, _schema.MODEL):
             match item.number:
                 case 7:
                     if graph is not None:
                         wire.fail("holds two graphs")
-                    graph = self._message(item, "the graph")
+                    graph = item
                     self._graph(graph, depth=0)
                 case 25:
-                    functions.append(self._message(item, "a function"))
+                    functions.append(item)
         if graph is None:
             wire.fail("holds no graph")
         for item in functions:
             self._graph(item, depth=1, function=True)
+        if twice := self._sparse & self._tensors.keys():
+            wire.fail(f"tensor {quoted(min(twice))} is there twice, once as a list of what is not zero")
         repeated = say("format.repeated-weights", n=self._n_repeated)
         return Graph(
             tensors=self._tensors,
             constants=frozenset(self._constants),
             bodies=tuple(self._bodies),
             small=self._small,
+            sparse=tuple(sorted(self._sparse)),
             notes=(repeated,) if self._n_repeated else (),
         )
 
     # -- graphs and operators ----------------------------------------------------------------------------
 
-    def _graph(self, message: Field, *, depth: int, function: bool = False) -> None:
+    def _graph(self, message: Field, *, depth: int, function: bool = False) -> int:
+        """Read a graph and those in it; return its number."""
         if depth > MAX_DEPTH:
             self._wire.fail(f"nests more than {MAX_DEPTH} graphs in each other")
         place = len(self._bodies)
         self._bodies.append(Body(nodes=()))  # the place before its branches
         nodes: list[Operator] = []
         inputs: list[str] = []
-        for item in self._wire.fields(message.start, message.stop):
+        outputs: list[str] = []
+        kinds = _schema.FUNCTION if function else _schema.GRAPH
+        for item in self._wire.fields(message.start, message.stop, kinds):
             if item.number == (7 if function else 1):
-                nodes.append(self._node(self._message(item, "an operator"), depth))
+                nodes.append(self._node(item, depth))
             elif item.number == 5 and not function:
-                self._keep(self._tensor(self._message(item, "a tensor")), depth)
+                self._keep(self._tensor(item), depth)
+            elif item.number == 15 and not function:
+                self._sparse.update(self._sparse_name(item))
             elif item.number == 11 and not function and len(inputs) < _MAX_ENDS:
-                inputs += self._named(self._message(item, "an input"))
-        self._bodies[place] = Body(nodes=tuple(nodes), inputs=tuple(inputs))
+                inputs += self._named(item)
+            elif item.number == 12 and not function:
+                outputs += self._named(item)
+            elif item.number == 5:
+                outputs.append(self._wire.text(item, "the name of an output"))
+        self._bodies[place] = Body(
+            nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs), is_function=function
+        )
+        return place
 
     def _named(self, message: Field) -> list[str]:
         return [
-            self._wire.text(item, "the name of an input")
-            for item in self._wire.fields(message.start, message.stop)
+            self._wire.text(item, "the name of an input or output")
+            for item in self._wire.fields(message.start, message.stop, _schema.VALUE)
             if item.number == 1
         ]
+
+    def _sparse_name(self, message: Field) -> Iterator[str]:
+        """Yield the name of a tensor that lists only what is not zero; such weights are not read."""
+        for item in self._wire.fields(message.start, message.stop, _schema.SPARSE_TENSOR):
+            if item.number == 1:
+                yield self._tensor(item).name
 
     def _node(self, message: Field, depth: int) -> Operator:
         wire = self._wire
@@ -130,7 +160,8 @@ class _Parser:
         name = op = domain = scopes = ""
         numbers: dict[str, tuple[int, ...]] = {}
         values: list[_Message] = []
-        for item in wire.fields(message.start, message.stop):
+        branches: list[int] = []
+        for item in wire.fields(message.start, message.stop, _schema.NODE):
             match item.number:
                 case 1 if len(inputs) < _MAX_ENDS:
                     inputs.append(wire.text(item, "the name of a value"))
@@ -141,11 +172,11 @@ class _Parser:
                 case 4:
                     op = wire.text(item, "the type of an operator")
                 case 5:
-                    self._attribute(self._message(item, "an attribute"), depth, numbers, values)
+                    branches += self._attribute(item, depth, numbers, values)
                 case 7:
                     domain = wire.text(item, "the domain of an operator")
                 case 9:
-                    scopes = self._scopes(self._message(item, "a note")) or scopes
+                    scopes = self._scopes(item) or scopes
         if op == "Constant" and len(values) == 1 and len(outputs) == 1:
             values[0].name = outputs[0]
             self._keep(values[0], max(depth, 1), constant=True)
@@ -157,55 +188,58 @@ class _Parser:
             outputs=tuple(outputs),
             numbers=numbers,
             scopes=scopes,
+            branches=tuple(branches),
         )
 
     def _attribute(
         self, message: Field, depth: int, numbers: dict[str, tuple[int, ...]], values: list[_Message]
-    ) -> None:
+    ) -> list[int]:
+        """Add what an attribute holds; return the numbers of the graphs in it."""
         wire = self._wire
+        graphs: list[int] = []
         name = ""
+        valued = False
         found: list[int] = []
-        for item in wire.fields(message.start, message.stop):
+        for item in wire.fields(message.start, message.stop, _schema.ATTRIBUTE):
             match item.number:
                 case 1:
                     name = wire.text(item, "the name of an attribute")
-                case 3 if item.wire == VARINT:
+                case 3:
                     found += wire.integers(item, limit=1, what="an attribute")
                 case 8 if len(found) < _MAX_NUMBERS and item.stop - item.start <= _MAX_NUMBERS:
                     found += wire.integers(item, limit=_MAX_NUMBERS, what="an attribute")
                 case 5:
-                    values.append(self._tensor(self._message(item, "a tensor")))
+                    if valued:
+                        wire.fail(f"an attribute holds two tensors, the second at byte {item.start}")
+                    valued = True
+                    values.append(self._tensor(item))
                 case 6 | 11:
-                    self._graph(self._message(item, "a graph"), depth=depth + 1)
+                    graphs.append(self._graph(item, depth=depth + 1))
         if found:
             numbers[name] = tuple(found)
+        return graphs
 
     def _scopes(self, message: Field) -> str:
         key = value = ""
-        for item in self._wire.fields(message.start, message.stop):
+        for item in self._wire.fields(message.start, message.stop, _schema.ENTRY):
             if item.number == 1:
                 key = self._wire.text(item, "the key of a note")
             elif item.number == 2 and key == _SCOPES:
                 value = self._wire.text(item, "the modules of an operator")
         return value
 
-    def _message(self, item: Field, what: str) -> Field:
-        if item.wire != BYTES:
-            self._wire.fail(f"expected {what} at byte {item.start}, got wire type {item.wire}")
-        return item
-
     # -- tensors -----------------------------------------------------------------------------------------
 
     def _tensor(self, message: Field) -> _Message:
         wire = self._wire
         found = _Message()
-        for item in wire.fields(message.start, message.stop):
+        for item in wire.fields(message.start, message.stop, _schema.TENSOR):
             match item.number:
                 case 1:
                     found.shape += wire.integers(item, limit=MAX_RANK, what="a shape")
                     if len(found.shape) > MAX_RANK:
                         self._refuse(found, f"has more than {MAX_RANK} axes")
-                case 2 if item.wire == VARINT:
+                case 2:
                     found.code = item.value
                 case 3:
                     self._refuse(found, "comes in segments, which no reader supports")
@@ -216,16 +250,28 @@ class _Parser:
                 case 8:
                     found.name = wire.text(item, "the name of a tensor")
                 case 9:
-                    found.raw = self._message(item, "numbers")
+                    found.raw = item
                 case 13:
-                    self._external_entry(found, self._message(item, "the place of a tensor"))
+                    self._external_entry(found, item)
                 case 14:
-                    found.is_external = item.value == 1
+                    found.locations.append(item.value)
+        self._check_once(found)
         return found
+
+    def _check_once(self, found: _Message) -> None:
+        """Refuse a tensor that lies in several places, or in one of which readers disagree."""
+        if found.code > _MAX_TYPE:  # protobuf cuts off what is above, and sees another type
+            self._refuse(found, f"has the type {found.code}, which there cannot be")
+        if found.locations not in ([], [_INSIDE], [_EXTERNAL]):
+            self._refuse(found, "says in several ways, or in none that there is, where its data lie")
+        if found.raw is not None and found.typed is not None:
+            self._refuse(found, "keeps its numbers twice")
+        if (found.is_external or found.external) and (found.raw or found.typed):
+            self._refuse(found, "has numbers of its own and others in another file")
 
     def _external_entry(self, found: _Message, message: Field) -> None:
         key = value = ""
-        for item in self._wire.fields(message.start, message.stop):
+        for item in self._wire.fields(message.start, message.stop, _schema.ENTRY):
             if item.number == 1:
                 key = self._wire.text(item, "the key of a place")
             elif item.number == 2:
@@ -261,8 +307,6 @@ class _Parser:
 
     def _stored(self, message: _Message) -> OnnxTensor | None:
         """Check one tensor; None for one that holds no numbers (text, and types we do not know)."""
-        if problem := name_problem(message.name):
-            self._wire.fail(f"the tensor name {quoted(message.name)} {problem}")
         dtype = TYPES.get(message.code)
         if dtype is None:
             return None

@@ -9,7 +9,7 @@ next hops are foreseen and read at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import cycle, islice, pairwise
 from typing import NamedTuple, NoReturn
 
@@ -157,6 +157,7 @@ MAX_TEXT = 4096
 """Bytes of a name; the longest in public graphs have some hundred."""
 
 _MAX_VARINT = 10
+_MAX_KEY = (1 << 32) - 1
 _WORD = (1 << 64) - 1
 
 
@@ -185,8 +186,16 @@ class Wire:
         """Refuse the file."""
         raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
 
-    def fields(self, start: int, stop: int) -> Iterator[Field]:
-        """Yield the fields of the message that lies there. The next one is read when it is asked for."""
+    def fields(self, start: int, stop: int, kinds: Mapping[int, tuple[int, ...]]) -> Iterator[Field]:
+        """Yield the fields of the message that lies there. The next one is read when it is asked for.
+
+        Parameters
+        ----------
+        start, stop
+            Where the message lies.
+        kinds
+            Wire types that each known field may have.
+        """
         position = start
         while position < stop:
             self._left -= 1
@@ -195,6 +204,10 @@ class Wire:
             key, position = self._varint(position, stop)
             number, wire = key >> 3, key & 7
             begin, value = position, 0
+            if key > _MAX_KEY:  # protobuf cuts off what is above, and sees another field
+                self.fail(f"expected a field at byte {begin}, got number {number}")
+            if (known := kinds.get(number)) is not None and wire not in known:
+                self.fail(f"field {number} at byte {begin} has wire type {wire}, expected {known[0]}")
             if wire == BYTES:
                 length, begin = self._varint(position, stop)
                 position = begin + length

@@ -152,16 +152,19 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     alike: dict[tuple[str, int], TensorInfo] = {}
     kinds: dict[str, tuple[str, int]] = {}
     for name, info in states.items():
-        codes = part(checkpoint.index, info, name.partition(_STATE)[0])
-        kinds[name] = template(name), codes.n_bytes
-        alike.setdefault(kinds[name], info)
+        needed = partial(part, checkpoint.index, info, name.partition(_STATE)[0])
+        for codes in checkpoint.attempt(info, needed):
+            kinds[name] = template(name), codes.n_bytes
+            alike.setdefault(kinds[name], info)
     read = checkpoint.small(alike.values())
-    for name, info in states.items():
-        told = alike[kinds[name]]
-        yield _weight(checkpoint, info, read_state(told, read[told.name]))
+    for name, kind in kinds.items():
+        make = partial(_weight, checkpoint, states[name], alike[kind], read.get(alike[kind].name, b""))
+        codes = checkpoint.index[name.partition(_STATE)[0]]
+        yield from checkpoint.attempt(states[name], make, codes=codes)
 
 
-def _weight(checkpoint: SchemeInput, info: TensorInfo, state: QuantState) -> FoundWeight:
+def _weight(checkpoint: SchemeInput, info: TensorInfo, told: TensorInfo, data: bytes) -> FoundWeight:
+    state = read_state(told, data)
     name, _, kind = info.name.partition(_STATE)
     label = _TYPES.get(kind)
     if label is None:

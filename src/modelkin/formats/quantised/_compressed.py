@@ -7,6 +7,7 @@ the output. ``W = (code - zero) * scale``, where a missing zero point is half of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -35,16 +36,25 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
         for name, info in index.items()
         if name.endswith(".weight_packed") and info.dtype != "U8"
     }
-    shapes = {name: part(index, info, f"{name}_shape") for name, info in packed.items()}
-    for info in shapes.values():
-        expect_dtype(info, "I64", "I32")
+    shapes = {
+        name: told
+        for name, info in packed.items()
+        for told in checkpoint.attempt(info, partial(_shape, checkpoint, info, name))
+    }
     # Of weights that are packed alike, one says for all how long the rows are.
-    alike = {info.shape: shapes[name] for name, info in packed.items()}
+    alike = {packed[name].shape: told for name, told in shapes.items()}
     read = checkpoint.small(alike.values())
-    for name, codes in packed.items():
-        told = alike[codes.shape]
-        data = np.frombuffer(read[told.name], "<i8" if told.dtype == "I64" else "<i4")
-        yield _weight(checkpoint, name, codes, shapes[name], tuple(data.tolist()))
+    for name, own in shapes.items():
+        told = alike[packed[name].shape]
+        data = np.frombuffer(read.get(told.name, b""), "<i8" if told.dtype == "I64" else "<i4")
+        make = partial(_weight, checkpoint, name, packed[name], own, tuple(data.tolist()))
+        yield from checkpoint.attempt(packed[name], make)
+
+
+def _shape(checkpoint: SchemeInput, codes: TensorInfo, name: str) -> TensorInfo:
+    found = part(checkpoint.index, codes, f"{name}_shape")
+    expect_dtype(found, "I64", "I32")
+    return found
 
 
 def _weight(

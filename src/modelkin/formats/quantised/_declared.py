@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from modelkin.message import Message, say
@@ -54,7 +55,8 @@ def find_gptq(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     for name, codes in checkpoint.index.items():
         if name.endswith(".qweight"):
-            yield _gptq_weight(checkpoint, name.removesuffix("qweight"), codes)
+            make = partial(_gptq_weight, checkpoint, name.removesuffix("qweight"), codes)
+            yield from checkpoint.attempt(codes, make)
 
 
 def _gptq_version(checkpoint: SchemeInput) -> str:
@@ -153,7 +155,8 @@ def find_awq(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     read = _awq_by_input if _awq_layout(checkpoint) == "gemm" else _awq_by_output
     for name, codes in checkpoint.index.items():
         if name.endswith(".qweight"):
-            yield read(checkpoint, name.removesuffix("qweight"), codes)
+            make = partial(read, checkpoint, name.removesuffix("qweight"), codes)
+            yield from checkpoint.attempt(codes, make)
 
 
 def _awq_layout(checkpoint: SchemeInput) -> str | None:
@@ -246,7 +249,8 @@ def find_mlx(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     for name, info in checkpoint.index.items():
         if name.endswith(".weight") and info.dtype == "U32":
-            yield _mlx_weight(checkpoint, name.removesuffix("weight"), info)
+            make = partial(_mlx_weight, checkpoint, name.removesuffix("weight"), info)
+            yield from checkpoint.attempt(info, make)
 
 
 def _mlx_weight(checkpoint: SchemeInput, prefix: str, codes: TensorInfo) -> FoundWeight:

@@ -15,7 +15,7 @@ from modelkin.untrusted import quoted
 
 from . import _bitsandbytes, _compressed, _fp4, _hqq, _scaled
 from ._declared import awq_problem, find_awq, find_gptq, find_mlx, gptq_problem, mlx_problem
-from ._scheme import FoundWeight, ReadSmall, SchemeInput, Settings, fail, read_settings, small_reader
+from ._scheme import FoundWeight, ReadSmall, SchemeInput, Settings, read_settings, small_reader
 
 _Find = Callable[[SchemeInput], Iterator[FoundWeight]]
 
@@ -39,6 +39,10 @@ _SELF_TOLD: Final = frozenset(
 _AUTO_ROUND: Final = {"auto_gptq": "gptq", "auto_awq": "awq"}
 _KNOWN: Final = tuple(sorted({*_DECLARED, *_SELF_TOLD}))
 _ACTIVATIONS: Final = re.compile(r"\.(?:input|output|[qkv])_(?:scale|scale_ub|zero_point|global_scale)\Z")
+MOST_LEFT_OUT: Final = 0.25
+"""Codes that nothing can be made of, as a share of what can be read: beyond it the model was not read."""
+_N_LISTED: Final = 4
+_MOST_AROUND: Final = 3
 _CODES: Final = frozenset({*_scaled.FP8, "I8", "U8", "I32", "U32"})
 _PACKED_ENDINGS: Final = (".qweight", ".weight_packed")
 
@@ -50,7 +54,7 @@ def has_codes(index: TensorIndex) -> bool:
 
 def decode_index(
     index: TensorIndex, config: Mapping[str, object] | None, read_small: ReadSmall
-) -> tuple[TensorIndex, tuple[Message, ...]]:
+) -> tuple[TensorIndex, tuple[str, ...], tuple[Message, ...]]:
     """Put quantised tensors together.
 
     Parameters
@@ -65,42 +69,104 @@ def decode_index(
 
     Returns
     -------
-    index, notes
+    index, left_out, notes
         The weights under the names that they have where nothing is quantised, without the tensors they are
-        made of; and what a reader should know. Where nothing is quantised, the index that was given.
+        made of; the names of tensors that nothing can be made of; and what a reader should know. The index
+        is the one that was given where nothing is quantised.
 
     Raises
     ------
     FormatError
-        The parts of a weight contradict each other, or one is missing. A scheme that is not known is no
-        error: its tensors stay as they are, and a note says so.
+        Parts of weights contradict each other, or are missing, and that is much of the model. A scheme that
+        is not known is no error: its tensors stay as they are, and a note says so.
     """
     settings = _by_layout(read_settings(config))
     checkpoint = SchemeInput(index=index, settings=settings, read_small=read_small)
     finders, notes = _finders(checkpoint)
-    found: dict[str, FoundWeight] = {}
-    for find in finders:
-        for one in find(checkpoint):
-            if one.info.name in found:
-                fail(one.info, "is stored in two ways at once")
-            found[one.info.name] = one
+    found = _found(checkpoint, finders)
     used = {name for one in found.values() for name in one.uses}
     rest = [info for name, info in index.items() if name not in used]
     if not notes:
-        _check_rest(settings, rest)
-    if not found:
-        return index, tuple(notes)
+        _check_rest(checkpoint, rest)
+    left_out = _left_out(checkpoint, found)
+    rest = [info for info in rest if info.name not in left_out]
+    if not found and not left_out:
+        return index, (), tuple(notes)
     kept = [info for info in rest if not _ACTIVATIONS.search(info.name)]
-    for info in kept:
-        if info.name in found:
-            fail(info, "is there as a plain tensor and quantised, too")
     names = {info.name for info in kept}
     decoded = TensorIndex(
         [*kept, *(one.info for one in found.values())],
         unlisted=[name for name in index.unlisted if name in names],
         more_files=index.files,
     )
-    return decoded, (*_told(found.values(), len(rest) - len(kept)), *notes)
+    told = _told(found.values(), len(rest) - len(kept)) if found else []
+    return decoded, tuple(sorted(left_out)), (*told, *_told_unread(checkpoint, left_out), *notes)
+
+
+def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, FoundWeight]:
+    """Look for weights; what is there twice is left out, as nobody knows which one is meant."""
+    found: dict[str, FoundWeight] = {}
+    twice: list[FoundWeight] = []
+    for find in finders:
+        for one in find(checkpoint):
+            if one.info.name in found:
+                twice.append(one)
+            found.setdefault(one.info.name, one)
+    for one in twice:
+        first = found.pop(one.info.name, one)
+        for parts in (first, one):
+            checkpoint.refuse(checkpoint.index[parts.uses[0]], "is stored in two ways at once")
+    for name in [name for name in found if name in checkpoint.index and name not in found[name].uses]:
+        codes = checkpoint.index[found.pop(name).uses[0]]
+        checkpoint.refuse(codes, f"{quoted(name)} is there as a plain tensor and quantised, too")
+        # Where no config says that weights are quantised, everybody takes the plain one.
+        if checkpoint.settings.method is not None:
+            checkpoint.refuse(checkpoint.index[name], "is there as a plain tensor and quantised, too")
+    return found
+
+
+def _left_out(checkpoint: SchemeInput, found: Mapping[str, FoundWeight]) -> set[str]:
+    """Return the names of tensors that nothing can be made of.
+
+    Raises
+    ------
+    HeaderError
+        They are so much of the model that it cannot be said to have been read.
+    """
+    index = checkpoint.index
+    used = {name for one in found.values() for name in one.uses}
+    left_out: set[str] = set()
+    for one in checkpoint.unread:
+        pair = (one.info, one.codes) if one.codes is not None else (one.info,)
+        left_out |= {
+            info.name for info in pair if info.name not in used and (info is one.info or not info.is_float)
+        }
+    # A weight that is there in plain numbers needs no codes.
+    needed = {
+        name for name in left_out if not _is_plain(index, f"{name.rpartition('.')[0]}.weight", left_out)
+    }
+    modules = {name.rpartition(".")[0] for name in left_out if "." in name}
+    gone = used | left_out
+    readable = sum(one.info.n_bytes for one in found.values()) + sum(
+        info.n_bytes
+        for name, info in index.items()
+        if info.is_float and name not in gone and modules.isdisjoint(_around(name))
+    )
+    missing = sum(index[name].n_bytes for name in needed if len(index[name].shape) >= 2)
+    if checkpoint.unread and (missing > MOST_LEFT_OUT * readable or not readable):
+        raise checkpoint.unread[0].error
+    return left_out
+
+
+def _is_plain(index: TensorIndex, name: str, left_out: set[str]) -> bool:
+    return name in index and index[name].is_float and name not in left_out
+
+
+def _around(name: str) -> Iterator[str]:
+    """Yield the modules that a part may belong to: the nearest names around it."""
+    for _ in range(_MOST_AROUND):
+        name = name.rpartition(".")[0]
+        yield name
 
 
 def _finders(checkpoint: SchemeInput) -> tuple[list[_Find], list[Message]]:
@@ -128,17 +194,19 @@ def _by_layout(settings: Settings) -> Settings:
     return Settings(method=_AUTO_ROUND.get(layout, settings.method), values=settings.values)
 
 
-def _check_rest(settings: Settings, rest: Iterable[TensorInfo]) -> None:
-    """Refuse codes that are left without scales, where the config says that weights are quantised."""
-    if settings.method is None:
+def _check_rest(checkpoint: SchemeInput, rest: Iterable[TensorInfo]) -> None:
+    """Leave out codes without scales, where the config says that weights are quantised."""
+    noted = {info.name for one in checkpoint.unread for info in (one.info, one.codes) if info is not None}
+    if checkpoint.settings.method is None:
         return
     for info in rest:
         if (
             len(info.shape) >= 2
             and info.dtype in _CODES
             and info.name.endswith((".weight", *_PACKED_ENDINGS))
+            and info.name not in noted
         ):
-            fail(info, f"is quantised ({info.dtype}), but its scales are missing")
+            checkpoint.refuse(info, f"is quantised ({info.dtype}), but its scales are missing")
 
 
 def _told(found: Iterable[FoundWeight], n_dropped: int) -> list[Message]:
@@ -148,10 +216,26 @@ def _told(found: Iterable[FoundWeight], n_dropped: int) -> list[Message]:
     return [*notes, say("format.activations", n=n_dropped)] if n_dropped else notes
 
 
+def _told_unread(checkpoint: SchemeInput, left_out: set[str]) -> list[Message]:
+    if not left_out:
+        return []
+    first = checkpoint.unread[0]
+    return [
+        say(
+            "format.junk-tensors",
+            n=len(left_out),
+            names=tuple(quoted(name) for name in sorted(left_out)[:_N_LISTED]),
+            problem=first.error.problem,
+        )
+    ]
+
+
 def put_together(weights: Weights, request: Request) -> Weights:
     """Make weights of codes and scales; the config is read only where some tensor may be one."""
     if not has_codes(weights.index):
         return weights
     config = weights.config or request.config
-    index, notes = decode_index(weights.index, config, small_reader(request.fetcher, weights.index))
-    return replace(weights, index=index, notes=(*weights.notes, *notes))
+    index, left_out, notes = decode_index(weights.index, config, small_reader(request.fetcher, weights.index))
+    return replace(
+        weights, index=index, left_out=(*weights.left_out, *left_out), notes=(*weights.notes, *notes)
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from modelkin.tensors import TensorInfo, float_table
 
@@ -31,11 +32,14 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     for name, info in checkpoint.index.items():
         if name.endswith("_blocks") and info.dtype == "U8" and len(info.shape) == 4:
-            yield _experts(checkpoint, name.removesuffix("_blocks"), info)
+            make = partial(_experts, checkpoint, name.removesuffix("_blocks"), info)
         elif name.endswith(".weight_packed") and info.dtype == "U8":
-            yield _packed(checkpoint, name.removesuffix("_packed"), info)
+            make = partial(_packed, checkpoint, name.removesuffix("_packed"), info)
         elif info.dtype == "U8" and f"{name}_scale_2" in checkpoint.index:
-            yield _packed(checkpoint, name, info)
+            make = partial(_packed, checkpoint, name, info)
+        else:
+            continue
+        yield from checkpoint.attempt(info, make)
 
 
 def _experts(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeight:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -116,20 +116,34 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     # Weights of one name and size are alike; what one says holds for all layers.
     alike = {(template(name), info.shape): name.removesuffix("W_q") for name, info in codes.items()}
     wanted = {
-        prefix: [part(index, index[f"{prefix}W_q"], prefix + side) for side in _SIDE]
+        prefix: infos
         for prefix in alike.values()
+        for infos in checkpoint.attempt(codes[f"{prefix}W_q"], partial(_sides, checkpoint, prefix))
     }
     read = checkpoint.small([info for infos in wanted.values() for info in infos])
     for name, info in codes.items():
         prefix = name.removesuffix("W_q")
-        told = [_numbers(one, read[one.name]) for one in wanted[alike[template(name), info.shape]]]
-        yield _weight(checkpoint, prefix, info, told)
+        sides = wanted.get(alike[template(name), info.shape])
+        if sides is not None:
+            yield from checkpoint.attempt(info, partial(_weight, checkpoint, prefix, info, sides, read))
+        elif prefix not in alike.values():
+            yield from checkpoint.attempt(info, partial(fail, info, "cannot be read, as others like it"))
+
+
+def _sides(checkpoint: SchemeInput, prefix: str) -> list[TensorInfo]:
+    index = checkpoint.index
+    return [part(index, index[f"{prefix}W_q"], prefix + side) for side in _SIDE]
 
 
 def _weight(
-    checkpoint: SchemeInput, prefix: str, codes: TensorInfo, told: list[tuple[int, ...]]
+    checkpoint: SchemeInput,
+    prefix: str,
+    codes: TensorInfo,
+    sides: list[TensorInfo],
+    read: Mapping[str, bytes],
 ) -> FoundWeight:
     index = checkpoint.index
+    told = [_numbers(one, read.get(one.name, b"")) for one in sides]
     shape, (bits, *_), (group, *_), (axis, *_) = told
     if bits not in _PACKED or axis not in (0, 1) or len(shape) != 2 or min(shape) < 1:
         fail(codes, f"{bits} bits along axis {axis} of the shape {list(shape)} are not known")
@@ -156,6 +170,6 @@ def _weight(
 
 def _numbers(info: TensorInfo, data: bytes) -> tuple[int, ...]:
     expect_dtype(info, "I64", "I32", "U8")
-    if not 1 <= info.n_elements <= 8:
+    if not 1 <= info.n_elements <= 8 or len(data) != info.n_bytes:
         fail(info, f"expected a few numbers, got {info.n_elements}")
     return tuple(int(value) for value in decode(data, info.dtype, info.n_elements))

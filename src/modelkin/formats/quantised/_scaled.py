@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from modelkin.tensors import TensorInfo, count_lines
@@ -37,14 +38,17 @@ _PER_CODE: Final = 7.874015718698502e-3
 def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights of eight bits that have scales beside them."""
     index = checkpoint.index
-    _check_layouts(checkpoint)
+    layouts = _layouts(checkpoint)
     for name, info in index.items():
         if name.endswith(".SCB"):
-            yield _bitsandbytes(checkpoint, name.removesuffix("SCB"), info)
+            prefix = name.removesuffix("SCB")
+            make = partial(_bitsandbytes, checkpoint, prefix, info, layouts)
+            yield from checkpoint.attempt(info, make, codes=index.get(f"{prefix}weight"))
         for ending in _ENDINGS:
             codes = index.get(name.removesuffix(ending)) if name.endswith(ending) else None
             if codes is not None and codes.storage is None and codes.dtype in (*FP8, "I8"):
-                yield _weight(checkpoint, codes, info, inverse=ending == "_scale_inv")
+                make = partial(_weight, checkpoint, codes, info, inverse=ending == "_scale_inv")
+                yield from checkpoint.attempt(info, make, codes=codes)
 
 
 def _weight(checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, inverse: bool) -> FoundWeight:
@@ -68,7 +72,9 @@ def _weight(checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, i
     return weight(codes.name, label, shape, codes, stored, *uses)
 
 
-def _bitsandbytes(checkpoint: SchemeInput, prefix: str, scales: TensorInfo) -> FoundWeight:
+def _bitsandbytes(
+    checkpoint: SchemeInput, prefix: str, scales: TensorInfo, layouts: Mapping[str, bytes | None]
+) -> FoundWeight:
     codes = part(checkpoint.index, scales, f"{prefix}weight")
     expect_dtype(codes, "I8")
     expect_dtype(scales, "F32")
@@ -78,20 +84,21 @@ def _bitsandbytes(checkpoint: SchemeInput, prefix: str, scales: TensorInfo) -> F
     codes_of = Plain(info=codes, n_columns=shape[-1])
     stored = ScaledRows(shape=shape, codes=codes_of, scale=grid, factor=_PER_CODE)
     layout = checkpoint.index.get(f"{prefix}weight_format")
+    if layout is not None and (told := layouts[template(layout.name)]) != bytes(len(told or b"")):
+        fail(layout, "the codes are in the order of an old GPU kernel, not of rows")
     uses = [scales.name, *([layout.name] if layout is not None else [])]
     return weight(codes.name, "BNB-8", shape, codes, stored, *uses)
 
 
-def _check_layouts(checkpoint: SchemeInput) -> None:
-    """Refuse codes in the order of an old GPU kernel. One layer speaks for all: no writer mixes orders."""
+def _layouts(checkpoint: SchemeInput) -> Mapping[str, bytes | None]:
+    """Read in which order codes are, zeros for that of rows. One layer speaks for all: no writer mixes."""
     layouts = {
         template(name): info
         for name, info in checkpoint.index.items()
         if name.endswith(".weight_format") and f"{name.removesuffix('weight_format')}SCB" in checkpoint.index
     }
-    for name, data in checkpoint.small(layouts.values()).items():
-        if data.strip(b"\0"):
-            fail(checkpoint.index[name], "the codes are in the order of an old GPU kernel, not of rows")
+    read = checkpoint.small(layouts.values())
+    return {kind: read.get(info.name) for kind, info in layouts.items()}
 
 
 def block_grid(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NoReturn, TypeAlias
+from functools import partial
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from modelkin.errors import HeaderError
 from modelkin.source import ByteRange, Fetcher
@@ -148,6 +149,7 @@ FLOATS = ("F16", "BF16", "F32")
 ReadSmall: TypeAlias = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Reads whole tensors by name, all with one fetch."""
 
+_Made = TypeVar("_Made")
 _NUMBER: Final = re.compile(r"[0-9]+")
 
 MOST_SMALL: Final = 64 * 1024
@@ -165,25 +167,58 @@ class FoundWeight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadCodes:
+    """A tensor that only looks like a part of a quantised weight, or is one that cannot be put together."""
+
+    info: TensorInfo
+    codes: TensorInfo | None
+    """The codes that it belongs to, where these are another tensor."""
+    error: HeaderError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeInput:
-    """What a scheme looks at."""
+    """What a scheme looks at, and what it could not make anything of."""
 
     index: TensorIndex
     settings: Settings
     read_small: ReadSmall
+    unread: list[UnreadCodes] = field(default_factory=list)
+
+    def attempt(
+        self, info: TensorInfo, make: Callable[[], _Made], *, codes: TensorInfo | None = None
+    ) -> Iterator[_Made]:
+        """Yield what is made of a tensor; note it, and yield nothing, if that is refused.
+
+        Anybody can add a tensor that is named like a part of some scheme, and loaders step over it: the rest
+        of the model is read all the same. Whether too much is missing then is decided at the end.
+        """
+        try:
+            made = make()
+        except HeaderError as error:
+            self.unread.append(UnreadCodes(info=info, codes=codes, error=error))
+        else:
+            yield made
+
+    def refuse(self, info: TensorInfo, problem: str) -> None:
+        """Note that nothing is made of a tensor."""
+        next(self.attempt(info, partial(fail, info, problem)), None)
 
     def small(self, infos: Iterable[TensorInfo]) -> Mapping[str, bytes]:
-        """Read small tensors, all with one fetch."""
-        wanted = list(infos)
-        for info in wanted:
-            if info.n_bytes > MOST_SMALL or info.storage is not None:
-                fail(info, f"expected a small plain tensor, got {info.n_bytes:,} bytes")
+        """Read small tensors, all with one fetch; those that are not small are left out."""
+        wanted = [one for info in infos for one in self.attempt(info, partial(_small, info))]
         if len(wanted) > MOST_SMALL_TENSORS:
             problem = (
                 f"{len(wanted):,} tensors have to be read before any weight, {quoted(wanted[0].name)} first"
             )
             raise HeaderError(wanted[0].file, f"{problem}; expected at most {MOST_SMALL_TENSORS:,}")
         return self.read_small([info.name for info in wanted]) if wanted else {}
+
+
+def _small(info: TensorInfo) -> TensorInfo:
+    if info.n_bytes > MOST_SMALL or info.storage is not None:
+        fail(info, f"expected a small plain tensor, got {info.n_bytes:,} bytes")
+    return info
 
 
 def template(name: str) -> str:

@@ -59,6 +59,8 @@ class SafetensorsHeader:
     """In the order of their bytes."""
     metadata: Mapping[str, str]
     """Free text of the writer."""
+    left_out: tuple[str, ...] = ()
+    """Names of tensors that nobody can see or say: loaders have no use for these, and step over them."""
 
 
 def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
@@ -105,7 +107,7 @@ def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
     return PREFIX_BYTES + length
 
 
-def parse_header(data: bytes, *, file: str, file_size: int) -> SafetensorsHeader:
+def parse_header(data: bytes, *, file: str, file_size: int, is_part: bool = False) -> SafetensorsHeader:
     """Read a header, and refuse it unless it describes its file exactly.
 
     Parameters
@@ -116,6 +118,8 @@ def parse_header(data: bytes, *, file: str, file_size: int) -> SafetensorsHeader
         Path of the file inside its model; goes into each `TensorInfo`.
     file_size
         Number of bytes of the whole file: the tensors must fill it to the last byte.
+    is_part
+        Whether there are other files, so that this one may hold nothing with a name that can be said.
 
     Raises
     ------
@@ -129,7 +133,7 @@ def parse_header(data: bytes, *, file: str, file_size: int) -> SafetensorsHeader
     end = header_length(data[:PREFIX_BYTES], file=file, file_size=file_size)
     if len(data) != end:
         raise HeaderError(plain(file), f"expected the first {end} bytes of the file, got {len(data)}")
-    return _HeaderParser(data, file=file, data_bytes=file_size - end).parse()
+    return _HeaderParser(data, file=file, data_bytes=file_size - end).parse(is_part=is_part)
 
 
 class _HeaderParser:
@@ -142,10 +146,11 @@ class _HeaderParser:
         self._data_bytes = data_bytes
         self._metadata: Mapping[str, str] = {}
         self._tensors: list[TensorInfo] = []
+        self._odd: dict[str, str] = {}
         if not data.startswith(b"{", PREFIX_BYTES):
             self._scanner.unexpected("'{'")
 
-    def parse(self) -> SafetensorsHeader:
+    def parse(self, *, is_part: bool) -> SafetensorsHeader:
         scanner = self._scanner
         # One more than the tensors, for the metadata.
         for key in scanner.members("the header", limit=MAX_TENSORS + 1):
@@ -156,7 +161,13 @@ class _HeaderParser:
         scanner.finish(padding=b" ")
         self._tensors.sort(key=lambda info: (info.start, info.stop, info.name))
         self._check_layout()
-        return SafetensorsHeader(tensors=tuple(self._tensors), metadata=self._metadata)
+        tensors = [info for info in self._tensors if info.name not in self._odd]
+        if self._odd and not tensors and not is_part:
+            name, problem = next(iter(self._odd.items()))
+            scanner.fail(f"the tensor name {quoted(name)} {problem}")
+        return SafetensorsHeader(
+            tensors=tuple(tensors), metadata=self._metadata, left_out=tuple(map(quoted, self._odd))
+        )
 
     def _read_metadata(self) -> dict[str, str]:
         scanner = self._scanner
@@ -170,7 +181,7 @@ class _HeaderParser:
 
     def _read_tensor(self, name: str) -> TensorInfo:
         if problem := name_problem(name):
-            self._scanner.fail(f"the tensor name {quoted(name)} {problem}")
+            self._odd[name] = problem
         if usual := self._scanner.match(_USUAL_ENTRY):
             dtype, shape, first, last = usual.groups()
         elif by_key := self._scanner.match(_SORTED_ENTRY):
@@ -223,7 +234,8 @@ class _HeaderParser:
             fail(f"tensor {quoted(name)} claims to begin at byte {first} and to end before it, at {last}")
         if last > self._data_bytes:
             fail(
-                f"tensor {quoted(name)} claims bytes {first}-{last} but the data ends at {self._data_bytes}",
+                f"tensor {quoted(name)} claims bytes {first}-{last} but the data ends at {self._data_bytes}; "
+                "the file is cut short or damaged, fetch it again"
             )
         if n_elements * known.bits % 8:
             fail(f"tensor {quoted(name)}: {n_elements} elements of {dtype} do not fill whole bytes")

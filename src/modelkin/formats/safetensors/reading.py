@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 from modelkin.errors import HeaderError, IndexFileError
+from modelkin.formats._choice import is_of_adapter
 from modelkin.formats._interface import Request, Weights
 from modelkin.formats.quantised import put_together
-from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
+from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index, untrue_entries
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetched, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
@@ -19,6 +21,12 @@ MAX_ALL_HEADERS = 256_000_000
 """Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
+MOST_GUESSED = 512
+"""Neighbours of an index whose headers are read along with it. Models have up to 200 shards; a folder with
+more is not guessed about."""
+AT_ONCE = 128
+"""Files whose beginnings are held at once: 16 MiB."""
+_N_LISTED = 4
 _PREFERRED = ("model.safetensors", "model.fp32.safetensors", "model.fp16.safetensors")
 
 
@@ -33,21 +41,31 @@ class SafetensorsFormat:
                 return choice
         indexes = [name for name in files if name.endswith(INDEX_SUFFIX)]
         weights = [name for name in files if name.endswith(SUFFIX)]
+        weights = [name for name in weights if not is_of_adapter(name)] or weights
         top = [name for name in indexes if "/" not in name] or [name for name in weights if "/" not in name]
         candidates = top or indexes or weights
         return min(candidates, key=lambda name: (name not in _PREFERRED, name.count("/"), name), default=None)
 
     def read(self, request: Request) -> Weights:
         """Read the headers of all shards, and put quantised tensors together."""
-        index = read_index(request.fetcher, request.entry, head_bytes=request.head_bytes)
-        return put_together(Weights(format="safetensors", index=index), request)
+        index, left_out, told = read_index(
+            request.fetcher, request.entry, head_bytes=request.head_bytes, alone=request.alone
+        )
+        notes = [say("format.odd-tensors", n=len(left_out), names=left_out[:_N_LISTED])] if left_out else []
+        notes += told
+        weights = Weights(format="safetensors", index=index, left_out=left_out, notes=tuple(notes))
+        return put_together(weights, request)
 
 
 FORMAT = SafetensorsFormat()
 
 
-def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
+def read_index(
+    fetcher: Fetcher, name: str, *, head_bytes: int, alone: bool = False
+) -> tuple[TensorIndex, tuple[str, ...], tuple[Message, ...]]:
     """Read the headers of a file or of all shards of an index, at once where the source has a listing.
+
+    Returns the tensors, the names of those that were left out because of their names, and what else to say.
 
     Parameters
     ----------
@@ -57,6 +75,8 @@ def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
         The weight file or shard index to open.
     head_bytes
         First read of each file; a longer header costs one more.
+    alone
+        Whether to read no more than that file, even if it is named as a part.
 
     Raises
     ------
@@ -69,14 +89,16 @@ def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
         head_bytes = PREFIX_BYTES  # a disk answers at once: first the length of the header, then just that
     files = fetcher.source.files()
     if not name.endswith(INDEX_SUFFIX):
-        whole = _unindexed(files, name)
-        headers = _headers(fetcher, whole, _heads(fetcher, whole, head_bytes), head_bytes)
-        return _joined(headers, fetcher.source.location.ref)
+        whole = [name] if alone else _unindexed(files, name)
+        headers = _in_groups(fetcher, whole, head_bytes, is_part=len(whole) > 1)
+        return _joined(headers, fetcher.source.location.ref), _left_out(headers), ()
     info = fetcher.source.need(name)
     if info.size > MAX_INDEX_BYTES:
         raise IndexFileError(name, f"has {info.size} bytes, more than {MAX_INDEX_BYTES}")
     # The shards of a listing are almost surely those of the index: their headers are read along with it.
+    # Who puts thousands of such names there gets none of them read unless the index names them.
     guess = _neighbours(files, name)
+    guess = guess if len(guess) <= MOST_GUESSED else []
     fetched = _heads(fetcher, guess, head_bytes, more={name: [ByteRange(0, info.size)]})
     index = parse_shard_index(bytes(fetched.view(name, ByteRange(0, info.size))), file=name)
     if absent := [
@@ -88,9 +110,14 @@ def read_index(fetcher: Fetcher, name: str, *, head_bytes: int) -> TensorIndex:
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
-    late = [shard for shard in index.files if shard not in guess]
-    headers |= _headers(fetcher, late, _heads(fetcher, late, head_bytes), head_bytes)
-    return join_shards(index, {shard: header.tensors for shard, header in headers.items()}, file=name)
+    late = [shard for shard in index.files if shard not in headers]
+    headers |= _in_groups(fetcher, late, head_bytes)
+    joined = join_shards(index, {shard: header.tensors for shard, header in headers.items()}, file=name)
+    return joined, _left_out(headers), untrue_entries(index, joined)
+
+
+def _left_out(headers: Mapping[str, SafetensorsHeader]) -> tuple[str, ...]:
+    return tuple(name for header in headers.values() for name in header.left_out)
 
 
 def _unindexed(files: Mapping[str, FileInfo], name: str) -> list[str]:
@@ -119,24 +146,50 @@ def _heads(
     return fetcher.fetch({**(more or {}), **wanted}, task="reading headers")
 
 
-def _headers(
-    fetcher: Fetcher, names: Iterable[str], fetched: Fetched, head_bytes: int
+def _in_groups(
+    fetcher: Fetcher, names: Sequence[str], head_bytes: int, *, is_part: bool = True
 ) -> dict[str, SafetensorsHeader]:
-    """Parse the headers whose beginnings were fetched; fetch the rest of the long ones, all together."""
+    """Read headers of any number of files; their bytes are given back group by group."""
+    headers: dict[str, SafetensorsHeader] = {}
+    total = 0
+    for start in range(0, len(names), AT_ONCE):
+        group = names[start : start + AT_ONCE]
+        fetched = _heads(fetcher, group, head_bytes)
+        total += sum(_lengths(fetcher, group, fetched, head_bytes).values())
+        _check_total(fetcher, len(names), total)
+        headers |= _headers(fetcher, group, fetched, head_bytes, is_part=is_part)
+    return headers
+
+
+def _lengths(fetcher: Fetcher, names: Iterable[str], fetched: Fetched, head_bytes: int) -> dict[str, int]:
+    """Return how long each header is."""
     lengths: dict[str, int] = {}
     for name in names:
         size = fetcher.source.need(name).size
         prefix = bytes(fetched.view(name, ByteRange(0, min(PREFIX_BYTES, size, head_bytes))))
         lengths[name] = header_length(prefix, file=name, file_size=size)
-    if (total := sum(lengths.values())) > MAX_ALL_HEADERS:
-        problem = f"the headers of {len(lengths)} files have {total:,} bytes together"
+    return lengths
+
+
+def _check_total(fetcher: Fetcher, n_files: int, total: int) -> None:
+    if total > MAX_ALL_HEADERS:
+        problem = f"the headers of {n_files} files have {total:,} bytes together"
         raise HeaderError(fetcher.source.location.ref, f"{problem}, more than {MAX_ALL_HEADERS:,}")
+
+
+def _headers(
+    fetcher: Fetcher, names: Iterable[str], fetched: Fetched, head_bytes: int, *, is_part: bool = True
+) -> dict[str, SafetensorsHeader]:
+    """Parse the headers whose beginnings were fetched; fetch the rest of the long ones, all together."""
+    lengths = _lengths(fetcher, names, fetched, head_bytes)
+    _check_total(fetcher, len(lengths), sum(lengths.values()))
     long = {name: [ByteRange(0, length)] for name, length in lengths.items() if length > head_bytes}
     longer = fetcher.fetch(long, task="reading long headers") if long else fetched
     headers: dict[str, SafetensorsHeader] = {}
     for name, length in lengths.items():
         data = (longer if name in long else fetched).view(name, ByteRange(0, length))
-        headers[name] = parse_header(bytes(data), file=name, file_size=fetcher.source.need(name).size)
+        size = fetcher.source.need(name).size
+        headers[name] = parse_header(bytes(data), file=name, file_size=size, is_part=is_part)
     return headers
 
 

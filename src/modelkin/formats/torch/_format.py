@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, UnsupportedFormat
+from modelkin.formats._choice import is_torch_weights
 from modelkin.formats._interface import Request, Weights, taken_of_several
 from modelkin.formats.quantised import put_together
-from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index
+from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index, untrue_entries
 from modelkin.formats.whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.message import Message, say
 from modelkin.source import Fetcher, FileInfo
@@ -38,11 +39,6 @@ _PREFERRED: Final = (
     "diffusion_pytorch_model.bin",
     *("pytorch_model.pt", "pytorch_model.pth", "model.pt", "model.pth", "consolidated.00.pth"),
 )
-# Other formats and the halves of a training run end in .bin, too: only names that torch's files have count.
-_WEIGHTS: Final = re.compile(r"(?:.*/)?(?:[^/]*pytorch_model[^/]*\.bin|[^/]+\.(?:pt|pth|ckpt))")
-_NOT_WEIGHTS: Final = re.compile(
-    r"(?:.*/)?(?:optimizer|scheduler|scaler|training_args|rng_state|random_states|args|trainer_state)[^/]*"
-)
 _SLICES: Final = re.compile(r"(.*)consolidated\.([0-9]+)\.pth")
 
 
@@ -53,6 +49,8 @@ class TorchFile:
     tensors: tuple[TensorInfo, ...] = field(repr=False)
     """Under the names of the file."""
     state: StateDict = field(repr=False)
+    left_out: tuple[str, ...]
+    """Tensors whose names nobody can say, or of number formats that are not read."""
     notes: tuple[Message, ...]
 
 
@@ -65,11 +63,7 @@ class TorchFormat:
         for name in _PREFERRED:
             if name in files:
                 return name
-        fitting = [
-            name
-            for name in files
-            if name.endswith(INDEX_SUFFIX) or (_WEIGHTS.fullmatch(name) and not _NOT_WEIGHTS.fullmatch(name))
-        ]
+        fitting = [name for name in files if name.endswith(INDEX_SUFFIX) or is_torch_weights(name)]
         return min(
             fitting, key=lambda name: (name.count("/"), not name.endswith(INDEX_SUFFIX), name), default=None
         )
@@ -91,7 +85,9 @@ class TorchFormat:
             notes.append(say("format.whisper-names"))
             config = _whisper_config(state)
         index = TensorIndex(_renamed(opened.tensors, names, entry))
-        weights = Weights(format="pytorch", index=index, config=config, notes=tuple(notes))
+        weights = Weights(
+            format="pytorch", index=index, config=config, left_out=opened.left_out, notes=tuple(notes)
+        )
         return put_together(weights, request)
 
     def _sharded(self, request: Request) -> Weights:
@@ -109,29 +105,37 @@ class TorchFormat:
             )
         opened: dict[str, TorchFile] = {}
         for first in range(0, len(index.files), _FILES_AT_ONCE):
-            opened |= _open(fetcher, index.files[first : first + _FILES_AT_ONCE], request.head_bytes)
+            some = index.files[first : first + _FILES_AT_ONCE]
+            opened |= _open(fetcher, some, request.head_bytes, is_part=True)
         joined = join_shards(index, {file: found.tensors for file, found in opened.items()}, file=entry)
         refs = {name: ref for found in opened.values() for name, ref in found.state.tensors.items()}
         names, notes = usual_names(StateDict(tensors=refs, beside=MappingProxyType({})))
         tensors = _renamed(tuple(joined.values()), names, entry)
         told = dict.fromkeys(note for found in opened.values() for note in found.notes)
-        weights = Weights(format="pytorch", index=TensorIndex(tensors), notes=(*told, *notes))
+        told |= dict.fromkeys(untrue_entries(index, joined))
+        left_out = tuple(name for found in opened.values() for name in found.left_out)
+        weights = Weights(
+            format="pytorch", index=TensorIndex(tensors), left_out=left_out, notes=(*told, *notes)
+        )
         return put_together(weights, request)
 
 
 FORMAT = TorchFormat()
 
 
-def _open(fetcher: Fetcher, names: list[str] | tuple[str, ...], head_bytes: int) -> dict[str, TorchFile]:
-    return run_together(fetcher, {name: _opened(fetcher, name, head_bytes) for name in names})
+def _open(
+    fetcher: Fetcher, names: list[str] | tuple[str, ...], head_bytes: int, *, is_part: bool = False
+) -> dict[str, TorchFile]:
+    readers = {name: _opened(fetcher, name, head_bytes, is_part=is_part) for name in names}
+    return run_together(fetcher, readers)
 
 
-def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
+def _opened(fetcher: Fetcher, name: str, head_bytes: int, *, is_part: bool) -> Steps[TorchFile]:
     info = fetcher.source.need(name)
     contents = yield from contents_of(
         name, size=info.size, head_bytes=head_bytes, check=not fetcher.source.remote
     )
-    state = find_state(contents.top, file=name)
+    state = find_state(contents.top, file=name, is_part=is_part)
     readable = {key: ref for key, ref in state.tensors.items() if ref.dtype in DTYPES}
     places = yield from locate(contents, dict.fromkeys(ref.storage.key for ref in readable.values()))
     tensors = tuple(
@@ -146,11 +150,12 @@ def _opened(fetcher: Fetcher, name: str, head_bytes: int) -> Steps[TorchFile]:
     if contents.unknown:
         some = tuple(map(str, contents.unknown[:_N_SHOWN]))
         notes.append(say("format.pickle-names", n=len(contents.unknown), names=some))
-    if not tensors:
+    if not tensors and not is_part:
         raise UnsupportedFormat(
             plain(name), "none of its tensors can be read", hint="; ".join(map(str, notes))
         )
-    return TorchFile(tensors=tensors, state=state, notes=tuple(notes))
+    left_out = (*state.left_out, *(quoted(key) for key in state.tensors if key not in readable))
+    return TorchFile(tensors=tensors, state=state, left_out=left_out, notes=tuple(notes))
 
 
 def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: str) -> list[TensorInfo]:
@@ -188,9 +193,5 @@ def _check_whole(fetcher: Fetcher, entry: str) -> None:
 
 def _other_files(form: TorchFormat, fetcher: Fetcher, entry: str) -> tuple[Message, ...]:
     files = fetcher.source.files()
-    others = [
-        name
-        for name in files
-        if name != entry and _WEIGHTS.fullmatch(name) and not _NOT_WEIGHTS.fullmatch(name)
-    ]
+    others = [name for name in files if name != entry and is_torch_weights(name)]
     return taken_of_several(entry, sorted(others)) if form.choose(files) == entry else ()

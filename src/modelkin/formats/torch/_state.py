@@ -21,6 +21,7 @@ MAX_TENSORS = 250_000
 MAX_DEPTH = 32
 _MAX_VISITS = 2_000_000
 _MAX_PATH = 4 * MAX_NAME_LENGTH
+_N_LISTED = 4
 
 _WRAPPERS: Final = (
     *("state_dict", "model_state_dict", "model", "module", "model_state", "net", "network"),
@@ -55,11 +56,13 @@ class StateDict:
     """Under the names of the file."""
     beside: Mapping[str, Value] = field(repr=False)
     """What stands beside the weights in the checkpoint; empty when the file is the weights."""
+    left_out: tuple[str, ...] = ()
+    """Tensors whose names nobody can see or say."""
     notes: tuple[Message, ...] = ()
 
 
-def find_state(top: Value, *, file: str) -> StateDict:
-    """Find the weights in the object of a file.
+def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
+    """Find the weights in the object of a file. One of several files may hold none.
 
     Raises
     ------
@@ -85,7 +88,10 @@ def find_state(top: Value, *, file: str) -> StateDict:
         current = texts[holding[0]]
     walk = _Walk(file)
     walk.visit(current, "", 0, ())
-    if not walk.tensors:
+    if walk.odd and not walk.tensors and not is_part:
+        name, problem = walk.odd[0]
+        raise HeaderError(plain(file), f"the tensor name {name} {problem}")
+    if not walk.tensors and not is_part:
         raise UnsupportedFormat(
             plain(file),
             "no tensors in it",
@@ -94,9 +100,12 @@ def find_state(top: Value, *, file: str) -> StateDict:
     left = sorted(walk.left_out | {key for key in beside if key in _OTHER_STATE and _has_tensor(beside[key])})
     if left:
         notes.append(say("format.not-model", parts=tuple(left)))
+    odd = tuple(name for name, _ in walk.odd)
+    if odd:
+        notes.append(say("format.odd-tensors", n=len(odd), names=odd[:_N_LISTED]))
     if walk.n_arrays:
         notes.append(say("format.numpy-arrays", n=walk.n_arrays))
-    return StateDict(tensors=walk.tensors, beside=beside, notes=tuple(notes))
+    return StateDict(tensors=walk.tensors, beside=beside, left_out=odd, notes=tuple(notes))
 
 
 def usual_names(state: StateDict) -> tuple[dict[str, str], tuple[Message, ...]]:
@@ -139,6 +148,7 @@ class _Walk:
     def __init__(self, file: str) -> None:
         self.tensors: dict[str, TensorRef] = {}
         self.left_out: set[str] = set()
+        self.odd: list[tuple[str, str]] = []
         self.n_arrays = 0
         self._file = file
         self._visits = 0
@@ -172,12 +182,13 @@ class _Walk:
                     self.visit(item, f"{path}{key}.", depth + 1, (*above, id(value)))
 
     def _add(self, name: str, tensor: TensorRef) -> None:
-        if problem := name_problem(name):
-            raise HeaderError(plain(self._file), f"the tensor name {quoted(name)} {problem}")
         if name in self.tensors:
             raise HeaderError(plain(self._file), f"two tensors are called {quoted(name)}")
-        if len(self.tensors) >= MAX_TENSORS:
+        if len(self.tensors) + len(self.odd) >= MAX_TENSORS:
             raise HeaderError(plain(self._file), f"it holds more than {MAX_TENSORS} tensors")
+        if problem := name_problem(name):
+            self.odd.append((quoted(name), problem))
+            return
         self.tensors[name] = tensor
 
 

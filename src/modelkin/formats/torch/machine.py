@@ -188,8 +188,12 @@ class Machine(PickleStack):
                 self._fail(f"gives a {target.kind} other things than attributes")
             self._charge(len(state))
             target.attributes.update(state)
+        elif isinstance(target, dict) and isinstance(state, dict):
+            # Attributes of a dictionary are notes of its writer, unless one stands in the place of a method:
+            # whoever asks the dictionary for its items then gets something else.
+            if any(isinstance(key, str) and hasattr(dict, key) for key in state):
+                raise self._refuse("gives a dictionary another method")
         elif not isinstance(target, dict | Opaque):
-            # Attributes of a dictionary are notes of its writer, and nobody looks into the others.
             raise self._refuse(f"gives a state to {kind_of(target)}, which has none")
 
 

@@ -69,8 +69,12 @@ class Opaque:
     kind: str
 
 
-_SCALARS = (str, int, float, bytes, type(None), Global)
+_NAMES = (str, bytes, bool, type(None), Global)
 _MAX_KEY_PARTS = 8
+_LARGEST_KEY = 1 << 31
+_SMALLEST_KEY = 2.0**-30
+"""Numbers outside of these limits can be made so that all have one hash, and a dictionary of them takes the
+square of its length; texts cannot, as Python salts their hashes."""
 
 
 def checked_key(key: Value) -> Value:
@@ -81,12 +85,17 @@ def checked_key(key: Value) -> Value:
     ValueError
         It is not a short key.
     """
-    if isinstance(key, _SCALARS):
+    if isinstance(key, _NAMES):
         return key
     parts = key if isinstance(key, tuple) and len(key) <= _MAX_KEY_PARTS else [key]
-    if all(isinstance(part, _SCALARS) for part in parts):
-        return key
-    raise ValueError(f"expected a text or number as a dictionary's key, got {kind_of(key)}")
+    for part in parts:
+        if isinstance(part, int | float):
+            # Not a number is in no range, so it is refused here, too.
+            if part != 0 and not (_SMALLEST_KEY < abs(part) < _LARGEST_KEY):
+                raise ValueError("a number that is a dictionary's key is too large or too small for one")
+        elif not isinstance(part, _NAMES):
+            raise ValueError(f"expected a text or number as a dictionary's key, got {kind_of(key)}")
+    return key
 
 
 def kind_of(value: Value) -> str:
@@ -219,20 +228,35 @@ def _check_metadata(rest: tuple[Value, ...]) -> None:
 
 
 def _parameter(args: tuple[Value, ...]) -> TensorRef:
-    if not args or not isinstance(args[0], TensorRef):
-        raise ValueError("expected a tensor as the first argument")
+    if len(args) != 3 or not isinstance(args[0], TensorRef):
+        raise ValueError(f"expected a tensor and 2 more arguments, got {len(args)} in all")
     return args[0]
 
 
-def _from_type(args: tuple[Value, ...]) -> Value:
-    """Describe a tensor with attributes of its own; a class of tensors is refused by its name."""
+def _parameter_with_state(args: tuple[Value, ...]) -> TensorRef:
     if len(args) != 4:
         raise ValueError(f"expected 4 arguments, got {len(args)}")
-    function, kind, inner, _ = args
+    _check_state(args[3])
+    return _parameter(args[:3])
+
+
+def _check_state(state: Value) -> None:
+    """Refuse attributes: torch sets every one of them, and `data` puts other numbers in a tensor's place."""
+    parts = state if isinstance(state, tuple) else (state,)
+    if any(part is not None and part != {} for part in parts):
+        raise ValueError("tensors with attributes of their own are not read: these can replace the numbers")
+
+
+def _from_type(args: tuple[Value, ...]) -> Value:
+    """Describe a tensor by its class, of which only torch's own are read, and without attributes."""
+    if len(args) != 4:
+        raise ValueError(f"expected 4 arguments, got {len(args)}")
+    function, kind, inner, state = args
     if not isinstance(kind, Global) or kind not in _TENSOR_CLASSES:
         raise ValueError(f"tensors of the class {kind_of(kind)} are not read")
     if not isinstance(function, Global) or function not in _REBUILDS or not isinstance(inner, tuple):
         raise ValueError("expected a way to rebuild a tensor")
+    _check_state(state)
     return _REBUILDS[function](inner)
 
 
@@ -254,7 +278,7 @@ _REBUILDS: Final[Mapping[Global, Call]] = {
     Global("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
     Global("torch._utils", "_rebuild_tensor_v3"): _tensor_v3,
     Global("torch._utils", "_rebuild_parameter"): _parameter,
-    Global("torch._utils", "_rebuild_parameter_with_state"): _parameter,
+    Global("torch._utils", "_rebuild_parameter_with_state"): _parameter_with_state,
 }
 
 
