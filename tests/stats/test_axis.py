@@ -154,6 +154,17 @@ def test_a_weak_relation_is_proved_far_below_what_drawing_can_resolve():
     assert log10_normal_tail(result.z) < result.log10_p_tail < 0.8 * log10_normal_tail(result.z)
 
 
+def test_a_copy_with_half_of_the_signs_flipped_has_the_effect_of_a_copy():
+    rng = np.random.default_rng(4)
+    candidate, base = related(rng, 200, 50, 0.9)
+    signs = np.where(rng.random(200) < 0.5, -1.0, 1.0)[:, None]
+    result, plain = run(candidate * signs, base), run(candidate, base)
+    assert result.up_to_sign
+    assert not plain.up_to_sign
+    assert result.effect == pytest.approx(plain.effect**2, abs=0.03)
+    assert result.interval.low > 0.7
+
+
 def test_a_sign_flipped_copy_is_found_as_a_strong_negative():
     candidate, base = related(np.random.default_rng(3), 200, 50, 0.9)
     result = run(-candidate, base)

@@ -2,13 +2,16 @@
 
 from ._assignment import best_pairing
 from ._axis import AxisOptions, axis_test
+from ._binomial import binomial_limit, log10_binomial_tail
 from ._combine import bonferroni, log10_conformal
 from ._cross import cross_z
 from ._decomposition import cosine_decomposition
 from ._guards import is_sorted
 from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
+from ._swap import log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
+from ._traces import TraceTest, trace_test, trace_z
 from ._units import MIN_UNITS, joint_features
 from .matching import log10_increasing_bound, longest_increasing
 
@@ -18,18 +21,25 @@ __all__ = [
     "AxisTest",
     "DetectionLimit",
     "NotTestable",
+    "TraceTest",
     "axis_test",
     "best_pairing",
+    "binomial_limit",
     "bonferroni",
     "cosine_decomposition",
     "cross_z",
     "detection_limit",
     "is_sorted",
     "joint_features",
+    "log10_binomial_tail",
     "log10_conformal",
     "log10_increasing_bound",
     "log10_normal_tail",
+    "log10_sign_bound",
     "longest_increasing",
     "needed_z",
     "normal_quantile",
+    "swap_test",
+    "trace_test",
+    "trace_z",
 ]

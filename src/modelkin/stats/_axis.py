@@ -7,7 +7,7 @@ knowledge; the guards only catch some of the ways in which it may fail.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -33,6 +33,8 @@ from .shifts import (
 )
 from .similarity import Similarity
 
+SURE = -6.0
+"""log10 p from which on it is worth asking in which form units agree."""
 N_PARTS = 4
 """Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""
 
@@ -49,6 +51,11 @@ class AxisOptions:
     """Replace each feature by the normal quantiles of its ranks over units, against outliers."""
     unit_rows: bool = True
     """Scale units to norm 1, for units whose scale can be changed; off for `joint_features`."""
+    whole_effect: bool = False
+    """Take the effect of both arrays as a whole, units as large as they are, for units of very unequal size.
+
+    The test is the same. If a share c of one array is mixed into another, c is the effect of the whole,
+    whatever the sizes of units; the mean over units of norm 1 is another number where they differ."""
     n_permutations: int = 99_999
     """At least so many orders; up to 8 units, all orders."""
     n_bootstrap: int = 1_999
@@ -62,6 +69,8 @@ class AxisOptions:
             )
         if self.sign_free and not self.unit_rows:
             raise ValueError("sign_free: expected unit_rows, since squared cosines are of units of norm 1")
+        if self.whole_effect and (self.sign_free or self.rank_normalise):
+            raise ValueError("whole_effect: expected neither sign_free nor rank_normalise")
         if self.n_permutations < 99 or self.n_bootstrap < 99:
             raise ValueError("n_permutations, n_bootstrap: expected at least 99")
         if not 0.0 < self.level < 1.0:
@@ -116,8 +125,10 @@ def axis_test(
     The effect is ``T / sqrt(sum |a|^2 sum |b|^2)`` over centred units: 0 for chance, 1 for units that are
     equal up to one scale, and for units of norm 1 without a common direction the mean cosine in excess of
     chance. For joint features it is the mean correlation. With `sign_free` it is ``T / n``, the mean squared
-    cosine in excess of chance. Its interval is a Bayesian bootstrap over units with the centring held fixed;
-    with fewer than about 20 units it is too narrow.
+    cosine in excess of chance. With `whole_effect` units keep their sizes in it. Its interval is a Bayesian
+    bootstrap over units with the centring held fixed; with fewer than about 20 units it is too narrow. Where
+    most units surely face each other but many point the other way, a mean over both signs says nothing, and
+    the effect counts squared cosines (`up_to_sign`).
 
     Guards only raise p. If units come sorted by norm in both models, p is 1. If blocks repeat in both, or z
     scatters over cyclic shifts by more than its limit, p is at least the share of shifts that do as well.
@@ -135,16 +146,16 @@ def axis_test(
     if isinstance(units, NotTestable):
         return units
     similarity = _similarity(units.candidate, units.base, chosen)
-    sigma = math.sqrt(similarity.squares / (len(units.base) - 1))
-    scale = _scale(units, chosen)
+    sigma = _sigma(similarity)
+    scale = _scale(similarity, chosen)
     # Rounding alone leaves about 1e-7 of the scale; less than that is no variation.
     if not sigma > 1e-7 * scale / len(units.base):
         return NotTestable(reason=say("equal-units"))
-    return _tested(units, similarity, sigma=sigma, scale=scale, seed=seed, options=chosen)
+    return _tested(units, similarity, sigma=sigma, seed=seed, options=chosen)
 
 
 def _tested(
-    units: Units, similarity: Similarity, *, sigma: float, scale: float, seed: int, options: AxisOptions
+    units: Units, similarity: Similarity, *, sigma: float, seed: int, options: AxisOptions
 ) -> AxisTest:
     n = len(units.base)
     rng = np.random.default_rng(seed)
@@ -173,6 +184,15 @@ def _tested(
     z_deflated = z / max(1.0, shift.sd)
     n_matched = matches.n_matched()
     tail_p = _tail_p(tail, z, options.alternative)
+    log10_p = _combined(part, [tail_p, log10_matching_bound(n_matched), order.log10_p], flags, shift, n)
+    told, scaling = _as_large_as_they_are(units) if options.whole_effect else similarity, options
+    interval = _interval(told, scaling, rng)
+    up_to_sign = 0.0 in interval and log10_p < SURE and 2 * n_matched >= n and _either_sign(options)
+    if up_to_sign:
+        told = Similarity.of_squares(units.candidate, units.base)
+        scaling = replace(options, sign_free=True, whole_effect=False)
+        interval = _interval(told, scaling, rng)
+    scale = _scale(told, scaling)
     return AxisTest(
         n_units=n,
         n_excluded=units.n_excluded,
@@ -180,9 +200,10 @@ def _tested(
         statistic=statistic,
         sigma=sigma,
         z=z,
-        effect=statistic / scale,
-        standard_error=sigma / scale,
-        interval=_interval(units, similarity, diagonal, options, rng),
+        effect=float(told.diagonal().sum()) / scale,
+        standard_error=_sigma(told) / scale,
+        interval=interval,
+        up_to_sign=up_to_sign,
         log10_p_monte_carlo=part.log10_p,
         n_permutations=part.n_permutations,
         exact=part.exact,
@@ -190,7 +211,7 @@ def _tested(
         n_matched=n_matched,
         log10_p_matching=log10_matching_bound(n_matched),
         order=order,
-        log10_p=_combined(part, [tail_p, log10_matching_bound(n_matched), order.log10_p], flags, shift, n),
+        log10_p=log10_p,
         log10_p_extrapolated=_extrapolated(z_deflated, n, options.alternative),
         shift=shift,
         z_deflated=z_deflated,
@@ -210,15 +231,28 @@ def _either_sign(options: AxisOptions) -> bool:
     return options.alternative == "two-sided" and not options.sign_free
 
 
-def _scale(units: Units, options: AxisOptions) -> float:
+def _sigma(similarity: Similarity) -> float:
+    """Return the exact standard deviation of the trace over all orders."""
+    return math.sqrt(similarity.squares / (len(similarity.base) - 1))
+
+
+def _scale(similarity: Similarity, options: AxisOptions) -> float:
     """Return what T is divided by to give the effect."""
     if options.sign_free:
-        return float(len(units.base))
-    return math.sqrt(_variation(units.candidate) * _variation(units.base))
+        return float(len(similarity.base))
+    return math.sqrt(_variation(similarity.candidate) * _variation(similarity.base))
 
 
-def _variation(rows: Array) -> float:
-    return float(np.sum(row_norms(rows - rows.mean(axis=0)) ** 2))
+def _variation(centred: Array) -> float:
+    return float(np.sum(row_norms(centred) ** 2))
+
+
+def _as_large_as_they_are(units: Units) -> Similarity:
+    candidate, base = (
+        np.asarray(rows * norms[:, None], rows.dtype)
+        for rows, norms in ((units.candidate, units.candidate_norms), (units.base, units.base_norms))
+    )
+    return Similarity.of_products(candidate, base)
 
 
 def _combined(
@@ -247,14 +281,9 @@ def _extrapolated(z: float, n_units: int, alternative: Alternative) -> float:
     return min(0.0, max(log10_p, -log10_factorial(n_units)))
 
 
-def _interval(
-    units: Units,
-    similarity: Similarity,
-    diagonal: npt.NDArray[np.float64],
-    options: AxisOptions,
-    rng: np.random.Generator,
-) -> Interval:
+def _interval(similarity: Similarity, options: AxisOptions, rng: np.random.Generator) -> Interval:
     """Reweight units by exponential draws; sums of them are bootstrap sums."""
+    diagonal = similarity.diagonal()
     n = len(diagonal)
     parts = [diagonal]
     if not options.sign_free:

@@ -11,11 +11,9 @@ from ._result import Alternative, Flag, ShiftGuard
 from .ranks import Array, spearman
 
 # Norms in order: a rank correlation with the place that is both clear and large, in both models.
-_SORTED_RHO = 0.5
-_SORTED_Z = 5.0
-# Scatter over shifts is 1 under the null with an error of about 1/sqrt(2 n).
-_DISPERSION = 1.3
-_DISPERSION_ERRORS = 4.0
+_SORTED_RHO, _SORTED_Z = 0.5, 5.0
+# Scatter over shifts is 1 under the null with an error of about 1/sqrt(2 n): so much, or so many errors.
+_DISPERSION, _DISPERSION_ERRORS = 1.3, 4.0
 # Half of a model's own similarity returns at a shift of one if each unit stands there twice; a little less
 # than that, so that the guard does not depend on chance there.
 _REPEATED = 0.4

@@ -73,9 +73,11 @@ class AxisTest:
     effect: float
     """0 for chance, 1 for identical up to scale; in squared cosines if `sign_free`."""
     standard_error: float
-    """Of the effect, under the null: ``effect / z``."""
+    """Of the effect, under the null: ``effect / z``, unless the effect is that of the whole."""
     interval: Interval
     """Of the effect, by a bootstrap over units."""
+    up_to_sign: bool
+    """Units agree up to their signs only: effect and interval count squared cosines, as with `sign_free`."""
     log10_p_monte_carlo: float
     """At least ``-log10(n_permutations + 1)``."""
     n_permutations: int

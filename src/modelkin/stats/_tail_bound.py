@@ -29,6 +29,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from ._golden import golden_section
 from ._tails import LN10, log10_factorial
 from .ranks import Array, normal_scores
 from .similarity import Similarity
@@ -37,7 +38,6 @@ from .similarity import Similarity
 _SMALLEST_Z = 3.0
 # Rows on which the exponent is chosen. Any exponent gives a valid bound, so this costs at most tightness.
 _PILOT_ROWS = 128
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 class TailBound:
@@ -94,18 +94,8 @@ class TailBound:
 
         normal = math.log(self._statistic / sigma**2)
         low, high = normal - math.log(1000.0), normal + math.log(4.0)
-        inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        at_inner, at_outer = height(inner), height(outer)
-        for _ in range(18):
-            if at_inner < at_outer:
-                high, outer, at_outer = outer, inner, at_inner
-                inner = high - _GOLDEN * (high - low)
-                at_inner = height(inner)
-            else:
-                low, inner, at_inner = inner, outer, at_outer
-                outer = low + _GOLDEN * (high - low)
-                at_outer = height(outer)
-        return math.exp(0.5 * (low + high))
+        at, _ = golden_section(height, low, high, steps=18)
+        return math.exp(at)
 
 
 @lru_cache(maxsize=8)

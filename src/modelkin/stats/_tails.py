@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-LN10 = math.log(10.0)
+LN10 = math.log(10.0)  # from natural to common logarithms
 _STANDARD = NormalDist()
 # erfc is exact to rounding up to here and underflows at 38; the series below has 14 digits from here on.
 _SERIES_FROM = 25.0
