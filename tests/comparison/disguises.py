@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 from tests.places import ZOO
+from tests.scale.lifelike import LIFELIKE, grown
 
 from modelkin.casework.lab import Checkpoint, Zoo, derive, load_zoo
 
@@ -151,7 +152,16 @@ def kept_zoo() -> Zoo:
     return load_zoo(ZOO)
 
 
-@cache
 def zoo_model(name: str) -> Checkpoint:
-    """Return a model of the zoo; it is read once."""
+    """Return a model of the zoo, or one that is drawn at a width of the world (`tests.scale.lifelike`)."""
+    return grown(name) if name.startswith(LIFELIKE) else _read(name)
+
+
+@cache
+def _read(name: str) -> Checkpoint:
     return kept_zoo()[name].load()
+
+
+def model_type_of(name: str) -> str:
+    """Return the ``model_type`` of such a model, without drawing it."""
+    return "llama" if name.startswith(LIFELIKE) else zoo_model(name).family

@@ -11,6 +11,7 @@ from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.architecture import Architecture
+from modelkin.casework.lab.checkpoint import StoredAs
 from modelkin.comparison.controls import can_be_control, worth_calibrating
 from modelkin.source import MemorySource
 
@@ -21,13 +22,12 @@ _RESIDUAL: frozenset[Hidden] = frozenset({"residual-permutation", "residual-sign
 _FOUND_IN_ANY_COORDINATES = ("mlp", "experts")
 
 
-def compared(relation: Relation) -> mk.Comparison:
-    """Compare the models of a row at deep depth, with controls where only they can decide."""
+def compared(relation: Relation, *, dtype: StoredAs = "F32") -> mk.Comparison:
+    """Compare the models of a row at deep depth."""
     return mk.compare(
-        candidate=MemorySource(relation.candidate().files("F32"), name="candidate"),
-        base=MemorySource(relation.base().files("F32"), name="base"),
+        candidate=MemorySource(relation.candidate().files(dtype), name="candidate"),
+        base=MemorySource(relation.base().files(dtype), name="base"),
         options=DEEP,
-        controls=[str(ZOO / name) for name in controls_for(relation)],
     )
 
 
@@ -48,11 +48,9 @@ def compared_strangers(pair: Strangers, *disguises: str, seed: int = 0) -> mk.Co
     return result(*controls_of(pair.base, pair.candidate)) if worth_calibrating(alone.evidence) else alone
 
 
-def controls_for(relation: Relation) -> tuple[str, ...]:
-    """Return the controls of a row: only where no exact test can tell, units and coordinates both changed."""
-    if "units" not in relation.disguise or not relation.disguise & _RESIDUAL:
-        return ()
-    return controls_of(_lineage_of(relation))
+def without_exact_test(relation: Relation) -> bool:
+    """Say whether no order is left to test: units and coordinates both changed."""
+    return "units" in relation.disguise and bool(relation.disguise & _RESIDUAL)
 
 
 def controls_of(base: str, *others: str) -> tuple[str, ...]:
@@ -91,8 +89,8 @@ def outcome(result: mk.Comparison) -> str:
     """Say in one word how a common origin was found, or that it was not."""
     if not result.verdict.related:
         return "flagged" if result.flags else "missed"
-    ranks = [item.log10_p for item in result.verdict.components.values() if item.calibrated]
-    return "ranked" if result.verdict.log10_p in ranks else "exact"
+    code = result.verdict.headline.code.removeprefix("headline.shared-")
+    return code if code in ("own-layers", "ranked") else "exact"
 
 
 def problems(relation: Relation, result: mk.Comparison) -> list[str]:
@@ -111,9 +109,7 @@ def problems(relation: Relation, result: mk.Comparison) -> list[str]:
         f"{name} is not shared and was accused" for name in sorted(relation.not_shared) if related.get(name)
     ]
     layers = tuple((layer, facing) for layer, facing, _ in result.alignment.layers)
-    # What only controls can tell is measured in some layers; none of them may be a wrong one.
-    right = set(layers) <= set(relation.layers or ()) if controls_for(relation) else layers == relation.layers
-    if relation.layers is not None and not right:
+    if relation.layers is not None and layers != relation.layers:
         found.append(f"layers {layers} instead of {relation.layers}")
     return found
 
@@ -125,11 +121,6 @@ def _excused(relation: Relation, result: mk.Comparison, name: str, related: bool
     # In other coordinates token rows, gains and heads cannot be tested: not testable is the truth.
     changed = bool(relation.disguise & _RESIDUAL) or result.candidate.hidden_size != result.base.hidden_size
     return changed and name not in _FOUND_IN_ANY_COORDINATES and related is None
-
-
-def _lineage_of(relation: Relation) -> str:
-    """Return the oldest ancestor of a row's base, by its weights."""
-    return next(name for name in lineages() if zoo_model(name) is relation.base())
 
 
 def shape_of(name: str) -> tuple[object, ...]:

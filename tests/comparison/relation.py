@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tests.comparison.disguises import Hidden, zoo_model
+from tests.comparison.disguises import Hidden, model_type_of, zoo_model
 
 from modelkin.casework.lab import Checkpoint
 
@@ -148,7 +148,7 @@ def row(
     lost, unclear = frozenset(lost) & family.components, frozenset(unclear) & family.components
     return Relation(
         name=name,
-        family=zoo_model(family.base).family,
+        family=model_type_of(family.base),
         candidate=partial(_built, make),
         base=partial(zoo_model, family.base),
         layers=identity(family.n_layers) if layers is None else layers or None,
@@ -164,3 +164,8 @@ def row(
 def _built(make: Model) -> Checkpoint:
     """Return a model that is kept for a while: all rows together would fill half a gigabyte."""
     return make()
+
+
+def forget_built() -> None:
+    """Give up the models that are kept: at the widths of large models each is gigabytes."""
+    _built.cache_clear()

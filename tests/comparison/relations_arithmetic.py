@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from tests.comparison.disguises import DISGUISES, Hidden, disguised, zoo_model
+from tests.comparison.disguises import DISGUISES, Hidden, disguised, model_type_of, zoo_model
 from tests.comparison.relation import FAMILIES, Family, Layers, Model, Relation
 from tests.comparison.relation import row as row_of
 
@@ -18,16 +18,18 @@ from modelkin.casework.lab import Checkpoint, derive
 @cache
 def arithmetic() -> tuple[Relation, ...]:
     """Return the rows that numpy makes, of copies and of fine-tunes of every family's base."""
-    rows: list[Relation] = []
-    for key, family in FAMILIES.items():
-        rows += _partial_copies(key, family)
-        for subject, source in (("copy", family.base), ("fine-tune", family.tuned)):
-            if source is not None:
-                rows += _disguises(key, family, subject, source)
-                rows += _surgery(key, family, subject, source)
-        if family.tuned is not None:
-            rows += _combinations(key, family, family.tuned)
+    rows = [row for key, family in FAMILIES.items() for row in rows_of(key, family)]
     return (*rows, *_upcycling(), *_merges())
+
+
+def rows_of(key: str, family: Family) -> list[Relation]:
+    """Return the rows of one family. No model is made before a row is asked for its own."""
+    rows = _partial_copies(key, family)
+    for subject, source in (("copy", family.base), ("fine-tune", family.tuned)):
+        if source is not None:
+            rows += _disguises(key, family, subject, source)
+            rows += _surgery(key, family, subject, source)
+    return [*rows, *(_combinations(key, family, family.tuned) if family.tuned is not None else ())]
 
 
 # What shows nothing, or nothing old, of the norms after a disguise: gains that are all one, or random.
@@ -37,12 +39,15 @@ _UNCLEAR_GAINS = {"inserted-gains"}
 
 
 def _disguises(key: str, family: Family, subject: str, source: str) -> list[Relation]:
-    model_type = zoo_model(family.base).family
+    def made(name: str) -> Model:
+        return lambda: disguised(zoo_model(source), name)
+
+    model_type = model_type_of(family.base)
     return [
         row_of(
             f"{key}: {name} of a {subject}",
             family,
-            partial(disguised, zoo_model(source), name),
+            made(name),
             disguise.how,
             lost={"norms"} if name in _RANDOM_GAINS else (),
             unclear={"norms"} if name in _CONSTANT_GAINS | _UNCLEAR_GAINS else (),

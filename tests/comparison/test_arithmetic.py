@@ -106,11 +106,11 @@ def test_a_control_is_shown_and_a_relative_among_them_is_flagged(base, zoo):
 def test_a_budget_forbids_the_walk_over_all_values_and_not_the_answer(zoo):
     folder = str(ZOO / "base")
     size = mk.open_model(folder).index.n_bytes
-    for budget, kind in ((2 * size, "unknown"), (8 * size, "copy")):
+    for budget, conclusion in ((2 * size, "shared"), (8 * size, "identical")):
         options = mk.CompareOptions(fetch=mk.FetchOptions(byte_budget=budget))
         result = mk.compare(candidate=folder, base=folder, options=options)
-        assert result.verdict.related
-        assert result.relation.kind == kind
+        assert result.relation.kind == "copy"
+        assert result.verdict.conclusion.value == conclusion
         assert result.ledger.bytes_fetched <= 2 * budget
 
 

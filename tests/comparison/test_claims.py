@@ -7,6 +7,7 @@ from tests.support import llama_files
 
 import modelkin as mk
 from modelkin.comparison.claims import MAX_CARD_BYTES, Claims, read_claims
+from modelkin.errors import NetworkError
 from modelkin.source import MemorySource
 
 CARD = """---
@@ -78,7 +79,7 @@ def test_a_model_that_says_nothing_claims_nothing():
         ("a: &x [1]\nb: *x", "it uses references"),
         ("a: &x {b: *x}", "it uses references"),
         ("a: 1\na: 2", "a key stands twice"),
-        ("base_model: !!python/object/apply:os.system [id]", "it is no valid YAML"),
+        ("base_model: !!python/object/apply:os.system [id]", "it uses tags"),
         ("a: [1", "it is no valid YAML"),
         ("a: 2024-99-99", "it is no valid YAML"),
         ("? [a]\n: 1", "a key stands twice or is no plain text"),
@@ -134,3 +135,47 @@ def test_claims_that_were_written_without_codes_are_quoted():
     read = mk.Comparison.from_json(json.dumps(document))
     assert {said.code for said in read.claims["candidate"]} == {"quoted"}
     assert list(map(str, read.claims["candidate"])) == list(map(str, claimed.claims["candidate"]))
+
+
+TAGS = (
+    "!!bool x",
+    "!!int ''",
+    "!!timestamp x",
+    "!!float y",
+    "!!binary \u00e9",
+    "!!set {a}",
+    "!!python/name:os.system",
+)
+
+
+@pytest.mark.parametrize("value", TAGS)
+@pytest.mark.parametrize("file", ["README_md", "mergekit_config_yml"])
+def test_a_tag_becomes_a_note_and_ends_nothing(file, value):
+    text = f"base_model: {value}\n"
+    found = claims(**{file: f"---\n{text}---\n" if file == "README_md" else text})
+    assert found.base_models == found.merged_models == ()
+    assert [note.code for note in found.notes] == ["not-read"]
+    assert "it uses tags" in str(found.notes[0])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "number", ["1:" * 120_000 + "1", "0x" + "f" * 200_000, "1." + "1" * 200_000, "9" * 5_000]
+)
+def test_an_endless_number_becomes_a_note(number):
+    found = claims(README_md=f"---\nlicense: {number}\n---\n")
+    assert "a number has more than 1,000 characters" in str(found.notes[0])
+
+
+def test_a_card_that_cannot_be_had_becomes_a_note(monkeypatch):
+    read = MemorySource._read
+
+    def broken(source, file, wanted):
+        if file.name == "README.md":
+            raise NetworkError("README.md", "the line was cut")
+        return read(source, file, wanted)
+
+    monkeypatch.setattr(MemorySource, "_read", broken)
+    found = claims(README_md=CARD, mergekit_config_yml=MERGE)
+    assert found.merge_method == "slerp"
+    assert [str(note) for note in found.notes] == ["README.md: not read, README.md: the line was cut"]

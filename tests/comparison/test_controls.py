@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 
 import pytest
-from tests.comparison.expectations import DEEP, controls_for, controls_of, n_units
-from tests.comparison.relations import disguised, lineages, relations, zoo_model
+from tests.comparison.expectations import DEEP, controls_of, n_units
+from tests.comparison.relations import disguised, lineages, zoo_model
 from tests.places import ZOO
 
 import modelkin as mk
+from modelkin.comparison import stages
 from modelkin.comparison.controls import agreement_score
 from modelkin.comparison.deep import agreements
 from modelkin.comparison.methods import Agreement
 from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.stages import judge
 from modelkin.comparison.tokens import pair_tokens
 from modelkin.comparison.verdict import load_rule
 from modelkin.source import MemorySource
@@ -27,12 +30,6 @@ def score_of(candidate: str, base: str) -> float:
     with mk.open_model(str(ZOO / candidate)) as mine, mk.open_model(str(ZOO / base)) as theirs:
         pair = ModelPair(candidate=mine, base=theirs, options=DEEP)
         return agreement_score(agreements(pair, pair_tokens(mine, theirs)))
-
-
-def test_every_row_that_rests_on_controls_has_enough_of_them():
-    sizes = [len(controls_for(relation)) for relation in relations() if controls_for(relation)]
-    assert len(sizes) > 20
-    assert all(2 * n + n * (n - 1) // 2 >= WANTED for n in sizes)
 
 
 @pytest.mark.parametrize("base", [members[-1] for members in lineages().values()])
@@ -74,7 +71,14 @@ def test_strangers_are_not_above_all_controls_where_these_are_smaller(candidate,
 @pytest.mark.parametrize(
     ("candidate", "base"), [("gpt2-twin", "gpt2-base"), ("moe-twin", "moe-base"), ("deep-2", "deep-1")]
 )
-def test_strangers_under_a_disguise_that_only_controls_can_tell_are_not_accused(candidate, base):
+def test_strangers_under_a_disguise_that_only_controls_can_tell_are_not_accused(candidate, base, monkeypatch):
+    judged: Counter[tuple[str, str]] = Counter()
+
+    def counted(pair, *rest, **named):
+        judged[pair.candidate.location.ref, pair.base.location.ref] += 1
+        return judge(pair, *rest, **named)
+
+    monkeypatch.setattr(stages, "judge", counted)
     hidden = disguised(zoo_model(candidate), "units", "heads", "residual-permutation")
     result = mk.compare(
         candidate=MemorySource(hidden.files("F32"), name="candidate"),
@@ -85,3 +89,5 @@ def test_strangers_under_a_disguise_that_only_controls_can_tell_are_not_accused(
     assert any(isinstance(test, Agreement) for test in result.evidence)
     assert result.verdict.related is False
     assert not result.flags
+    assert judged.total() >= 1 + 2 * len(controls_of(base, candidate))
+    assert set(judged.values()) == {1}

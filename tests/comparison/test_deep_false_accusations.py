@@ -188,7 +188,7 @@ def test_a_control_that_is_given_twice_counts_once():
         for seed in (1, 2, 3, 4)
     ]
     pair = ModelPair(candidate=models[0], base=models[1], options=mk.CompareOptions(depth="deep"))
-    memory = Memory(lambda pair, memory: judge(pair, memory).verdict)
+    memory = Memory(lambda pair, memory: (judge(pair, memory).verdict, ()))
     again = mk.open_model(random_model(3, mlp=64, layers=2, embeddings=same_geometry(3)))
     assert len(scores_of(pair, models[2:3], memory)) == 2
     assert len(scores_of(pair, models[2:], memory)) == 5

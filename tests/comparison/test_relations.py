@@ -1,29 +1,26 @@
 """Relatives under disguises, at deep depth: a common origin is found, in the right parts and layers.
 
-About sixty rows of the truth table, of every kind and family; all of them with MODELKIN_ALL_RELATIONS=1.
+About fifty rows of the truth table, of every kind and family; the others with `make scale`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
 import pytest
 from tests.comparison.expectations import (
     compared,
-    controls_for,
     kind_of,
     outcome,
     problems,
+    without_exact_test,
 )
 from tests.comparison.relations import FAMILIES, Relation, relations
+from tests.support.amount import marked
 
 pytestmark = pytest.mark.timeout(600)
-ALL = os.environ.get("MODELKIN_ALL_RELATIONS", "") not in ("", "0")
-N_TRAINED = 12
-RANKED = "mixtral-16: tuned-units-heads-residual-int8"
-"""The quickest of the rows that need controls; the others take half a minute each."""
+N_TRAINED = 6
 
 
 def family_of(relation: Relation) -> str:
@@ -33,7 +30,7 @@ def family_of(relation: Relation) -> str:
 def chosen() -> list[Relation]:
     """Draw one row of each kind, of the family that has been drawn least so far; and some trained rows."""
     rng = random.Random(7)
-    rows = [relation for relation in relations() if not controls_for(relation) or relation.name == RANKED]
+    rows = list(relations())
     kinds: dict[str, list[Relation]] = {}
     for relation in rng.sample(rows, len(rows)):
         if family_of(relation) != "trained":
@@ -46,22 +43,23 @@ def chosen() -> list[Relation]:
     return sorted([*drawn, *rng.sample(trained, N_TRAINED)], key=lambda relation: relation.name)
 
 
-ROWS = list(relations()) if ALL else chosen()
+NOW = {relation.name for relation in chosen()}
+ROWS = marked(relations(), lambda relation: relation.name in NOW)
 
 
 @pytest.mark.parametrize("relation", ROWS, ids=lambda relation: relation.name)
 def test_what_is_true_of_a_row_comes_out(relation: Relation):
     result = compared(relation)
     assert problems(relation, result) == []
-    assert outcome(result) in (("ranked", "exact") if controls_for(relation) else ("exact",))
+    assert outcome(result) in (("own-layers", "exact") if without_exact_test(relation) else ("exact",))
 
 
 def test_every_kind_and_every_family_is_among_the_chosen():
     names = {family_of(relation) for relation in chosen()}
     assert names == {*FAMILIES, "trained"}
-    kinds = {kind_of(row) for row in relations() if not controls_for(row) and family_of(row) != "trained"}
+    kinds = {kind_of(row) for row in relations() if family_of(row) != "trained"}
     assert kinds <= {kind_of(relation) for relation in chosen()}
-    assert RANKED in {relation.name for relation in chosen()}
+    assert any(without_exact_test(relation) for relation in chosen())
 
 
 def test_a_wrong_result_is_noticed():

@@ -1,11 +1,16 @@
 """Really trained models of known ancestry: the verdict is right on every one."""
 
+from pathlib import Path
+
 import pytest
 from tests.comparison.zoo_pairs import derived_pairs, members
 
 import modelkin as mk
+from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.casework.lab.derive import reorder_layers
 from modelkin.comparison.methods import Tested
 from modelkin.comparison.verdict import Conclusion
+from modelkin.source import MemorySource
 
 EXPECTED = {
     "fine-tune": ("shared", set()),
@@ -78,7 +83,9 @@ def test_another_width_is_not_testable_and_says_why():
 
 def test_quick_depth_reads_gains_only_and_still_knows_a_child():
     result = compared("finetune-heavy", "base", depth="quick")
-    assert result.verdict.conclusion is Conclusion.SHARED
+    assert result.verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert result.verdict.reading == "norm-gains-alone"
+    assert "nothing else was tested" in str(result.verdict.headline)
     assert set(result.verdict.components) == {"norms"}
     assert result.verdict.stage == "quick"
 
@@ -87,6 +94,33 @@ def test_a_copy_is_identical_and_every_value_was_compared():
     result = compared("base", "base")
     assert result.verdict.conclusion is Conclusion.IDENTICAL
     assert result.relation.kind == "copy"
+
+
+@pytest.mark.parametrize("depth", ["standard", "deep"])
+def test_shared_norm_gains_stay_a_small_finding_at_every_depth(depth):
+    verdict = compared("norms-only", "base", depth=depth).verdict
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.reading == "norm-gains-only"
+    assert str(verdict.headline) == "Only the norm gains are shared (0.212 % of the parameters)"
+    silent = {name for name, part in verdict.components.items() if part.conclusion is Conclusion.NO_EVIDENCE}
+    assert silent >= {"attention", "embedding", "head", "mlp"}
+
+
+def without_last_layer(name):
+    shorter = reorder_layers(Checkpoint.read(Path(members()[name].path)), [0, 1, 2])
+    return mk.compare(candidate=MemorySource(shorter.files()), base=members()["base"].path)
+
+
+def test_where_only_gains_are_shared_no_change_of_shape_is_named():
+    """Fewer layers and other tokens come with the other model, and are no change of this one."""
+    assert compared("norms-only", "base").relation.kind == "parts-replaced"
+    result = without_last_layer("norms-only")
+    assert result.verdict.reading == "norm-gains-only"
+    assert result.relation.kind in ("unknown", "parts-replaced")
+
+
+def test_where_weights_are_shared_a_change_of_depth_is_named():
+    assert without_last_layer("finetune-light").relation.kind == "depth-change"
 
 
 def drawn(result):

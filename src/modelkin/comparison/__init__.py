@@ -3,7 +3,7 @@
 In the order in which things happen:
 
 ``stages``
-    `compare` and `plan_comparison`: the order of everything below.
+    `compare`, `plan_comparison` and `price_comparison`: the order of everything below.
 ``pair``, ``tokens``
     Two opened models as methods see them, how much of them may be read, and rows of the same tokens.
 ``identity``
@@ -14,10 +14,14 @@ In the order in which things happen:
     The deep stage: which parts face each other, in coordinates as they are or in others.
 ``reading``
     The executor of all probes: prices, reads and evaluates them, or only prices them in a dry run.
+``cost``
+    What is read at most, and about how long it takes.
 ``controls``
     The same tests on unrelated models, and the rank of the pair among them.
-``kinship``, ``adapters``, ``claims``
-    What is said beside the verdict.
+``kinship``, ``adapters``, ``claims``, ``relation``
+    What is said beside the verdict; `relation` subtracts weights and says what was done.
+``difference``
+    What was changed, tensor by tensor.
 ``record``
     The complete record of a comparison.
 
@@ -31,6 +35,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from modelkin.comparison.difference import DIFF_SCHEMA, ModelDiff, diff
     from modelkin.comparison.record import (
         SCHEMA,
         Comparison,
@@ -38,25 +43,46 @@ if TYPE_CHECKING:
         Direction,
         FrameRecord,
         ModelSummary,
+        PartSizes,
+        Published,
+        ReferenceScore,
     )
-    from modelkin.comparison.stages import compare, plan_comparison
+    from modelkin.comparison.stages import (
+        compare,
+        plan_comparison,
+        price_comparison,
+        wanted_by_comparison,
+    )
 
 __all__ = [
+    "DIFF_SCHEMA",
     "SCHEMA",
     "Comparison",
     "ControlResult",
     "Direction",
     "FrameRecord",
+    "ModelDiff",
     "ModelSummary",
+    "PartSizes",
+    "Published",
+    "ReferenceScore",
     "compare",
+    "diff",
     "plan_comparison",
+    "price_comparison",
+    "wanted_by_comparison",
 ]
+
+_HOME = {
+    **dict.fromkeys(("compare", "plan_comparison", "price_comparison", "wanted_by_comparison"), "stages"),
+    **dict.fromkeys(("DIFF_SCHEMA", "ModelDiff", "diff"), "difference"),
+}
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'modelkin.comparison' has no attribute {name!r}")
-    home = "stages" if name in ("compare", "plan_comparison") else "record"
+    home = _HOME.get(name, "record")
     value: object = getattr(import_module(f"modelkin.comparison.{home}"), name)
     globals()[name] = value
     return value

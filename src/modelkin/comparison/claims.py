@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelkin.message import Message, say
+from modelkin.errors import ModelkinError
+from modelkin.message import Message, say, told
 from modelkin.model import Model
 from modelkin.untrusted import YamlRefused, strict_yaml
 
@@ -15,8 +16,10 @@ MAX_CARD_BYTES = 256 * 1024
 _CARD = "README.md"
 _MERGE = "mergekit_config.yml"
 _FRONT_MATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_MOST = 40
-_LONGEST = 200
+CARD_FILES = (_CARD, _MERGE)
+"""Files in which a model declares something."""
+_MOST, _LONGEST = 40, 200
+"""Claims of one kind that are kept, and letters of each: more is no claim that a person makes or reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +64,8 @@ class Claims:
 def read_claims(model: Model) -> Claims:
     """Read what a model declares; what is malformed or hostile becomes a note, nothing is raised."""
     notes: list[Message] = []
-    card = _front_matter(model.start_of(_CARD, limit=MAX_CARD_BYTES), notes)
-    data = model.start_of(_MERGE, limit=MAX_CARD_BYTES)
+    card = _front_matter(_beginning(model, _CARD, notes), notes)
+    data = _beginning(model, _MERGE, notes)
     merge = _mapping(_MERGE, data, notes) if data else {}
     config = model.config or {}
     return Claims(
@@ -76,6 +79,15 @@ def read_claims(model: Model) -> Claims:
         merged_models=_merged(merge),
         notes=tuple(notes),
     )
+
+
+def _beginning(model: Model, name: str, notes: list[Message]) -> bytes:
+    """Read the beginning of a file; that it cannot be had is no reason to lose a finished comparison."""
+    try:
+        return model.start_of(name, limit=MAX_CARD_BYTES)
+    except ModelkinError as error:
+        notes.append(say("not-read", file=name, why=told(error)))
+        return b""
 
 
 def _front_matter(data: bytes, notes: list[Message]) -> Mapping[str, object]:

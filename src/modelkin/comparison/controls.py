@@ -1,11 +1,13 @@
 """Controls: what the same tests say of unrelated models, and where the tested pair stands among them.
 
 Agreement of units has no null of its own: it is a rank among pairs that have an unrelated model in them. So
-many pairs are measured, and `Memory` sees to it that none is judged twice.
+many pairs are measured, and `Memory` sees to it that none is judged twice: what is said of a control and what
+a rank needs of it come from one judgement.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -13,10 +15,11 @@ from math import fsum
 from pathlib import Path
 
 from modelkin.architecture import Architecture, Role
-from modelkin.comparison.deep import agreements
+from modelkin.comparison.deep import agreements, contrasts
 from modelkin.comparison.methods import Agreement, Evidence, Rank
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.record import ControlResult
+from modelkin.comparison.strangers import ContrastScores, scores_by_part
 from modelkin.comparison.tokens import Tokens, pair_tokens
 from modelkin.comparison.verdict import Verdict, load_rule
 from modelkin.message import Message, joined, say
@@ -30,14 +33,15 @@ LEAST_AGREEMENT = 0.05
 
 @dataclass(slots=True)
 class Memory:
-    """What was found of pairs of models within one run: none is judged twice at one depth.
+    """What was found of pairs of models within one run: none is judged twice.
 
     Verdicts and agreements are kept, which are small; maps of the residual stream are not.
     """
 
-    judge: Callable[[ModelPair, Memory], Verdict]
+    judge: Callable[[ModelPair, Memory], tuple[Verdict, Sequence[Evidence]]]
     _verdicts: dict[ModelPair, Verdict] = field(default_factory=dict)
     _agreements: dict[ModelPair, tuple[Evidence, ...]] = field(default_factory=dict)
+    _contrasts: dict[ModelPair, tuple[Evidence, ...]] = field(default_factory=dict)
     _tokens: tuple[tuple[Model, Model], Tokens] | None = None
     _references: list[Model] | None = None
 
@@ -50,7 +54,9 @@ class Memory:
     def verdict(self, pair: ModelPair) -> Verdict:
         """Judge a pair without controls of its own."""
         if pair not in self._verdicts:
-            self._verdicts[pair] = self.judge(pair, self)
+            self._verdicts[pair], evidence = self.judge(pair, self)
+            if found := measured(evidence):
+                self._agreements[pair] = tuple(found)
         return self._verdicts[pair]
 
     def agreements(self, pair: ModelPair) -> tuple[Evidence, ...]:
@@ -58,6 +64,12 @@ class Memory:
         if pair not in self._agreements:
             self._agreements[pair] = agreements(pair, self.tokens(pair))
         return self._agreements[pair]
+
+    def contrasts(self, pair: ModelPair) -> tuple[Evidence, ...]:
+        """Hold the layers of a pair against each other and nothing else."""
+        if pair not in self._contrasts:
+            self._contrasts[pair] = contrasts(pair, self.tokens(pair))
+        return self._contrasts[pair]
 
     def references(self, options: FetchOptions) -> list[Model]:
         """Open the independent models that come with the package."""
@@ -71,16 +83,36 @@ class Memory:
             model.close()
 
 
-def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlScores:
+    """How much pairs with an unrelated model agree."""
+
+    scores: tuple[float, ...] = ()
+    n_packaged: int = 0
+    """How many of them have a model in them that comes with the package."""
+
+
+def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> ControlScores:
     """Measure the agreement of all pairs that have an unrelated model in them.
 
-    The few models of the package help out where the caller's are not enough.
+    The few models of the package help out where the caller's are not enough. Where all of them are not, no
+    rank could decide anything, and none is read.
     """
+    wanted, folders = int(load_rule().agreement["control_pairs"]), reference_folders()
+    if _n_pairs(len(controls) + len(folders)) < wanted:
+        return ControlScores()
     usable = [model for model in controls if _is_unrelated(model, pair, memory)]
-    if _n_pairs(len(usable)) < int(load_rule().agreement["control_pairs"]):
-        shipped = memory.references(pair.options.fetch)
-        usable += [model for model in shipped if _is_unrelated(model, pair, memory)]
-    return scores_of(pair, usable, memory)
+    shipped: list[Model] = []
+    if _n_pairs(len(usable)) < wanted <= _n_pairs(len(usable) + len(folders)):
+        references = memory.references(pair.options.fetch)
+        shipped = [model for model in references if _is_unrelated(model, pair.to_depth("standard"), memory)]
+    if _n_pairs(len(usable) + len(shipped)) < wanted:
+        return ControlScores()
+    own = scores_of(pair, usable, memory)
+    if not shipped:
+        return ControlScores(scores=tuple(own))
+    every = scores_of(pair, [*usable, *shipped], memory)
+    return ControlScores(scores=tuple(every), n_packaged=len(every) - len(own))
 
 
 def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:
@@ -95,13 +127,14 @@ def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> lis
         if any(related for _, related in among):
             continue
         kept.append(control)
-        sides = [_score(pair.of(side, control), memory) for side in pair.models]
-        scores += [score for score, related in (*sides, *among) if not related]
+        # That no side is a relative of a control is known before.
+        scores += [_agreement(pair.of(side, control), memory) for side in pair.models]
+        scores += [score for score, _ in among]
     return [score for score in scores if score is not None]
 
 
 def _score(pair: ModelPair, memory: Memory) -> tuple[float | None, bool]:
-    """Return the agreement of a pair, None if it cannot be measured, and whether they are relatives."""
+    """Return the agreement of two controls, None if it cannot be measured, and whether they are relatives."""
     found = memory.agreements(pair)
     if not found:
         return None, False
@@ -109,16 +142,29 @@ def _score(pair: ModelPair, memory: Memory) -> tuple[float | None, bool]:
     return agreement_score(found), bool(related)
 
 
+def _agreement(pair: ModelPair, memory: Memory) -> float | None:
+    found = memory.agreements(pair)
+    return agreement_score(found) if found else None
+
+
 def _is_unrelated(control: Model, pair: ModelPair, memory: Memory) -> bool:
     """Say whether a model can stand for strangers: comparable, and no relative as far as can be seen."""
     return can_be_control(control.architecture, pair.base.architecture) and not any(
-        memory.verdict(pair.of(side, control).to_depth("standard")).related for side in pair.models
+        memory.verdict(pair.of(side, control)).related for side in pair.models
     )
 
 
 def _n_pairs(n_controls: int) -> int:
     """Return in how many pairs of models there is a control: with both sides, and among themselves."""
     return 2 * n_controls + n_controls * (n_controls - 1) // 2
+
+
+def contrast_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[ContrastScores]:
+    """Measure facing layers of all pairs that have an unrelated model of the caller in them."""
+    usable = [model for model in controls if _is_unrelated(model, pair, memory)]
+    pairs = [pair.of(side, control) for control in usable for side in pair.models]
+    pairs += [pair.of(first, second) for first, second in itertools.combinations(usable, 2)]
+    return [scores_by_part(memory.contrasts(other)) for other in pairs]
 
 
 def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[ControlResult]:
@@ -135,6 +181,22 @@ def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[Contr
             reason=_problem(verdict),
         )
         for side, verdict in verdicts
+    ]
+
+
+def unread_control(pair: ModelPair, control: Model, why: Message) -> list[ControlResult]:
+    """Say of a control why it was not compared."""
+    return [
+        ControlResult(
+            pair=(side.location.ref, control.location.ref),
+            revision=control.location.revision,
+            conclusion=None,
+            effect=None,
+            log10_p=None,
+            usable=False,
+            reason=why,
+        )
+        for side in pair.models
     ]
 
 
@@ -167,14 +229,18 @@ def worth_calibrating(evidence: Iterable[Evidence]) -> bool:
     return bool(found) and agreement_score(found) > LEAST_AGREEMENT
 
 
-def calibrated(evidence: Iterable[Evidence], scores: Sequence[float]) -> list[Evidence]:
+def calibrated(evidence: Iterable[Evidence], controls: ControlScores) -> list[Evidence]:
     """Give agreements their p-value, the rank of the pair among control pairs; leave other evidence alone."""
-    items = list(evidence)
+    items, scores = list(evidence), controls.scores
     found = measured(items)
     if not found or not scores:
         return items
-    log10_p = log10_conformal(agreement_score(found), scores)
-    rank = Rank(log10_p=log10_p, control_pairs=len(scores), largest_control=max(scores))
+    rank = Rank(
+        log10_p=log10_conformal(agreement_score(found), scores),
+        control_pairs=len(scores),
+        largest_control=max(scores),
+        packaged_pairs=controls.n_packaged,
+    )
     return [replace(item, rank=rank) if isinstance(item, Agreement) else item for item in items]
 
 
@@ -184,6 +250,12 @@ def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> M
     if not found or agreement_score(found) < 4 * LEAST_AGREEMENT or n_pairs >= wanted:
         return None
     return say("flag-agreement", share=agreement_score(found), n=n_pairs, m=wanted)
+
+
+def looks_alike(evidence: Iterable[Evidence], share: float) -> bool:
+    """Say whether more than a share of units agrees in every layer that was looked at, intervals included."""
+    found = measured(evidence)
+    return bool(found) and all(item.effect.low > share for item in found)
 
 
 def can_be_control(control: Architecture, base: Architecture) -> bool:

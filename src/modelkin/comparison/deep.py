@@ -5,21 +5,25 @@
 2. If they have: units, heads and experts that were reordered, thinned out or copied.
 3. If they have not: a map of the residual stream is learned from embeddings and output head (or from units of
    some layers) and step 1 is made again in the new coordinates, on tensors the map was not learned from.
-4. If units were reordered as well, only a comparison with controls is left; see `UnitAgreement`.
+4. If units were reordered as well, no exact test is left: layers that face each other are held against layers
+   that do not (`OwnLayers`), and against controls (`UnitAgreement`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 from modelkin.architecture import Architecture
 from modelkin.comparison.alignment import Frame, LayerMap, likely_pairs
-from modelkin.comparison.frames import frame_of_tokens, frame_of_units
+from modelkin.comparison.frames import frame_of_tokens, frame_of_units, rehearsed_frame
 from modelkin.comparison.methods import (
+    BEGINNING_FLAGS,
+    Contrast,
     Evidence,
     Pair,
+    Side,
     Skipped,
     Tested,
     load_method,
@@ -38,6 +42,9 @@ _GOOD_FIT = 0.9
 """Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Part of the byte allowance up to which more layers than that are matched."""
+_OWN_LAYERS_SHARES = (0.085, 0.21)
+"""Part of the byte allowance for layers that are held against each other; the second where the first is too
+little for two of them."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -74,13 +81,15 @@ class DeepStage:
 
     def __post_init__(self, tokens: Tokens) -> None:
         self.pair = self.models.seen(tokens, self.models.deep_bytes())
-        self.reading = Reading(self.models.models, self.pair.byte_allowance, self.rehearsal)
+        self.reading = Reading(
+            self.models.models, self.pair.byte_allowance, self.rehearsal, self.models.max_waste
+        )
 
     def run(self) -> DeepResult:
         """Make attempts until one decides.
 
         In a rehearsal nothing is found, so that all of them are made. Which layers are matched depends on
-        what is found; by relative depth is as good a guess as any, since layers are mostly of one size.
+        what is found: it takes the heaviest.
         """
         self.progress.note(say("step-maps"))
         self._probe(self.pair, (*_MAPS, "residual-writers"))
@@ -90,7 +99,9 @@ class DeepStage:
         if not self._settled("identity"):
             best = self._best_frame(best)
         if not self._settled(best):
-            self._measure_agreement()
+            best = self._contrast_layers(best)
+            if not self._contrasted():
+                self._measure_agreement()
         return self._result(best)
 
     def _best_frame(self, best: str) -> str:
@@ -142,7 +153,17 @@ class DeepStage:
 
     def _look_for_units(self) -> None:
         self.progress.note(say("step-units"))
-        self._probe(replace(self.pair, layer_pairs=self._pairs_to_match()), _UNIT_METHODS)
+        pair = replace(self.pair, layer_pairs=self._pairs_to_match(), begun_alike=self._begun_alike())
+        self._probe(pair, _UNIT_METHODS)
+
+    def _begun_alike(self) -> frozenset[tuple[str, int]]:
+        """Return the components and layers that bear the mark of a common beginning."""
+        return frozenset(
+            (item.component, layer)
+            for item in (*self.earlier, *self.evidence)
+            if isinstance(item, Tested) and BEGINNING_FLAGS & {*item.flags}
+            for layer in item.layers
+        )
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
@@ -150,6 +171,8 @@ class DeepStage:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
         self.progress.note(say("step-token-frame"))
         self.token_frame = frame_of_tokens(self.reading, self.pair)
+        if self.rehearsal is not None:
+            self.token_frame = rehearsed_frame(self.pair)
         if self.token_frame is not None:
             self.frames.append(self.token_frame)
             if self.token_frame.kind != "identity":
@@ -160,12 +183,34 @@ class DeepStage:
             self.frames.append(by_units.frame)
             if by_units.untouched:
                 yield replace(self.pair, frame=by_units.frame, only_layers=by_units.untouched)
+        elif self.rehearsal is not None:
+            layers = frozenset(self.pair.candidate.architecture.layers)
+            yield replace(self.pair, frame=self.token_frame, only_layers=layers)
 
     def _test_in(self, pair: Pair) -> None:
         self.progress.note(say("step-framed", frame=say(f"frame.{pair.frame_kind}")))
         self._probe(pair, _MAPS)
         if pair.only_layers is None:
             self._probe(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
+
+    def _contrast_layers(self, best: str) -> str:
+        """Hold layers that face each other against layers that do not, in coordinates that units teach."""
+        self.progress.note(say("step-own-layers"))
+        layer_pairs = self._layer_pairs()
+        for share in _OWN_LAYERS_SHARES:
+            wanted = int(share * self.pair.byte_allowance)
+            room = min(self.reading.left, wanted)
+            if self.rehearsal is not None and room < wanted:
+                self.rehearsal.rooms.append(self.reading.room)
+            pair = replace(self.pair, frame=self.token_frame, layer_pairs=layer_pairs, byte_allowance=room)
+            if load_method("own-layers").plan(pair).probes:
+                break
+        self._probe(pair, ("own-layers",))
+        found = self._contrasted()
+        return found[0].frame if found and best == "none" else best
+
+    def _contrasted(self) -> list[Contrast]:
+        return [item for item in self.evidence if isinstance(item, Contrast) and item.log10_p < FOUND_LOG10_P]
 
     def _measure_agreement(self) -> None:
         """Measure what needs controls to mean something."""
@@ -197,7 +242,13 @@ class DeepStage:
         inside = {entry.tensor for entry in base.architecture.tensors if entry.layer is not None}
         held = sum(base.index[name].n_bytes for name in inside)
         cost = max(1, held // max(1, base.architecture.n_layers))
-        return spread_pairs(pairs, max(MATCHED_LAYERS, int(_MATCH_SHARE * self.pair.byte_allowance) // cost))
+        most = max(MATCHED_LAYERS, int(_MATCH_SHARE * self.pair.byte_allowance) // cost)
+        return spread_pairs(pairs, most) if self.rehearsal is None else self._heaviest(pairs, most)
+
+    def _heaviest(self, pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of layers that take the most bytes to read."""
+        weights = [_layer_bytes(side) for side in (self.pair.candidate, self.pair.base)]
+        return tuple(sorted(sorted(pairs, key=lambda pair: -_weight(pair, weights))[:most]))
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -206,11 +257,15 @@ class DeepStage:
             method = load_method(name)
             plan = method.plan(pair)
             self.evidence += plan.skipped
-            found = [self.reading.run(probe) for probe in plan.probes]
+            found = []
+            for done, probe in enumerate(plan.probes):
+                self.progress.count(done, len(plan.probes))
+                found.append(self.reading.run(probe))
             for item in found:
                 if item is not None:
                     self.evidence += item.evidence
                     self.maps += item.maps
+                    self.frames += item.frames
             if None in found:
                 reason = say("bytes-used-up", n=found.count(None), all=len(found))
                 self.evidence.append(method.skip(reason, frame=pair.frame_kind))
@@ -226,8 +281,9 @@ class DeepStage:
 
     def _found_pairs(self, frame: str) -> tuple[tuple[int, int], ...]:
         """Return the layers that were found to be of common origin, the surest base layer for each."""
-        best: dict[int, Tested] = {}
-        for item in self._found_in(frame):
+        found: list[Tested | Contrast] = [*self._found_in(frame), *self._contrasted()]
+        best: dict[int, Tested | Contrast] = {}
+        for item in found:
             if item.component in ("mlp", "experts", "attention"):
                 layer = item.layers[0]
                 if layer not in best or item.log10_p < best[layer].log10_p:
@@ -241,6 +297,14 @@ def agreements(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
     stage.token_frame = frame_of_tokens(stage.reading, stage.pair)
     stage._measure_agreement()
     return tuple(item for item in stage.evidence if not isinstance(item, Skipped))
+
+
+def contrasts(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
+    """Hold the layers of a pair against each other and nothing else, as is done for controls."""
+    stage = DeepStage(models, tokens)
+    stage.token_frame = frame_of_tokens(stage.reading, stage.pair)
+    stage._contrast_layers("none")
+    return tuple(stage.evidence)
 
 
 def by_depth(candidate: Architecture, base: Architecture) -> tuple[tuple[int, int], ...]:
@@ -257,6 +321,18 @@ def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int
     if len(pairs) <= most:
         return tuple(pairs)
     return tuple(pairs[math.floor((2 * i + 1) * len(pairs) / (2 * most))] for i in range(most))
+
+
+def _layer_bytes(side: Side) -> dict[int, int]:
+    held: dict[int, int] = {}
+    for entry in side.architecture.tensors:
+        if entry.layer is not None:
+            held[entry.layer] = held.get(entry.layer, 0) + side.index[entry.tensor].n_bytes
+    return held
+
+
+def _weight(pair: tuple[int, int], weights: Sequence[Mapping[int, int]]) -> int:
+    return sum(held.get(layer, 0) for layer, held in zip(pair, weights, strict=True))
 
 
 def _found(evidence: Iterable[Evidence]) -> list[Tested]:

@@ -8,13 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import Frame, find_frame
-from modelkin.comparison.methods import Pair, Part, Probe, Side, acting_gain, frame_rows, untouched_layers
+from modelkin.comparison.alignment import ROWS_A_DIMENSION, Frame, find_frame
+from modelkin.comparison.methods import (
+    Pair,
+    Part,
+    Probe,
+    Side,
+    acting_gain,
+    frame_rows,
+    near_rows,
+    untouched_layers,
+)
 from modelkin.comparison.reading import Reading
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 _TOKENS_A_DIMENSION = 3
+_CHECKED_TOKENS = 1024
+"""Rows beyond those that are learned from: the mean cosine of so many is known to a thousandth."""
 _TOKEN_SHARE = 0.19
 """Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
 _WELL = 0.98
@@ -35,6 +46,17 @@ def frame_of_tokens(reading: Reading, pair: Pair) -> Frame | None:
     return best
 
 
+def rehearsed_frame(pair: Pair) -> Frame | None:
+    """Return what stands for a map that may be found, where nothing is read: only its widths count."""
+    mine, theirs = (side.architecture.sizes.get("residual") for side in (pair.candidate, pair.base))
+    if mine is None or theirs is None:
+        return None
+    learned_from = say("embedding-rows")
+    return Frame(
+        kind="rotation", learned_from=learned_from, n_rows=0, fit=0.0, chance=0.0, widths=(mine, theirs)
+    )
+
+
 def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame | None] | None:
     """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
     sides, tokens = (pair.candidate, pair.base), pair.tokens
@@ -47,14 +69,10 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame |
         return None
     row_bytes = max(info.row_bits // 8 for info in infos)
     most = min(
-        _TOKENS_A_DIMENSION * max(info.shape[-1] for info in infos),
+        _n_tokens(max(info.shape[-1] for info in infos)),
         int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
     )
-    rows = [
-        (mine, theirs)
-        for mine, theirs in zip(tokens.candidate, tokens.base, strict=True)
-        if mine < infos[0].n_rows and theirs < infos[1].n_rows
-    ][:most]
+    rows = near_rows(tokens, infos)[:most]
     mine, theirs = (
         _token_part(side, role, TensorSlice.scattered(info.name, [row[column] for row in rows]))
         for column, (side, info) in enumerate(zip(sides, infos, strict=True))
@@ -66,6 +84,11 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame |
         return made if isinstance(made, Frame) else None
 
     return Probe(candidate=(mine,), base=(theirs,), evaluate=evaluate)
+
+
+def _n_tokens(width: int) -> int:
+    """Return how many tokens a map is learned from and checked on."""
+    return min(_TOKENS_A_DIMENSION * width, int(ROWS_A_DIMENSION * width) + _CHECKED_TOKENS)
 
 
 def _token_part(side: Side, role: Role, rows: TensorSlice) -> Part:

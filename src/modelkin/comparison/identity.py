@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from modelkin.comparison.methods import EqualityCount, code_step, equal_after_rounding, share_within
+from modelkin.comparison.methods import (
+    EqualityCount,
+    code_step,
+    count_equal,
+    equal_after_rounding,
+    share_within,
+)
 from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.verdict import Conclusion, Identity, Verdict
 from modelkin.message import say
 from modelkin.model import Model
@@ -15,6 +24,8 @@ from modelkin.tensors import TensorInfo, TensorSlice, line_elements, sample_bloc
 
 CopyKind: TypeAlias = Literal["copy", "precision-copy", "quantised-copy"]
 _COARSER: Final[tuple[CopyKind, ...]] = ("copy", "precision-copy", "quantised-copy")
+_Digests: TypeAlias = Mapping[str, str]
+"""By file."""
 NEARLY_ALL = 0.95
 """Share of all weights that a copy has to have."""
 ONE_SCALE = ("INT8", "UINT8")
@@ -29,20 +40,106 @@ that hang together strongly one in a hundred."""
 
 
 def published_identity(pair: ModelPair) -> Identity | None:
-    """Compare the digests that sources publish, before a byte of a tensor is read."""
+    """Compare the digests that sources publish, before a byte of a tensor is read.
+
+    Equal files are not enough: a graph, the scale of an adapter or a config decides which numbers are made of
+    them. So every tensor has to be made of the same places of equal files in the same way.
+    """
     mine, theirs = (published_digests(model) for model in pair.models)
-    if mine and mine == theirs:
-        return Identity(all_files_equal=True, how=say("published-digest"))
-    return None
+    if (
+        not mine
+        or not theirs
+        or sorted(mine.values()) != sorted(theirs.values())
+        or _something_left_out(pair)
+    ):
+        return None
+    if not _same_adapter(*pair.models) or not same_places(*pair.models, digests=(mine, theirs)):
+        return None
+    return Identity(all_files_equal=True, how=say("published-digest"))
 
 
 def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
     """Compare every value, where no sample differs and reading all is cheap or was asked for."""
     if equality.n_equal < equality.n_compared or not _may_walk(pair):
         return None
-    if not same_layout(*pair.models) or not same_bits(*pair.models):
+    if _something_left_out(pair) or not same_layout(*pair.models) or not same_bits(*pair.models):
         return None
     return Identity(all_files_equal=True, how=say("every-value"))
+
+
+def _something_left_out(pair: ModelPair) -> bool:
+    """Say whether a model has tensors that were not looked at: nobody knows what these hold.
+
+    They may lie in files of their own, so that equal digests of all others say nothing about them.
+    """
+    return any(model.weights.left_out for model in pair.models)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveryValue:
+    """What a walk over all tensors of the same name and shape found."""
+
+    n_tensors: int
+    count: EqualityCount
+    identical: bool
+    """Whether both models are the same tensors, bit by bit."""
+
+
+def compare_every_value(pair: ModelPair, rehearsal: Rehearsal | None = None) -> EveryValue | None:
+    """Compare every value of the tensors that both models have; None if the bytes do not suffice.
+
+    In a rehearsal these tensors are noted and nothing is read.
+    """
+    mine, theirs = (model.index for model in pair.models)
+    names = [name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape]
+    if rehearsal is not None:
+        whole = [TensorSlice.whole(name) for name in names]
+        rehearsal.note(whole, whole)
+        return None
+    if not _may_walk(pair):
+        return None
+    alike = [name for name in names if _stored_alike(mine[name], theirs[name])]
+    other = [name for name in names if not _stored_alike(mine[name], theirs[name])]
+    count = _equal_bits(pair, alike)
+    exact = count.n_equal == count.n_compared
+    for name in other:
+        count += _equal_values(pair, name)
+    identical = exact and not other and same_layout(*pair.models) and not _something_left_out(pair)
+    return EveryValue(n_tensors=len(names), count=count, identical=identical)
+
+
+def _stored_alike(one: TensorInfo, other: TensorInfo) -> bool:
+    return one.dtype == other.dtype and one.storage is None and other.storage is None
+
+
+def _equal_bits(pair: ModelPair, names: Sequence[str]) -> EqualityCount:
+    """Walk over plain tensors of one format in step: as one stream, where both have them in one order."""
+    orders = [_in_files(model, names) for model in pair.models]
+    walks = [orders[0]] if orders[0] == orders[1] else [[name] for name in names]
+    n_compared = n_equal = 0
+    for walk in walks:
+        chunks = [model.raw_chunks(walk) for model in pair.models]
+        for left, right in zip(*chunks, strict=True):
+            n_compared += left.values.size
+            n_equal += int(np.count_nonzero(left.values == right.values))
+    return EqualityCount(n_compared, n_equal, n_equal)
+
+
+def _in_files(model: Model, names: Sequence[str]) -> list[str]:
+    found = sorted((model.index[name] for name in names), key=lambda info: (info.file, info.start, info.name))
+    return [info.name for info in found]
+
+
+def _equal_values(pair: ModelPair, name: str) -> EqualityCount:
+    """Compare numbers of a tensor that is stored in two ways."""
+    info = pair.candidate.index[name]
+    dtypes = info.dtype, pair.base.index[name].dtype
+    count = EqualityCount()
+    for start in range(0, info.n_elements, WALK_ELEMENTS):
+        block = TensorSlice.blocks(name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
+        left, right = (model.read([block])[0] for model in pair.models)
+        count += count_equal([left], [right], dtypes=dtypes)
+    return count
 
 
 def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyKind | None:
@@ -65,13 +162,76 @@ def _may_walk(pair: ModelPair) -> bool:
     )
 
 
-def published_digests(model: Model) -> tuple[str, ...] | None:
+def walks_at_most(pair: ModelPair, side: int) -> int:
+    """Return how many bytes of a model are read from end to end at most: for equal bits, and for copies.
+
+    What is compared at full depth in any case is planned, and does not count here.
+    """
+    if published_identity(pair) is not None or not _may_walk(pair):
+        return 0
+    index = pair.models[side].index
+    identity = pair.options.depth in ("standard", "deep") and same_layout(*pair.models)
+    walks = int(identity) + int(bool(common_tensors(*pair.models)))
+    infos = list(index.values())
+    stored = any(info.storage is not None for info in infos)
+    # Numbers that are made of several places are read in pieces with a little between them.
+    once = sum(info.n_bytes for info in infos) * (2 if stored else 1)
+    largest = sum(info.n_bytes for info in infos if info.dtype in ONE_SCALE)
+    return walks * once + largest
+
+
+def published_digests(model: Model) -> dict[str, str] | None:
     """Return the digests of all files with weights, as the source publishes them; None if one has none."""
     files = model.fetcher.source.files()
-    digests = [files[name].sha256 if name in files else None for name in model.index.files]
-    if not digests or None in digests:
-        return None
-    return tuple(sorted(digest for digest in digests if digest))
+    digests = {name: files[name].sha256 if name in files else None for name in model.index.files}
+    found = {name: digest for name, digest in digests.items() if digest}
+    return found if found and len(found) == len(digests) else None
+
+
+def same_places(candidate: Model, base: Model, *, digests: tuple[_Digests, _Digests]) -> bool:
+    """Say whether both models make the same tensors of the same places of files with equal digests."""
+    mine, theirs = candidate.index, base.index
+    return mine.keys() == theirs.keys() and all(
+        _same_tensor(info, theirs[name], digests) for name, info in mine.items()
+    )
+
+
+def _same_tensor(mine: TensorInfo, theirs: TensorInfo, digests: tuple[_Digests, _Digests]) -> bool:
+    if mine.storage is not None or theirs.storage is not None:
+        return _made_alike(mine, theirs, digests)
+    places = [(info.dtype, info.shape, info.start, info.stop) for info in (mine, theirs)]
+    return places[0] == places[1] and digests[0].get(mine.file) == digests[1].get(theirs.file)
+
+
+def _made_alike(mine: object, theirs: object, digests: tuple[_Digests, _Digests]) -> bool:
+    """Compare two descriptions of how numbers are made, down to the files, which count by their digests."""
+    if type(mine) is not type(theirs):
+        return False
+    if is_dataclass(mine):
+        return all(
+            digests[0].get(left) == digests[1].get(right)
+            if item.name == "file"
+            else _made_alike(left, right, digests)
+            for item in fields(mine)
+            for left, right in [(getattr(mine, item.name), getattr(theirs, item.name))]
+        )
+    if isinstance(mine, np.ndarray):
+        return np.array_equal(mine, np.asarray(theirs))
+    if isinstance(mine, tuple | list) and isinstance(theirs, tuple | list):
+        return len(mine) == len(theirs) and all(
+            _made_alike(left, right, digests) for left, right in zip(mine, theirs, strict=True)
+        )
+    return mine == theirs
+
+
+def _same_adapter(candidate: Model, base: Model) -> bool:
+    """Compare what two adapters do with their matrices; which base they name is a claim, no number."""
+    mine, theirs = (
+        None if model.weights.adapter is None else model.weights.adapter.config for model in (candidate, base)
+    )
+    if mine is None or theirs is None:
+        return mine is theirs
+    return replace(mine, base=None, base_revision=None) == replace(theirs, base=None, base_revision=None)
 
 
 def same_layout(candidate: Model, base: Model) -> bool:
@@ -83,8 +243,12 @@ def same_layout(candidate: Model, base: Model) -> bool:
 
 
 def same_bits(candidate: Model, base: Model) -> bool:
-    """Walk over both models in step and compare stored bits, in bounded memory, until one differs."""
-    for name, info in candidate.index.items():
+    """Walk over both models in step and compare stored bits, in bounded memory, until one differs.
+
+    In the order of the candidate's files: read so, they can be held against their published digests.
+    """
+    for name in sorted(candidate.index, key=lambda name: _place(candidate, name)):
+        info = candidate.index[name]
         if (info.storage is None) != (base.index[name].storage is None):
             return False  # equal numbers can still be found after rounding
         mine, theirs = candidate.raw_chunks([name]), base.raw_chunks([name])
@@ -104,7 +268,7 @@ def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
     further than half a step. What was changed by less than a step is not seen.
     """
     kinds: set[CopyKind] = set()
-    for name in common_tensors(candidate, base):
+    for name in sorted(common_tensors(candidate, base), key=lambda name: _place(candidate, name)):
         kind = _kind_of_tensor(candidate, base, candidate.index[name])
         if kind is None:
             return None
@@ -118,6 +282,10 @@ def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
     names = tuple(name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape)
     count = sum(mine[name].n_elements for name in names)
     return names if count >= NEARLY_ALL * max(mine.n_parameters, theirs.n_parameters) else ()
+
+
+def _place(model: Model, name: str) -> tuple[str, int]:
+    return model.index[name].file, model.index[name].start
 
 
 def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind | None:

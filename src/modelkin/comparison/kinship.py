@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from modelkin.comparison.adapters import is_on
 from modelkin.comparison.deep import DeepResult
 from modelkin.comparison.identity import CopyKind
-from modelkin.comparison.methods import Agreement, EqualityCount, Evidence, Skipped, Tested
+from modelkin.comparison.methods import Agreement, Contrast, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
+from modelkin.comparison.relation import Deltas, findings_of_values, kind_of_values, shape_findings
+from modelkin.comparison.tokens import Tokens
 from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.message import Message, say
 from modelkin.model import Model
@@ -24,7 +26,7 @@ def alignment_summary(
     """Say which layers, coordinates and units were paired."""
     mine, theirs = candidate.architecture, base.architecture
     made = any(not isinstance(test, Skipped) for test in evidence)
-    ranked = any(item.calibrated for item in verdict.components.values())  # whatever the numbers of units
+    ranked = any(not item.is_exact for item in verdict.components.values())  # whatever the numbers of units
     paired = _agreeing(verdict, evidence) if ranked else ()
     paired = (deep.layer_pairs if deep else ()) or paired or _equal_numbers(mine.layers, theirs.layers)
     layers = tuple((layer, facing, _best_effect(evidence, layer, facing)) for layer, facing in paired)
@@ -66,8 +68,10 @@ def relation_of(
     count: EqualityCount,
     *,
     copy: CopyKind | None,
+    deltas: Deltas,
+    tokens: Tokens,
 ) -> Relation:
-    """Say what kind of kinship it is, as far as shapes and equality tell."""
+    """Say what kind of kinship it is, as far as shapes, equality and differences tell."""
     details: dict[str, float | int | str] = {
         "values_compared": count.n_compared,
         "values_equal": count.n_equal,
@@ -76,18 +80,48 @@ def relation_of(
         "values_within_16_ulps": count.n_within_16_ulps,
         "values_with_known_ulps": count.n_ulps_known,
     }
-    kind = "unknown"
+    unknown = Direction(parent=None, reasons=(say("both-sides"),))
     if verdict.conclusion is Conclusion.IDENTICAL:
-        kind = "copy"
-    elif verdict.related and (adapted := _adapted(candidate, base)):
+        return Relation(kind="copy", details=details, direction=unknown)
+    if not verdict.related:
+        return Relation(kind="unknown", details=details, direction=unknown)
+    if adapted := _adapted(candidate, base):
         return _low_rank(*adapted, details)
-    elif verdict.related and copy is not None:
-        kind = copy
+    if copy is not None:
         details |= {"tensors_in_one_only": len(candidate.index.keys() ^ base.index.keys())}
-    elif verdict.related:
-        kind = _changed_shape(candidate, base, alignment)
-    direction = Direction(parent=None, reasons=(say("both-sides"),))
-    return Relation(kind=kind, details=details, direction=direction)
+    layers = [(layer, facing) for layer, facing, _ in alignment.layers]
+    shapes = shape_findings(
+        candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
+    )
+    values = copy or kind_of_values(deltas.changes)
+    told = findings_of_values(values, deltas.changes, deltas.common_direction)
+    kind = values if copy or not shapes else _KINDS.get(shapes[0].kind, shapes[0].kind)
+    return Relation(
+        kind=kind,
+        details=details,
+        direction=_direction(kind, candidate, base, deltas) or unknown,
+        findings=(*shapes, *told),
+        not_subtracted=deltas.skipped,
+    )
+
+
+_KINDS = {
+    "layers-replaced": "parts-replaced",
+    "vocabulary-extended": "vocabulary-change",
+    "vocabulary-cut": "vocabulary-change",
+    "vocabulary-reordered": "vocabulary-change",
+}
+"""Finding -> kind, where they are called differently."""
+
+
+def _direction(kind: str, candidate: Model, base: Model, deltas: Deltas) -> Direction | None:
+    """Say who came first where one of two copies lost what cannot be had back from it."""
+    changed = [item for item in deltas.changes if item.what != "equal"]
+    if kind == "quantised-copy" and any(item.bits is not None for item in changed):
+        return Direction(parent=base.location.ref, reasons=(say("lost-levels"),))
+    if kind == "sparse-copy":
+        return Direction(parent=base.location.ref, reasons=(say("lost-zeros"),))
+    return None
 
 
 def _adapted(candidate: Model, base: Model) -> tuple[Model, Model] | None:
@@ -107,36 +141,20 @@ def _low_rank(adapter: Model, base: Model, details: dict[str, float | int | str]
     return Relation(kind="low-rank", details=details, direction=direction)
 
 
-def _changed_shape(candidate: Model, base: Model, alignment: AlignmentSummary) -> str:
-    mine, theirs = candidate.architecture, base.architecture
-    sizes = mine.sizes, theirs.sizes
-    if bool(sizes[0].get("experts")) != bool(sizes[1].get("experts")):
-        return "moe-upcycling"
-    if mine.n_layers != theirs.n_layers or any(layer != facing for layer, facing, _ in alignment.layers):
-        return "depth-change"
-    if any(_differ(*sizes, name) for name in ("residual", "mlp", "heads")):
-        return "width-change"
-    return "vocabulary-change" if _differ(*sizes, "vocab") else "unknown"
-
-
-def _differ(mine: Mapping[str, int], theirs: Mapping[str, int], name: str) -> bool:
-    """Say whether a size differs; one that is not known does not."""
-    return name in mine and name in theirs and mine[name] != theirs[name]
-
-
 def _equal_numbers(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((layer, layer) for layer in sorted(set(mine) & set(theirs)))
 
 
 def _agreeing(verdict: Verdict, evidence: Iterable[Evidence]) -> tuple[tuple[int, int], ...]:
-    """Return the layers in which a component agrees that was measured on controls."""
-    return tuple(
+    """Return the layers in which a component agrees that rests on controls, or on mismatched layers."""
+    found = {
         (layer, facing)
         for test in evidence
-        if isinstance(test, Agreement) and (found := verdict.components.get(test.component)) is not None
+        if isinstance(test, Agreement | Contrast) and not verdict.components[test.component].is_exact
         for layer, facing in zip(test.layers, test.base_layers or test.layers, strict=False)
-        if found.calibrated and layer in found.layers
-    )
+        if layer in verdict.components[test.component].layers
+    }
+    return tuple(sorted(found))
 
 
 def _unpaired(
@@ -160,7 +178,7 @@ def _best_effect(evidence: Iterable[Evidence], layer: int, facing: int) -> float
     values = [
         test.effect.value
         for test in evidence
-        if isinstance(test, Tested) and test.layers == (layer,)
+        if isinstance(test, Tested | Contrast) and test.layers == (layer,)
         if (test.base_layers or test.layers) == (facing,)
     ]
     return max(values, key=abs, default=None)

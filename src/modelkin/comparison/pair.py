@@ -6,12 +6,21 @@ from dataclasses import dataclass, replace
 
 from modelkin.comparison.adapters import bare_updates
 from modelkin.comparison.methods import Pair, Side
+from modelkin.comparison.positions import checked_architecture, without_sinusoid
 from modelkin.comparison.tokens import VOCABULARY_BYTES, Tokens
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import READING, CompareOptions, Depth
 
 _SAMPLED = 0.12
 """Part of the bytes of the deep stage for the samples of the stages before it."""
+_DEEP_WASTE = 2.0
+"""Bytes that joining ranges may add to those needed, where much is read anyway: rows of shared tokens are
+thousands of pieces near each other, and a request for each takes longer than what lies between them."""
+_DIFFERENCES, _DIFFERENCES_DEEP = 0.1, 0.2
+"""Part of the bytes of a depth for differences of related models: samples leave a sixth of them, the deep
+stage a third."""
+_DIFFERENCES_HERE = 64_000_000
+"""Bytes for differences of models that lie here."""
 _INDEX_BYTES_A_TENSOR = 100
 """Of a shard index, roughly."""
 
@@ -23,6 +32,8 @@ class ModelPair:
     candidate: Model
     base: Model
     options: CompareOptions
+    rehearsed: bool = False
+    """Whether no tensor may be read: what a config says is then not held against it."""
 
     @property
     def models(self) -> tuple[Model, Model]:
@@ -33,6 +44,17 @@ class ModelPair:
     def is_deep(self) -> bool:
         """Whether parts are looked for that face each other."""
         return self.options.depth in ("deep", "full")
+
+    @property
+    def is_far(self) -> bool:
+        """Whether one of the models has to be fetched."""
+        return any(model.fetcher.source.remote for model in self.models)
+
+    @property
+    def max_waste(self) -> float:
+        """Share of unneeded bytes that joining ranges may add."""
+        allowed = self.options.fetch.max_waste
+        return max(allowed, _DEEP_WASTE) if self.is_deep else allowed
 
     @property
     def has_guesses(self) -> bool:
@@ -55,11 +77,21 @@ class ModelPair:
         """Return how many bytes of a model the deep stage may cost."""
         return int((1.0 - _SAMPLED) * self._room())
 
+    def relation_bytes(self) -> int:
+        """Return how many bytes of a model its differences from the other may cost.
+
+        What the stages leave of the bytes of a depth: by shapes alone, so always the same. Where both models
+        lie here, more costs next to nothing.
+        """
+        ceiling, _ = READING[self.options.depth]
+        share = _DIFFERENCES_DEEP if self.is_deep else _DIFFERENCES
+        return int(ceiling * share) if self.is_far else max(ceiling // 4, _DIFFERENCES_HERE)
+
     def seen(self, tokens: Tokens, allowance: int) -> Pair:
         """Return the pair as methods see it."""
         return Pair(
-            candidate=_side(self.candidate, self.base),
-            base=_side(self.base, self.candidate),
+            candidate=_side(self.candidate, self.base, rehearsed=self.rehearsed),
+            base=_side(self.base, self.candidate, rehearsed=self.rehearsed),
             seed=self.options.seed,
             tokens=tokens,
             byte_allowance=allowance,
@@ -80,10 +112,14 @@ class ModelPair:
         return headers + sum(info.n_bytes for info in index.values() if len(info.shape) == 1)
 
 
-def _side(model: Model, other: Model) -> Side:
+def _side(model: Model, other: Model, *, rehearsed: bool) -> Side:
+    architecture = model.architecture
+    if architecture.positions == "sinusoidal":
+        # A plan is for the dearer case, in which the config is wrong.
+        architecture = without_sinusoid(architecture) if rehearsed else checked_architecture(model)
     return Side(
         name=model.location.ref,
         index=model.index,
-        architecture=model.architecture,
+        architecture=architecture,
         updates=bare_updates(model, other),
     )

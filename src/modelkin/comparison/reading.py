@@ -27,8 +27,21 @@ class Rehearsal:
 
     reordered: bool = False
     """Whether units are taken to be in other places, in the same coordinates."""
-    asked: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
-    """What would be read of candidate and base."""
+    passes: tuple[list[list[TensorSlice]], list[list[TensorSlice]]] = field(default_factory=lambda: ([], []))
+    """What would be read of candidate and base, in one go each: ranges are joined inside of a pass."""
+    rooms: list[int] = field(default_factory=list)
+    """Bytes that did not suffice for everything: how many may be read, once for each time."""
+
+    @property
+    def asked(self) -> tuple[list[TensorSlice], list[TensorSlice]]:
+        """Return everything that would be read of candidate and base."""
+        mine, theirs = ([item for each in side for item in each] for side in self.passes)
+        return mine, theirs
+
+    def note(self, candidate: Iterable[TensorSlice], base: Iterable[TensorSlice]) -> None:
+        """Note one pass over both models."""
+        for side, slices in zip(self.passes, (candidate, base), strict=True):
+            side.append(list(slices))
 
 
 @dataclass(slots=True)
@@ -42,11 +55,18 @@ class Reading:
     models: tuple[Model, Model]
     room: int
     rehearsal: Rehearsal | None = None
+    max_waste: float | None = None
+    """Share of unneeded bytes that joining ranges may add; they are paid for."""
     spent: list[int] = field(default_factory=lambda: [0, 0])
     _kept: tuple[dict[tuple[str, tuple[TensorSlice, ...]], Array | None], ...] = field(
         default_factory=lambda: ({}, {}), repr=False
     )
     _kept_bytes: list[int] = field(default_factory=lambda: [0, 0])
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be read of the model of which more was read."""
+        return max(0, self.room - max(self.spent))
 
     def run(self, probe: Probe[_Found]) -> _Found | None:
         """Pay for a probe, read and evaluate it; None if the bytes do not suffice, or nothing is read."""
@@ -56,17 +76,30 @@ class Reading:
         """Say whether so much may still be read of both models; if so, it counts as read."""
         new = [[self._new(side, probe) for probe in probes] for side in (0, 1)]
         slices = [[item for parts in side for part in parts for item in part.slices] for side in new]
-        costs = [model.plan(wanted).bytes_needed for model, wanted in zip(self.models, slices, strict=True)]
+        costs = [
+            model.cost(wanted, max_waste=self.max_waste)
+            for model, wanted in zip(self.models, slices, strict=True)
+        ]
         if any(spent + cost > self.room for spent, cost in zip(self.spent, costs, strict=True)):
+            if self.rehearsal is not None:
+                self.rehearsal.rooms.append(self.room)
             return False
+        if self.rehearsal is not None:
+            self._rehearse(new)
         for side, cost in enumerate(costs):
             self.spent[side] += cost
-            if self.rehearsal is not None:
-                self.rehearsal.asked[side].extend(slices[side])
             for probe, parts in zip(probes, new[side], strict=True):
                 if probe.keep:
                     self._kept[side].update({(probe.keep, part.slices): None for part in parts})
         return True
+
+    def _rehearse(self, sides: list[list[list[Part]]]) -> None:
+        """Note the passes in which parts would be read."""
+        assert self.rehearsal is not None
+        for model, probes, passes in zip(self.models, sides, self.rehearsal.passes, strict=True):
+            for parts in probes:
+                batches = _batches(model, parts, self.max_waste)
+                passes += [[item for part in batch for item in part.slices] for batch in batches]
 
     def read(self, probe: Probe[_Found]) -> _Found | None:
         """Read and evaluate a probe that was paid for; None in a rehearsal."""
@@ -85,7 +118,9 @@ class Reading:
         }
         numbers = [number for number in range(len(parts)) if number not in found]
         for number, rows in zip(
-            numbers, read_parts(self.models[side], [parts[n] for n in numbers]), strict=True
+            numbers,
+            read_parts(self.models[side], [parts[n] for n in numbers], max_waste=self.max_waste),
+            strict=True,
         ):
             found[number] = rows
             key = keep, parts[number].slices
@@ -99,23 +134,29 @@ class Reading:
         return [part for part in parts if self._kept[side].get((probe.keep, part.slices)) is None]
 
 
-def price(models: tuple[Model, Model], probes: Sequence[Probe[_Found]]) -> int:
+def price(
+    models: tuple[Model, Model], probes: Sequence[Probe[_Found]], *, max_waste: float | None = None
+) -> int:
     """Return how many bytes probes cost together, of the model that is dearer."""
     sides = zip(models, _slices(probes), strict=True)
-    return max(model.plan(slices).bytes_needed for model, slices in sides)
+    return max(model.cost(slices, max_waste=max_waste) for model, slices in sides)
 
 
 def read_together(
-    models: tuple[Model, Model], probes: Sequence[Probe[_Found]], rehearsal: Rehearsal | None = None
+    models: tuple[Model, Model],
+    probes: Sequence[Probe[_Found]],
+    rehearsal: Rehearsal | None = None,
+    *,
+    max_waste: float | None = None,
 ) -> Iterator[tuple[Probe[_Found], list[Array], list[Array]]]:
     """Read small probes in one pass over each model, side by side; yield what is to be evaluated."""
     wanted = _slices(probes)
     if rehearsal is not None:
-        for asked, slices in zip(rehearsal.asked, wanted, strict=True):
-            asked += slices
+        rehearsal.note(*wanted)
         return
     with ThreadPoolExecutor(len(models)) as pool:
-        mine, theirs = map(iter, pool.map(lambda model, slices: model.read(slices), models, wanted))
+        read = pool.map(lambda model, slices: model.read(slices, max_waste=max_waste), models, wanted)
+        mine, theirs = map(iter, read)
     for probe in probes:
         yield (
             probe,
@@ -132,20 +173,20 @@ def _slices(probes: Iterable[Probe[_Found]]) -> tuple[list[TensorSlice], list[Te
     )
 
 
-def read_parts(model: Model, parts: Sequence[Part]) -> list[Array]:
+def read_parts(model: Model, parts: Sequence[Part], *, max_waste: float | None = None) -> list[Array]:
     """Read and reduce parts in batches: bytes in flight are bounded, whatever the number of layers."""
     reduced: list[Array] = []
-    for batch in _batches(model, parts):
-        arrays = iter(model.read([item for part in batch for item in part.slices]))
+    for batch in _batches(model, parts, max_waste):
+        arrays = iter(model.read([item for part in batch for item in part.slices], max_waste=max_waste))
         reduced += [part.reduce([next(arrays) for _ in part.slices]) for part in batch]
     return reduced
 
 
-def _batches(model: Model, parts: Sequence[Part]) -> Iterable[list[Part]]:
+def _batches(model: Model, parts: Sequence[Part], max_waste: float | None) -> Iterable[list[Part]]:
     batch: list[Part] = []
     held = 0
     for part in parts:
-        n_bytes = model.plan(part.slices).bytes_needed
+        n_bytes = model.cost(part.slices, max_waste=max_waste)
         if batch and held + n_bytes > _BATCH_BYTES:
             yield batch
             batch, held = [], 0

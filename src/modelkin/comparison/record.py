@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
+from modelkin.architecture import Architecture
 from modelkin.comparison.alignment import LayerMap
+from modelkin.comparison.case import CaseFile
+from modelkin.comparison.extent import n_parameters
 from modelkin.comparison.methods import Effect, Evidence
+from modelkin.comparison.positions import checked_architecture
+from modelkin.comparison.relation import RelationFinding
 from modelkin.comparison.verdict import Verdict
 from modelkin.message import Message, say
 from modelkin.model import Model
+from modelkin.progress import Progress
+from modelkin.source import FileState
+
+if TYPE_CHECKING:
+    from modelkin.document.notebook import Plot
 
 SCHEMA = "modelkin.comparison/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSizes:
+    """How many parameters stand where: what a drawing of a model needs."""
+
+    layers: Mapping[str, tuple[int, ...]]
+    """Component -> parameters in each layer, from layer 0 on; 0 where a layer has none of it."""
+    outside: Mapping[str, int]
+    """Component -> parameters in no layer. ``other``: those of other stacks and without a role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +60,8 @@ class ModelSummary:
     """How the weights were read: which of several files, what was undone, recovered or guessed."""
     guessed: bool = False
     """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
+    sizes: PartSizes | None = None
+    """Where the parameters stand; None for an unknown architecture, and in records of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +109,10 @@ class Relation:
     kind: str
     details: Mapping[str, float | int | str]
     direction: Direction
+    findings: tuple[RelationFinding, ...] = ()
+    """What was found of the change, each with its numbers and what it leaves open."""
+    not_subtracted: Message | None = None
+    """Why the weights of both models were not subtracted from each other, where they were not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +130,36 @@ class ControlResult:
     """Why it cannot serve as a negative: other width, or a relative itself."""
 
 
+Published = Literal["related", "unrelated"]
+"""What a publication would say at its own level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceScore:
+    """What a published method says of the pair: told beside the verdict, of no type that a verdict can use.
+
+    Most of these methods have no null that holds for the pair at hand, and none counts in the correction for
+    many tests, so there is no evidence here.
+    """
+
+    method: str
+    version: str
+    score: float | None
+    """Larger is more alike; None where there is none."""
+    level: float | None
+    """From which score on the publication calls two models related."""
+    says: Published | None
+    """What follows from both; None where there is no score or no level."""
+    details: Mapping[str, float] = field(default_factory=dict)
+    layers: tuple[tuple[int, int], ...] = ()
+    """Layers (candidate, base) that the method held against each other, where it chooses."""
+    bytes_read: tuple[int, int]
+    """Of candidate and base, whether they were stored already or not."""
+    seconds: float
+    reason: Message | None = None
+    """Why there is no score."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeRecord:
     """One range that was read."""
@@ -113,12 +171,28 @@ class RangeRecord:
     stop: int
     etag: str | None
     sha256: str
+    """Empty for ranges of files on this machine that were read in a pass over everything."""
     origin: str
 
     @property
     def n_bytes(self) -> int:
         """Length of the range."""
         return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What was read of one file, and whether its published digest was checked."""
+
+    model: str
+    """``candidate`` or ``base``."""
+    file: str
+    size: int
+    n_bytes: int
+    """Different bytes that were read."""
+    state: FileState
+    """``verified``: read whole, and its digest is the published one. ``whole``: read whole, but no digest is
+    published, or a large file was not read in order. ``sampled``: read in parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +205,8 @@ class LedgerRecord:
     cache_hits: int
     seconds: float
     ranges: tuple[RangeRecord, ...]
+    files: tuple[FileRecord, ...] = ()
+    """Of every file, how much was read. Empty in records of versions that did not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +224,7 @@ class Environment:
     controls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """One comparison: JSON out, JSON in, equal."""
 
@@ -169,6 +245,43 @@ class Comparison:
     environment: Environment
     flags: tuple[Message, ...] = ()
     """What a person should look at more closely; never part of the verdict."""
+    strong_flags: tuple[Message, ...] = ()
+    """Those of the flags that a verdict without a finding must not be read without."""
+    reference: tuple[ReferenceScore, ...] = field(default=(), metadata={"later": True})
+    """What published methods say, where they were asked; never part of the verdict."""
+    case: CaseFile | None = field(default=None, metadata={"later": True})
+    """When and how it was made and of which files, where it belongs to a case."""
+
+    def __repr__(self) -> str:
+        from modelkin.document import three_lines
+
+        return three_lines(self)
+
+    def _repr_html_(self) -> str:
+        from modelkin.document import notebook_html
+
+        return notebook_html(self)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas is no dependency
+        """Return the evidence as a ``pandas.DataFrame``, one row for each piece."""
+        from modelkin.document import to_pandas
+
+        return to_pandas(self)
+
+    def to_arrow(self) -> Any:  # noqa: ANN401  nor is Arrow
+        """Return the evidence as a ``pyarrow.Table``, one row for each piece."""
+        from modelkin.document import to_arrow
+
+        return to_arrow(self)
+
+    def plot(self, name: str = "layers") -> Plot:
+        """Return a figure that notebooks show: ``layers``, or a figure of the report by its name.
+
+        It has the description as `figure`, and `save` writes it to a file.
+        """
+        from modelkin.document import plot
+
+        return plot(self, name)
 
     def to_json(self) -> str:
         """Write the record as JSON (schema ``modelkin.comparison/1``)."""
@@ -183,19 +296,23 @@ class Comparison:
 
         return comparison_from_json(text)
 
-    def write(self, folder: str, *, language: str = "en") -> None:
-        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv, figures.
+    def write(
+        self, folder: str, *, language: str = "en", figures: bool = False, progress: Progress | None = None
+    ) -> None:
+        """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv.
 
-        The page and the document are in English (``en``) or Korean (``ko``); the record never changes.
+        The page and the document are in English (``en``) or Korean (``ko``); the record never changes. With
+        `figures` those for papers and slides are drawn as well, as PNG and SVG.
         """
         from modelkin.document import write_folder
 
-        write_folder(self, folder, language=language)
+        formats: tuple[Literal["png", "svg"], ...] = ("png", "svg") if figures else ()
+        write_folder(self, folder, language=language, formats=formats, progress=progress)
 
 
 def model_summary(model: Model) -> ModelSummary:
     """Describe one side of a comparison."""
-    location, index, architecture = model.location, model.index, model.architecture
+    location, index, architecture = model.location, model.index, checked_architecture(model)
     skipped = [say("no-role", n=len(architecture.unknown))] if architecture.unknown else []
     skipped += [say("other-parts", n=len(architecture.other))] if architecture.other else []
     skipped += [*architecture.notes]
@@ -216,7 +333,28 @@ def model_summary(model: Model) -> ModelSummary:
         format=model.weights.format,
         notes=model.weights.notes,
         guessed=architecture.guessed,
+        sizes=_part_sizes(model, architecture) if architecture.is_known else None,
     )
+
+
+def _part_sizes(model: Model, architecture: Architecture) -> PartSizes:
+    """Count the parameters of each component in each layer of the main stack, and outside of layers."""
+    n_layers = 1 + max(architecture.layers, default=-1)
+    layers: dict[str, list[int]] = {}
+    outside: Counter[str] = Counter()
+    for entry in architecture.tensors:
+        if entry.fixed or entry.tensor not in model.index:
+            continue
+        count = n_parameters(model, entry)
+        main = entry.stack == architecture.main_stack and not entry.mtp
+        if main and entry.layer is not None and entry.layer < n_layers:
+            layers.setdefault(entry.component, [0] * n_layers)[entry.layer] += count
+        else:
+            outside[entry.component if entry.layer is None else "other"] += count
+    rest = model.index.n_parameters - sum(outside.values()) - sum(map(sum, layers.values()))
+    if rest > 0:
+        outside["other"] += rest
+    return PartSizes(layers={name: tuple(each) for name, each in layers.items()}, outside=dict(outside))
 
 
 def ledger_record(models: Mapping[str, Model]) -> LedgerRecord:
@@ -240,5 +378,10 @@ def ledger_record(models: Mapping[str, Model]) -> LedgerRecord:
             )
             for name, model in models.items()
             for entry in model.fetcher.ledger.entries
+        ),
+        files=tuple(
+            FileRecord(model=name, file=item.file, size=item.size, n_bytes=item.n_bytes, state=item.state)
+            for name, model in models.items()
+            for item in model.fetcher.ledger.files()
         ),
     )

@@ -18,8 +18,11 @@ from modelkin.comparison.methods import (
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal, price, read_together
 from modelkin.comparison.tokens import Tokens
+from modelkin.message import say
+from modelkin.progress import Progress, Silent
 
 _MOST_FITTINGS = 6
+"""Attempts to make plans fit into the bytes there are; each takes off what was too much, two mostly do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +37,18 @@ class Sampled:
 
 
 def read_samples(
-    pair: ModelPair, stage: Stage, tokens: Tokens, rehearsal: Rehearsal | None = None
+    pair: ModelPair,
+    stage: Stage,
+    tokens: Tokens,
+    rehearsal: Rehearsal | None = None,
+    progress: Progress | None = None,
 ) -> Sampled:
     """Read the samples of a stage and test them."""
     probes, evidence = _fitting(pair, stage, tokens)
-    equality = EqualityCount()
-    for probe, mine, theirs in read_together(pair.models, probes, rehearsal):
+    equality, told = EqualityCount(), progress or Silent()
+    read = read_together(pair.models, probes, rehearsal, max_waste=pair.max_waste)
+    for done, (probe, mine, theirs) in enumerate(read):
+        told.count(done, len(probes), say("step-testing"))
         found = probe.evaluate(mine, theirs).evidence
         evidence += found
         # Tables that training never touches are equal between strangers.
@@ -55,7 +64,7 @@ def _fitting(pair: ModelPair, stage: Stage, tokens: Tokens) -> tuple[list[Probe[
     for _ in range(_MOST_FITTINGS):
         plans = [method.plan(pair.seen(tokens, allowance)) for method in methods]
         probes = [probe for plan in plans for probe in plan.probes]
-        cost = price(pair.models, probes)
+        cost = price(pair.models, probes, max_waste=pair.max_waste)
         if cost <= room:
             break
         # Methods ask for shares that add up to more than one where a model has dense and sparse layers.

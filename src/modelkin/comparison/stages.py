@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from modelkin._version import __version__
 from modelkin.comparison.adapters import adapter_flags
 from modelkin.comparison.claims import read_claims
 from modelkin.comparison.controls import (
+    ControlScores,
     Memory,
     agreement_flag,
     calibrated,
+    contrast_scores,
     control_scores,
     judge_control,
+    looks_alike,
+    unread_control,
     worth_calibrating,
 )
+from modelkin.comparison.cost import ComparisonPrice, about_seconds, bounds
 from modelkin.comparison.deep import DeepResult, DeepStage
-from modelkin.comparison.identity import copy_of_relative, full_identity, published_identity
+from modelkin.comparison.extent import parameters_by_component, unfaced_layers
+from modelkin.comparison.identity import (
+    CopyKind,
+    EveryValue,
+    compare_every_value,
+    copy_of_relative,
+    full_identity,
+    published_identity,
+)
 from modelkin.comparison.kinship import alignment_summary, relation_of
-from modelkin.comparison.methods import Evidence, load_cards
+from modelkin.comparison.methods import Contrast, EqualityCount, Evidence, load_cards
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.record import (
+    AlignmentSummary,
     Comparison,
     ControlResult,
     Environment,
     ledger_record,
     model_summary,
 )
+from modelkin.comparison.relation import Deltas, read_deltas, wanted_deltas
 from modelkin.comparison.sampling import Sampled, read_samples
+from modelkin.comparison.strangers import with_ranks
 from modelkin.comparison.tokens import UNREAD, Tokens, tokenizer_summary
-from modelkin.comparison.verdict import GUESSED, Identity, Verdict, decide, load_rule
-from modelkin.describe import config_difference
-from modelkin.message import Message, say
+from modelkin.comparison.verdict import GUESSED, Conclusion, Identity, Verdict, decide, load_rule
+from modelkin.describe import Cell, config_difference
+from modelkin.errors import BudgetExceeded
+from modelkin.message import Message, Value, say, told
 from modelkin.model import Model, ModelLike, open_models, read_headers
-from modelkin.options import CompareOptions
+from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
 from modelkin.source import BytePlan
+from modelkin.tensors import TensorSlice
 
 _SILENT = Silent()
 
 
+Passes = Sequence[Sequence[TensorSlice]]
+"""What is read of one model, one list a pass."""
+
+
 def compare(
-    *,
     candidate: ModelLike,
     base: ModelLike,
+    *,
+    depth: Depth | None = None,
+    seed: int | None = None,
     options: CompareOptions | None = None,
     controls: Sequence[ModelLike] = (),
     progress: Progress | None = None,
@@ -56,6 +80,8 @@ def compare(
     ----------
     candidate, base
         Model references, sources, or opened models.
+    depth, seed
+        In place of those of the options.
     options
         Depth, seed, and how to fetch.
     controls
@@ -67,23 +93,47 @@ def compare(
     -------
     Comparison
         The verdict with all evidence, and everything needed to check it.
+
+    Examples
+    --------
+    >>> compare("demo:twin-1", "demo:base", depth="quick").verdict.related
+    False
     """
-    options, told = options or CompareOptions(), progress or Silent()
+    options, told = _chosen(options, depth, seed), progress or Silent()
     with open_models((candidate, base, *controls), options.fetch, progress=progress) as opened:
         read_headers(opened)
         mine, theirs, *others = opened
         pair = ModelPair(candidate=mine, base=theirs, options=options)
         memory = _memory()
         try:
-            return _recorded(pair, judge(pair, memory, others, told), others, memory, told)
+            return _recorded(pair, judge(pair, memory, others, told), others, memory, told)[0]
         finally:
             memory.close()
 
 
+def _chosen(options: CompareOptions | None, depth: Depth | None, seed: int | None) -> CompareOptions:
+    options = options or CompareOptions()
+    options = options if depth is None else replace(options, depth=depth)
+    return options if seed is None else replace(options, seed=seed)
+
+
+def compare_and_subtract(
+    candidate: Model, base: Model, options: CompareOptions, progress: Progress
+) -> tuple[Comparison, Deltas]:
+    """Compare two opened models, and return what became of each tensor that was looked at as well."""
+    read_headers((candidate, base))
+    pair = ModelPair(candidate=candidate, base=base, options=options)
+    memory = _memory()
+    try:
+        return _recorded(pair, judge(pair, memory, (), progress), (), memory, progress)
+    finally:
+        memory.close()
+
+
 def plan_comparison(
-    *,
     candidate: ModelLike,
     base: ModelLike,
+    *,
     options: CompareOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[BytePlan, BytePlan]:
@@ -92,19 +142,85 @@ def plan_comparison(
     with open_models((candidate, base), options.fetch, progress=progress) as opened:
         read_headers(opened)
         mine, theirs = opened
-        pair = ModelPair(candidate=mine, base=theirs, options=options)
-        # Either units were reordered, or not; what is said of each model is the dearer of both.
-        ways = [Rehearsal(reordered=reordered) for reordered in ((False, True) if pair.is_deep else (False,))]
-        memory = _memory()
-        for rehearsal in ways:
-            judge(pair, memory, rehearsal=rehearsal)
-        plans = [(mine.plan(way.asked[0]), theirs.plan(way.asked[1])) for way in ways]
-        dearer = [max(side, key=lambda plan: plan.bytes_needed) for side in zip(*plans, strict=True)]
-        return dearer[0], dearer[1]
+        pair = ModelPair(candidate=mine, base=theirs, options=options, rehearsed=True)
+        return _plans(pair, _rehearsed(pair))
+
+
+def price_comparison(
+    candidate: ModelLike,
+    base: ModelLike,
+    *,
+    options: CompareOptions | None = None,
+    progress: Progress | None = None,
+) -> ComparisonPrice:
+    """Say what `compare` would request, how much of each model it reads at most, and about how long it takes.
+
+    Headers and tokenizers are read, no tensor.
+    """
+    options = options or CompareOptions()
+    with open_models((candidate, base), options.fetch, progress=progress) as opened:
+        read_headers(opened)
+        mine, theirs = opened
+        pair = ModelPair(candidate=mine, base=theirs, options=options, rehearsed=True)
+        ways = _rehearsed(pair)
+        plans = _plans(pair, ways)
+        seconds = about_seconds(pair, plans)
+        return ComparisonPrice(plans=plans, at_most=bounds(pair, ways), seconds=seconds)
+
+
+def _plans(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[BytePlan, BytePlan]:
+    mine, theirs = (
+        _planned(model, passes, pair.max_waste)
+        for model, passes in zip(pair.models, _dearer(pair, ways), strict=True)
+    )
+    return mine, theirs
+
+
+def _planned(model: Model, passes: Passes, max_waste: float) -> BytePlan:
+    """Plan passes one by one, as they are read: joined all at once, more would be read in vain."""
+    asked = [model.plan(slices, max_waste=max_waste) for slices in passes]
+    whole = model.plan([item for slices in passes for item in slices])
+    requests = dict.fromkeys(request for plan in asked for request in plan.requests)
+    return replace(whole, requests=tuple(requests))
+
+
+def wanted_by_comparison(
+    candidate: Model, base: Model, options: CompareOptions
+) -> tuple[list[TensorSlice], list[TensorSlice]]:
+    """Return what a comparison would read of two opened models at most. No tensor is read."""
+    pair = ModelPair(candidate=candidate, base=base, options=options, rehearsed=True)
+    mine, theirs = _dearer(pair, _rehearsed(pair))
+    return [item for slices in mine for item in slices], [item for slices in theirs for item in slices]
+
+
+def _rehearsed(pair: ModelPair) -> list[Rehearsal]:
+    """Go through the ways that a comparison may take: either units were reordered, or not."""
+    ways = [Rehearsal(reordered=reordered) for reordered in ((False, True) if pair.is_deep else (False,))]
+    memory = _memory()
+    for rehearsal in ways:
+        judge(pair, memory, rehearsal=rehearsal)
+        if pair.options.depth != "quick" and published_identity(pair) is None:
+            tokens = memory.tokens(pair)
+            rehearsal.note(*wanted_deltas(pair, tokens, reordered=rehearsal.reordered))
+    return ways
+
+
+def _dearer(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[Passes, Passes]:
+    """Return the passes of each model on the way that is dearer for it."""
+
+    def dearer(side: int) -> Passes:
+        model = pair.models[side]
+        return max(ways, key=lambda way: model.plan(way.asked[side]).bytes_needed).passes[side]
+
+    return dearer(0), dearer(1)
 
 
 def _memory() -> Memory:
-    return Memory(lambda pair, memory: judge(pair, memory).verdict)
+    def of_control(pair: ModelPair, memory: Memory) -> tuple[Verdict, Sequence[Evidence]]:
+        judged = judge(pair, memory)
+        return judged.verdict, judged.evidence
+
+    return Memory(of_control)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +229,13 @@ class Judgement:
 
     verdict: Verdict
     evidence: tuple[Evidence, ...]
-    sampled: Sampled
+    equality: EqualityCount
+    """Of samples, or of every value at full depth."""
     tokens: Tokens
     deep: DeepResult | None
     flags: tuple[Message, ...]
+    strong_flags: tuple[Message, ...]
+    """Those that stand beside the verdict, since nothing was found and much looks alike."""
 
 
 def judge(
@@ -126,25 +245,36 @@ def judge(
     progress: Progress = _SILENT,
     rehearsal: Rehearsal | None = None,
 ) -> Judgement:
-    """Read stage by stage until the verdict is decided; a rehearsal goes through all stages of the depth."""
+    """Read stage by stage until the verdict is decided; a rehearsal goes through all stages of the depth.
+
+    Where a budget ends a stage, the verdict is that of the stage before it, and says so. What was read of
+    the unfinished stage is left out: which tests were made would depend on the order of reading.
+    """
     identity = published_identity(pair)
     if identity is not None:
         return _decided(pair, "quick", Sampled(), UNREAD, identity=identity)
-    sampled = read_samples(pair, "quick", UNREAD, rehearsal)
+    quick = read_samples(pair, "quick", UNREAD, rehearsal, progress)
     if pair.options.depth == "quick":
-        return _decided(pair, "quick", sampled, UNREAD)
-    tokens = memory.tokens(pair)
-    sampled += read_samples(pair, "standard", tokens, rehearsal)
-    identity = full_identity(pair, sampled.equality) if rehearsal is None else None
+        return _decided(pair, "quick", quick, UNREAD)
+    try:
+        tokens = memory.tokens(pair)
+        sampled = quick + read_samples(pair, "standard", tokens, rehearsal, progress)
+        every, identity = _walk(pair, sampled, progress, rehearsal)
+    except BudgetExceeded:
+        return _decided(pair, "quick", quick, UNREAD, unfinished="standard")
+    counted = _counted(every)
     if pair.options.depth == "standard" or identity is not None:
-        return _decided(pair, "standard", sampled, tokens, identity=identity)
-    deep = DeepStage(pair, tokens, sampled.evidence, progress, rehearsal).run()
-    scores = []
-    if worth_calibrating(deep.evidence):
-        progress.note(say("step-ranks"))
-        scores = control_scores(pair, controls, memory)
-    evidence = calibrated(deep.evidence, scores)
-    flag = agreement_flag(evidence, len(scores), int(load_rule().agreement["control_pairs"]))
+        return _decided(pair, "standard", sampled, tokens, identity=identity, every=every, flags=counted)
+    try:
+        deep = DeepStage(pair, tokens, sampled.evidence, progress, rehearsal).run()
+        scores = ControlScores()
+        if worth_calibrating(deep.evidence):
+            progress.note(say("step-ranks"))
+            scores = control_scores(pair, controls, memory)
+        evidence = calibrated(_ranked(pair, deep, controls, memory), scores)
+    except BudgetExceeded:
+        return _decided(pair, "standard", sampled, tokens, every=every, flags=counted, unfinished="deep")
+    flag = agreement_flag(evidence, len(scores.scores), int(load_rule().agreement["control_pairs"]))
     return _decided(
         pair,
         "deep",
@@ -152,8 +282,40 @@ def judge(
         tokens,
         deep=deep,
         found_deep=evidence,
-        flags=(flag,) if flag else (),
+        every=every,
+        flags=(*counted, flag) if flag else counted,
+        looks_alike=flag is not None and looks_alike(evidence, load_rule().agreement["attributed"]),
     )
+
+
+def _walk(
+    pair: ModelPair, sampled: Sampled, progress: Progress, rehearsal: Rehearsal | None
+) -> tuple[EveryValue | None, Identity | None]:
+    """Compare every value: at full depth in any case, else where that is cheap and nothing differs so far."""
+    if pair.options.depth != "full":
+        return None, full_identity(pair, sampled.equality) if rehearsal is None else None
+    progress.note(say("step-every-value"))
+    every = compare_every_value(pair, rehearsal)
+    identical = every is not None and every.identical
+    return every, Identity(all_files_equal=True, how=say("every-value")) if identical else None
+
+
+def _counted(every: EveryValue | None) -> tuple[Message, ...]:
+    """Say what a walk over all values found."""
+    if every is None:
+        return ()
+    count = every.count
+    if not every.n_tensors:
+        return (say("every-value-none"),)
+    return (say("every-value-counted", tensors=every.n_tensors, n=count.n_equal, m=count.n_compared),)
+
+
+def _ranked(
+    pair: ModelPair, deep: DeepResult, controls: Sequence[Model], memory: Memory
+) -> Sequence[Evidence]:
+    """Rank layers that agree among pairs of unrelated models; controls are read where there is something."""
+    strong = any(isinstance(item, Contrast) and item.log10_p < load_rule().log10_p for item in deep.evidence)
+    return with_ranks(deep.evidence, contrast_scores(pair, controls, memory) if strong else [])
 
 
 def _decided(
@@ -165,8 +327,17 @@ def _decided(
     identity: Identity | None = None,
     deep: DeepResult | None = None,
     found_deep: Sequence[Evidence] = (),
+    every: EveryValue | None = None,
     flags: tuple[Message, ...] = (),
+    looks_alike: bool = False,
+    unfinished: str | None = None,
 ) -> Judgement:
+    """Apply the rule to what was found; `unfinished` is the stage that a budget did not suffice for."""
+    limited: tuple[Message, ...] = ()
+    if unfinished is not None:
+        names: dict[str, Value] = {"stage": stage, "wanted": unfinished}
+        limited = (say("limitation.budget", **names),)
+        flags = (*flags, say("flag-budget", limit=pair.options.fetch.byte_budget, **names))
     evidence = (*sampled.evidence, *found_deep)
     verdict = decide(
         evidence,
@@ -175,41 +346,90 @@ def _decided(
         base=pair.base.location.ref,
         stage=stage,
         identity=identity,
-        frame=deep.frame if deep else "identity",
-        extra_limitations=(GUESSED,) if pair.has_guesses else (),
+        parameters=parameters_by_component(pair.candidate),
+        unfaced=unfaced_layers(deep.maps) if deep else None,
+        extra_limitations=(*limited, *((GUESSED,) if pair.has_guesses else ())),
     )
     return Judgement(
-        verdict=verdict, evidence=evidence, sampled=sampled, tokens=tokens, deep=deep, flags=flags
+        verdict=verdict,
+        evidence=evidence,
+        equality=sampled.equality if every is None else every.count,
+        tokens=tokens,
+        deep=deep,
+        flags=flags,
+        strong_flags=flags if (looks_alike or limited) and not verdict.related else (),
     )
 
 
 def _recorded(
     pair: ModelPair, judged: Judgement, controls: Sequence[Model], memory: Memory, progress: Progress
-) -> Comparison:
-    """Put down everything that a reader needs to check the verdict."""
+) -> tuple[Comparison, Deltas]:
+    """Put down everything that a reader needs to check the verdict, and what became of single tensors."""
     verdict, options = judged.verdict, pair.options
     decided_early = verdict.stage == "quick"  # then nothing more is read
-    tokenizer = tokenizer_summary(*pair.models, judged.tokens, options.depth, whole=not decided_early)
+    tokenizer = _tokenizers(pair, judged.tokens, whole=not decided_early)
     claims = {} if decided_early else _claims(pair)
-    copy = copy_of_relative(pair, verdict)
+    alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
+    copy, deltas = _beside_verdict(pair, judged, alignment)
     ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read on
     checked = _checked(pair, controls, memory, progress)
-    alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
-    return Comparison(
+    record = Comparison(
         candidate=model_summary(pair.candidate),
         base=model_summary(pair.base),
         verdict=verdict,
         evidence=judged.evidence,
         alignment=alignment,
-        relation=relation_of(*pair.models, verdict, alignment, judged.sampled.equality, copy=copy),
+        relation=relation_of(
+            *pair.models, verdict, alignment, judged.equality, copy=copy, deltas=deltas, tokens=judged.tokens
+        ),
         controls=checked,
         tokenizer=tokenizer,
         config=config_difference(*pair.models),
         claims=claims,
         ledger=ledger,
         environment=_environment(options, verdict, controls),
-        flags=(*adapter_flags(*pair.models), *judged.flags),
+        flags=(*_same_model(pair), *adapter_flags(*pair.models), *judged.flags),
+        strong_flags=judged.strong_flags,
     )
+    return record, deltas
+
+
+def _beside_verdict(
+    pair: ModelPair, judged: Judgement, alignment: AlignmentSummary
+) -> tuple[CopyKind | None, Deltas]:
+    """Say whether it is a copy, and what was changed, as far as the budget allows."""
+    copy = None
+    try:
+        copy = copy_of_relative(pair, judged.verdict)
+        return copy, _subtracted(pair, judged, alignment, copy)
+    except BudgetExceeded as error:
+        return copy, Deltas(skipped=told(error))
+
+
+def _subtracted(
+    pair: ModelPair, judged: Judgement, alignment: AlignmentSummary, copy: CopyKind | None
+) -> Deltas:
+    """Subtract the weights of relatives; copies and strangers leave nothing to be told by it."""
+    verdict = judged.verdict
+    if (
+        not verdict.related
+        or verdict.conclusion is Conclusion.IDENTICAL
+        or copy in ("copy", "precision-copy")
+    ):
+        return Deltas()
+    if pair.options.depth == "quick":
+        return Deltas(skipped=say("delta-quick"))
+    layers = [(layer, facing) for layer, facing, _ in alignment.layers]
+    found = read_deltas(pair, layers, judged.tokens, residual=alignment.residual, units=alignment.units)
+    return found.unlike_in(
+        [name for name, item in verdict.components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
+    )
+
+
+def _same_model(pair: ModelPair) -> tuple[Message, ...]:
+    """Say that a model is compared with itself, which nobody means to do."""
+    places = [(model.location.origin, model.location.revision) for model in pair.models]
+    return (say("flag-same-model"),) if places[0] == places[1] else ()
 
 
 def _checked(
@@ -218,8 +438,19 @@ def _checked(
     results: list[ControlResult] = []
     for control in controls:
         progress.note(say("step-control", model=control.location.ref))
-        results += judge_control(pair, control, memory)
+        try:
+            results += judge_control(pair, control, memory)
+        except BudgetExceeded as error:
+            results += unread_control(pair, control, told(error))
     return tuple(results)
+
+
+def _tokenizers(pair: ModelPair, tokens: Tokens, *, whole: bool) -> Mapping[str, Cell]:
+    depth = pair.options.depth
+    try:
+        return tokenizer_summary(*pair.models, tokens, depth, whole=whole)
+    except BudgetExceeded as error:
+        return tokenizer_summary(*pair.models, tokens, depth, unread=told(error))
 
 
 def _claims(pair: ModelPair) -> dict[str, tuple[Message, ...]]:

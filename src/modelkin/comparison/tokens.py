@@ -8,7 +8,7 @@ from modelkin.describe import Cell, not_compared, tokenizer_record
 from modelkin.message import Message, say
 from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import Depth
-from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens
+from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens, tokenizer_files
 
 VOCABULARY_BYTES = 2_000_000
 """Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
@@ -54,23 +54,50 @@ def same_tokenizer(candidate: Model, base: Model) -> bool | None:
 
 
 def tokenizer_summary(
-    candidate: Model, base: Model, tokens: Tokens, depth: Depth, *, whole: bool
+    candidate: Model,
+    base: Model,
+    tokens: Tokens,
+    depth: Depth,
+    *,
+    whole: bool = False,
+    unread: Message | None = None,
 ) -> Mapping[str, Cell]:
-    """Record what both tokenizers have in common; `whole` vocabularies are read if bytes are not short."""
+    """Record what both tokenizers have in common; `whole` vocabularies are read if bytes are not short.
+
+    `unread` says why nothing of them may be read.
+    """
+    compared = _whole(candidate, base, depth) if whole else not_compared(unread or say("tokenizers-not-yet"))
     return {
         "candidate_has_tokenizer_json": candidate.file_size(_FILE) is not None,
         "base_has_tokenizer_json": base.file_size(_FILE) is not None,
-        "same_file": same_tokenizer(candidate, base),
+        "same_file": None if unread else same_tokenizer(candidate, base),
         "shared_tokens": len(tokens) if isinstance(tokens, TokenPairs) else None,
         "paired": tokens.how if isinstance(tokens, TokenPairs) else tokens,
-        **(_whole(candidate, base, depth) if whole else not_compared(say("tokenizers-not-yet"))),
+        **compared,
     }
 
 
 def _whole(candidate: Model, base: Model, depth: Depth) -> Mapping[str, Cell]:
     """Compare whole vocabularies where that costs next to nothing, or much may be read."""
+    return tokenizer_record(candidate, base, limit=_limit(candidate, base, depth))
+
+
+def _limit(candidate: Model, base: Model, depth: Depth) -> int:
     far = candidate.fetcher.source.remote or base.fetcher.source.remote
     cheap = far and depth == "standard"
     # Half, because the beginning may have been read before, for the rows of tokens.
-    limit = VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
-    return tokenizer_record(candidate, base, limit=limit)
+    return VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
+
+
+def summary_bytes(candidate: Model, base: Model, depth: Depth) -> tuple[int, int]:
+    """Return what `tokenizer_summary` reads of both models at most, beyond what pairing tokens has read."""
+    limit = _limit(candidate, base, depth)
+
+    def most(model: Model) -> int:
+        sizes = {name: model.file_size(name) or 0 for name in tokenizer_files(model.file_names())}
+        whole = sum(size for size in sizes.values() if size <= limit) if depth != "quick" else 0
+        # Files on disk are compared byte by byte.
+        compared = 0 if model.fetcher.source.remote else min(model.file_size(_FILE) or 0, MAX_TOKENIZER_BYTES)
+        return whole + compared
+
+    return most(candidate), most(base)

@@ -66,8 +66,8 @@ def surveyed(name, number):
 @pytest.fixture
 def keep_all(monkeypatch):
     """Test layers whatever was found in them, as if nothing had been dropped."""
-    for module in (unit_matching_module, head_matching_module):
-        monkeypatch.setattr(module, "FOUND_SHARE", -1.0)
+    monkeypatch.setattr(unit_matching_module, "FOUND_SHARE", -1.0)
+    monkeypatch.setattr(head_matching_module, "HEADS_FOUND", -1.0)
 
 
 @pytest.mark.parametrize("name", ["residual-writers", "mlp-matching", "head-matching"])

@@ -1,10 +1,20 @@
 """The rule, applied to made-up evidence: what each pattern must come out as."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from modelkin.comparison.methods import Agreement, Effect, Likeness, Rank, Skipped, Tested
+from modelkin.comparison.methods import (
+    Agreement,
+    Contrast,
+    Effect,
+    Likeness,
+    Mismatched,
+    Rank,
+    Skipped,
+    Tested,
+)
 from modelkin.comparison.verdict import Conclusion, Identity, decide, load_rule
 from modelkin.message import say
 
@@ -13,7 +23,19 @@ NULL = say("null-mlp")
 NO_LAYERS = say("no-layers")
 
 
-def found(component, *, log10_p, effect=0.5, layer=None, z=20.0, matched=100, role=None, low=None, high=None):
+def found(
+    component,
+    *,
+    log10_p,
+    effect=0.5,
+    layer=None,
+    z=20.0,
+    matched=100,
+    role=None,
+    low=None,
+    high=None,
+    frame="identity",
+):
     return Tested(
         method="m",
         version="1",
@@ -21,6 +43,7 @@ def found(component, *, log10_p, effect=0.5, layer=None, z=20.0, matched=100, ro
         axis="mlp",
         null=NULL,
         role=role,
+        frame=frame,
         layers=() if layer is None else (layer,),
         z=z,
         log10_p=log10_p,
@@ -47,8 +70,21 @@ def null(component, **how):
     return found(component, log10_p=-0.4, effect=0.001, z=0.3, matched=1, **how)
 
 
-def judged(evidence, *, stage="standard", identity=None):
-    return decide(evidence, RULE, candidate="B", base="A", stage=stage, identity=identity)
+def judged(evidence, *, stage="standard", identity=None, parameters=None, unfaced=None):
+    return decide(
+        evidence,
+        RULE,
+        candidate="B",
+        base="A",
+        stage=stage,
+        identity=identity,
+        parameters=parameters,
+        unfaced=unfaced,
+    )
+
+
+def conclusions(verdict):
+    return {name: item.conclusion.value for name, item in verdict.components.items()}
 
 
 def agreeing(layer, *, share=0.9, control_pairs=27, beaten_by=0):
@@ -72,7 +108,7 @@ def test_a_rank_among_enough_controls_is_told_as_such(n_pairs):
     ranked = [agreeing(layer, control_pairs=n_pairs) for layer in range(3)]
     verdict = judged([*ranked, null("norms")], stage="deep")
     assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
-    assert verdict.components["mlp"].calibrated
+    assert verdict.components["mlp"].basis == "rank"
     assert verdict.log10_p == pytest.approx(math.log10(1 / (1 + n_pairs)))
     assert "more than any control pair" in str(verdict.summary)
     assert "not an exact p-value" in str(verdict.limitations[0])
@@ -107,9 +143,89 @@ def test_below_the_deep_stage_disguises_are_not_undone_and_the_way_out_is_named(
 
 def test_at_the_deep_stage_it_is_said_what_stays_invisible():
     lines = judged([null("mlp")], stage="deep").limitations
-    for words in ("Distillation", "comparison with controls only", "nothing to find coordinates by"):
+    for words in ("Distillation", "until the old directions are gone", "pruned or widened together"):
         assert sum(words in str(line) for line in lines) == 1
     assert not any("--depth deep" in str(line) for line in lines)
+
+
+def contrasted(layer, *, component="mlp", share=0.9, log10_p=-12.0):
+    return Contrast(
+        method="own-layers",
+        version="1",
+        component=component,
+        axis="mlp",
+        null=NULL,
+        layers=(layer,),
+        frame="rotation",
+        statistic=share,
+        log10_p=log10_p,
+        effect=Effect(value=share, low=share - 0.05, high=share + 0.05),
+        n=512,
+        n_matched=round(512 * share),
+        mismatched=Mismatched(n_pairs=24, largest=0.02, limit=0.05),
+    )
+
+
+def weak(layer, **where):
+    return contrasted(layer, share=0.02, log10_p=0.0, **where)
+
+
+def test_layers_that_agree_more_than_mismatched_ones_decide_and_are_told_as_such():
+    agreeing = [contrasted(0), contrasted(1), contrasted(2)]
+    verdict = judged([*agreeing, weak(3), weak(4), null("norms")], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.components["mlp"].basis == "own-layers"
+    assert (verdict.components["mlp"].layers, verdict.components["mlp"].other_layers) == ((0, 1, 2), (3, 4))
+    assert verdict.components["norms"].conclusion is Conclusion.NOT_TESTABLE
+    assert "calibrated on the pair's own layers" in str(verdict.headline)
+    assert "calibrated on the pair's own layers" in str(verdict.summary)
+    assert "not exact" in str(verdict.limitations[0])
+    assert verdict.effect is not None
+    assert verdict.effect.value == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [contrasted(0), weak(1), weak(2)],
+        [contrasted(0), weak(1)],
+        [contrasted(0), contrasted(1), weak(2), weak(3)],
+        [contrasted(0), contrasted(1), *(weak(layer) for layer in range(2, 6))],
+        [contrasted(layer, share=0.22) for layer in range(4)],
+        [contrasted(layer, log10_p=-6.0) for layer in range(4)],
+    ],
+    ids=["one of three", "one of two", "two of four", "two of six", "below the floor", "not sure enough"],
+)
+def test_layers_that_agree_too_little_decide_nothing(evidence):
+    verdict = judged([*evidence, null("mlp")], stage="deep")
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.related is False
+
+
+def test_where_two_layers_were_tested_both_must_agree():
+    assert judged([contrasted(0), contrasted(1)], stage="deep").related
+
+
+def test_three_layers_of_many_are_enough():
+    verdict = judged([contrasted(0), contrasted(1), contrasted(2), *map(weak, range(3, 12))], stage="deep")
+    assert verdict.components["mlp"].layers == (0, 1, 2)
+    assert verdict.related
+
+
+def test_a_component_held_against_mismatched_layers_keeps_its_no_evidence():
+    evidence = [*(contrasted(n) for n in range(4)), *(weak(n, component="attention") for n in range(4))]
+    verdict = judged([*evidence, null("attention"), null("mlp")], stage="deep")
+    assert verdict.components["attention"].conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.components["mlp"].conclusion is Conclusion.SHARED_REPARAMETRISED
+
+
+def test_an_exact_test_beside_mismatched_layers_gives_the_p_value_of_the_verdict():
+    evidence = [*(contrasted(n) for n in range(4)), found("norms", log10_p=-30)]
+    verdict = judged(evidence, stage="deep")
+    assert verdict.log10_p is not None
+    assert verdict.log10_p < -28
+    assert "calibrated" not in str(verdict.headline)
+    assert "not exact" in str(verdict.limitations[0])
 
 
 def test_everything_shared():
@@ -127,6 +243,71 @@ def test_only_the_norms_shared_is_partial_and_named():
     assert verdict.components["mlp"].conclusion is Conclusion.NO_EVIDENCE
 
 
+PARAMETERS = {"norms": 10, "embedding": 1000, "head": 1000, "mlp": 6000, "attention": 1990}
+
+
+def test_the_headline_says_how_much_of_the_parameters_a_part_is():
+    verdict = judged([null("mlp"), found("norms", log10_p=-30)], parameters=PARAMETERS)
+    assert str(verdict.headline) == "Only the norm gains are shared (0.1 % of the parameters)"
+    assert verdict.reading == "norm-gains-only"
+    assert verdict.shared_parameters == pytest.approx(0.001)
+    assert verdict.components["mlp"].parameters == 6000
+    attention = judged([null("mlp"), found("attention", log10_p=-30)], parameters=PARAMETERS)
+    assert str(attention.headline) == "Common origin of some parts (19.9 % of the parameters): attention"
+    unknown = judged([null("mlp"), found("norms", log10_p=-30)])
+    assert unknown.shared_parameters is None
+    assert "not known" in str(unknown.headline)
+
+
+def test_of_a_component_only_the_shared_layers_count_as_shared_parameters():
+    evidence = [found("mlp", log10_p=-40, layer=0), *(null("mlp", layer=layer) for layer in (1, 2, 3))]
+    assert judged(evidence, parameters=PARAMETERS).shared_parameters == pytest.approx(0.15)
+    more = [found("mlp", log10_p=-40, layer=layer) for layer in (4, 5)]
+    assert str(judged([*evidence, *more]).headline).endswith("mlp (3 of 6 tested layers)")
+
+
+@pytest.mark.parametrize("component", ["norms", "embedding", "head", "router", "residual"])
+def test_the_whole_is_not_called_shared_without_mlp_experts_or_attention(component):
+    verdict = judged([found(component, log10_p=-50)])
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.related is True
+
+
+@pytest.mark.parametrize("component", RULE.body)
+def test_one_of_mlp_experts_and_attention_is_enough(component):
+    assert judged([found(component, log10_p=-50)]).conclusion is Conclusion.SHARED
+
+
+def test_only_norm_gains_tested_and_shared_says_that_nothing_else_was():
+    verdict = judged([found("norms", log10_p=-50), skipped("mlp")], stage="quick", parameters=PARAMETERS)
+    assert verdict.reading == "norm-gains-alone"
+    expected = "The norm gains are shared (0.1 % of the parameters); nothing else was tested"
+    assert str(verdict.headline) == expected
+
+
+def test_a_tested_component_keeps_its_result_where_other_coordinates_were_only_tried():
+    evidence = [null("mlp", layer=0), found("norms", log10_p=-50), null("mlp", layer=0, frame="rotation")]
+    verdict = judged(evidence, stage="deep")
+    assert conclusions(verdict) == {"mlp": "no-evidence", "norms": "shared"}
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+
+
+def test_what_was_found_in_coordinates_as_stored_keeps_every_other_result():
+    evidence = [found("norms", log10_p=-50), found("mlp", log10_p=-50, frame="rotation"), null("head")]
+    assert conclusions(judged(evidence, stage="deep"))["head"] == "no-evidence"
+
+
+def test_after_a_finding_in_other_coordinates_silence_in_the_old_ones_says_nothing():
+    evidence = [null("norms"), null("mlp", layer=0), found("mlp", log10_p=-50, layer=0, frame="rotation")]
+    evidence += [null("attention", layer=0), null("attention", layer=0, frame="rotation")]
+    verdict = judged(evidence, stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    wanted = {"mlp": "shared-reparametrised", "attention": "no-evidence", "norms": "not-testable"}
+    assert conclusions(verdict) == wanted
+    assert "mlp. No evidence in attention. Tested only in the old coordinates" in str(verdict.summary)
+    assert str(verdict.summary).endswith("follows from silence: norms.")
+
+
 def test_half_of_the_layers_is_partial_and_the_layers_are_named():
     evidence = [found("mlp", log10_p=-40, layer=layer) for layer in (0, 1)]
     evidence += [null("mlp", layer=layer) for layer in (2, 3)]
@@ -135,6 +316,98 @@ def test_half_of_the_layers_is_partial_and_the_layers_are_named():
     assert verdict.components["mlp"].layers == (0, 1)
     assert verdict.components["mlp"].other_layers == (2, 3)
     assert "layers 0, 1" in str(verdict.summary)
+
+
+def faint(layer, **how):
+    """Return a test that is certain and whose effect is small."""
+    return found("mlp", log10_p=-24, layer=layer, effect=0.012, low=0.008, high=0.016, matched=3, **how)
+
+
+def test_one_certain_layer_is_a_finding_however_little_the_others_share():
+    """The mean over the four layers touches the floor; what is claimed is one layer, and it does not."""
+    evidence = [null("mlp", layer=layer, low=-0.02, high=0.02) for layer in (0, 1, 3)] + [faint(2)]
+    verdict = judged(evidence, parameters=PARAMETERS)
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.components["mlp"].layers == (2,)
+    assert verdict.components["mlp"].other_layers == (0, 1, 3)
+    assert verdict.effect.value == pytest.approx(0.012)
+    assert "mlp (layer 2 of those tested)" in str(verdict.summary)
+    assert str(verdict.headline) == "Common origin of some parts (15 % of the parameters): mlp (layer 2)"
+
+
+def test_a_certain_layer_with_a_negligible_effect_is_none_whatever_others_show():
+    tiny = found("mlp", log10_p=-24, layer=2, effect=0.0015, low=0.0005, high=0.0025, matched=2)
+    loud = found("mlp", log10_p=-0.5, layer=0, effect=0.3, low=0.1, high=0.5, matched=40)
+    assert judged([tiny, loud]).conclusion is Conclusion.NO_EVIDENCE
+
+
+def test_the_effect_is_that_of_the_test_that_decided():
+    evidence = [found("mlp", log10_p=-40, effect=0.4, layer=layer, role="gate") for layer in (0, 1)]
+    evidence += [found("mlp", log10_p=-12, effect=0.9, layer=layer, role="up") for layer in (0, 1)]
+    assert judged(evidence).effect.value == pytest.approx(0.4)
+
+
+def test_the_effect_of_a_part_is_that_of_its_shared_layers():
+    evidence = [found("mlp", log10_p=-40, effect=0.4, layer=0), null("mlp", layer=1)]
+    assert judged(evidence).effect.value == pytest.approx(0.4)
+
+
+def test_units_that_agree_up_to_their_signs_are_a_changed_form():
+    turned = replace(found("embedding", log10_p=-40), flags=("signs",))
+    assert judged([turned]).conclusion is Conclusion.SHARED_REPARAMETRISED
+
+
+def test_a_square_does_not_call_a_flipped_tensor_unchanged():
+    flipped = found("mlp", log10_p=-40, effect=-0.3, z=-30.0, low=-0.4, high=-0.2, matched=0, layer=0)
+    square = replace(found("mlp", log10_p=-50, layer=0, role="up"), sign_free=True)
+    assert judged([flipped, square]).conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert judged([square]).conclusion is Conclusion.SHARED
+
+
+def test_a_limit_holds_for_one_layer_whichever_it_is():
+    limits = {0: 0.02, 1: 0.05, 2: 0.03}
+    evidence = [replace(null("mlp", layer=n), detection_limit=limit) for n, limit in limits.items()]
+    evidence += [replace(null("mlp", layer=1, role="up"), detection_limit=0.04)]
+    item = judged(evidence).components["mlp"]
+    assert item.detection_limit == 0.02
+    assert item.layer_detection_limit == 0.04
+    unknown = [*evidence, replace(null("mlp", layer=3), detection_limit=None)]
+    assert judged(unknown).components["mlp"].layer_detection_limit is None
+    assert judged([null("norms")]).components["norms"].layer_detection_limit is None
+
+
+def test_limits_are_said_to_hold_in_equal_numbering():
+    for evidence in ([null("mlp")], [null("mlp"), null("norms")]):
+        assert "in equal numbering, a shared direction above 0.01" in str(judged(evidence).summary)
+
+
+@pytest.mark.parametrize(
+    ("stage", "reason", "remedy"),
+    [
+        ("standard", say("hidden-sizes", n=64, m=96), "--depth deep looks for the parts"),
+        ("deep", say("tokenizer-missing"), "With the tokenizer.json of both models"),
+        ("deep", say("unknown-architecture", model="x"), "With a config.json that names"),
+        ("deep", NO_LAYERS, "Nothing that this version offers"),
+    ],
+)
+def test_what_is_not_testable_says_what_would_make_it_so(stage, reason, remedy):
+    verdict = judged([skipped("mlp", reason), skipped("norms", say("no-norms"))], stage=stage)
+    assert verdict.conclusion is Conclusion.NOT_TESTABLE
+    assert remedy in str(verdict.summary)
+
+
+def test_layers_of_the_base_without_a_counterpart_make_it_a_part_from_either_side():
+    """A model with half of the layers: the verdict does not depend on which of the two is the candidate."""
+    pruned = [replace(found("mlp", log10_p=-40, layer=n), base_layers=(2 * n,)) for n in (0, 1)]
+    pruned += [null("mlp", layer=1)]  # of equal number, and not the same layer
+    verdict = judged(pruned, stage="deep", unfaced={"mlp": {1, 3}}, parameters=PARAMETERS)
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.components["mlp"].unfaced_base_layers == (1, 3)
+    assert verdict.shared_parameters == pytest.approx(0.6)
+    assert "all layers of the candidate (60 % of the parameters); the base has more" in str(verdict.headline)
+    assert "layers 1, 3 of the base face none" in str(verdict.summary)
+    whole = judged(pruned, stage="deep", unfaced={"mlp": {2}})
+    assert whole.conclusion is Conclusion.SHARED
 
 
 def test_nothing_significant_is_no_evidence_with_its_detection_limit():
@@ -226,6 +499,11 @@ def test_evidence_without_an_exact_null_never_accuses():
     assert judged([measure]).conclusion is Conclusion.NOT_TESTABLE
 
 
+@pytest.mark.parametrize("name", ["rule-1", "rule-2"])
+def test_rules_of_earlier_results_can_still_be_read(name):
+    assert load_rule(name).version == name[-1]
+
+
 def test_the_rule_is_strict_data():
-    assert RULE.version == "2"
+    assert RULE.version == "3"
     assert math.isclose(sum(RULE.stages.values()), 1.0)

@@ -1,16 +1,50 @@
 """Which part of one model faces which part of the other."""
 
-from modelkin.comparison.alignment.layers import LayerMap, layer_map, likely_pairs
-from modelkin.comparison.alignment.residual import Frame, find_frame
+from modelkin.comparison.alignment.contrast import (
+    REPEATED,
+    ContrastOfLayers,
+    Facing,
+    PairedLayers,
+    agreeing,
+    contrast_in,
+    contrasts_of_folds,
+    facing_layers_of,
+)
+from modelkin.comparison.alignment.coordinates import permutation_of_gains
+from modelkin.comparison.alignment.layer_units import (
+    LayerUnits,
+    as_units,
+    joined_splits,
+    layer_distances,
+    same_numbers,
+)
+from modelkin.comparison.alignment.layers import LayerMap, layer_map, layer_path, likely_pairs
+from modelkin.comparison.alignment.residual import ROWS_A_DIMENSION, Frame, find_frame
 from modelkin.comparison.alignment.units import UnitMatch, agreement, match_units
 
 __all__ = [
+    "REPEATED",
+    "ROWS_A_DIMENSION",
+    "ContrastOfLayers",
+    "Facing",
     "Frame",
     "LayerMap",
+    "LayerUnits",
+    "PairedLayers",
     "UnitMatch",
+    "agreeing",
     "agreement",
+    "as_units",
+    "contrast_in",
+    "contrasts_of_folds",
+    "facing_layers_of",
     "find_frame",
+    "joined_splits",
+    "layer_distances",
     "layer_map",
+    "layer_path",
     "likely_pairs",
     "match_units",
+    "permutation_of_gains",
+    "same_numbers",
 ]

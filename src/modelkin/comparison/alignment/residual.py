@@ -25,7 +25,7 @@ _MATCHED = 0.6
 """Share of dimensions that must find each other before a permutation is tried."""
 _LEARNED = 0.875
 """Most of the rows that may be learned from where there are few; the rest are kept apart for the check."""
-_ROWS_A_DIMENSION = 1.5
+ROWS_A_DIMENSION = 1.5
 """Rows that are enough to learn from: a rotation needs at least as many as there are dimensions."""
 _SMALL = 2048
 """Up to this width the polar factor is taken from a singular value decomposition, which takes twice as long
@@ -36,7 +36,9 @@ that are the same up to a rotation and noise, at cosine c, agree by about c squa
 _COMPARED = 2048
 """Rows whose distances are compared."""
 _STRIPE = 1024
+"""Rows that are made double at once: 64 MB of the widest streams."""
 FEWEST_ROWS = 32
+"""Rows to learn from, and as many to try the map on: the error of a mean cosine is then below a fifth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -185,7 +187,7 @@ def _agreement_of_distances(a: Array, b: Array) -> float:
 
 def _n_learned(n_rows: int, width: int) -> int:
     """Return how many rows are learned from: half, or more where that would be too few for a rotation."""
-    enough = min(int(_LEARNED * n_rows), n_rows - FEWEST_ROWS, int(_ROWS_A_DIMENSION * width))
+    enough = min(int(_LEARNED * n_rows), n_rows - FEWEST_ROWS, int(ROWS_A_DIMENSION * width))
     return max(n_rows // 2, enough)
 
 

@@ -13,15 +13,23 @@ from modelkin.comparison.methods._interface import (
     Stage,
 )
 from modelkin.comparison.methods._result import (
+    EQUAL_VALUES,
+    FEW_ORDERS,
+    LOG10_ALPHA,
     Agreement,
+    Contrast,
     Effect,
     Evidence,
     Likeness,
+    Mismatched,
     Rank,
     Skipped,
     Status,
     Tested,
 )
+from modelkin.comparison.methods._sketch import RowSource, mlp_reader, rows_part, source_of
+from modelkin.comparison.methods._token_rows import near_rows
+from modelkin.comparison.methods.beginnings import BEGINNING_FLAGS
 from modelkin.comparison.methods.catalogue import load_cards, load_method
 from modelkin.comparison.methods.equality import (
     EqualityCount,
@@ -32,7 +40,12 @@ from modelkin.comparison.methods.equality import (
 )
 
 __all__ = [
+    "BEGINNING_FLAGS",
+    "EQUAL_VALUES",
+    "FEW_ORDERS",
+    "LOG10_ALPHA",
     "Agreement",
+    "Contrast",
     "Effect",
     "EqualityCount",
     "Evidence",
@@ -40,10 +53,12 @@ __all__ = [
     "Findings",
     "Likeness",
     "MethodCard",
+    "Mismatched",
     "Pair",
     "Part",
     "Probe",
     "Rank",
+    "RowSource",
     "Side",
     "Skipped",
     "Stage",
@@ -56,6 +71,10 @@ __all__ = [
     "frame_rows",
     "load_cards",
     "load_method",
+    "mlp_reader",
+    "near_rows",
+    "rows_part",
     "share_within",
+    "source_of",
     "untouched_layers",
 ]

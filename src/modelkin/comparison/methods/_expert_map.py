@@ -22,7 +22,9 @@ from .tied import is_tied
 MOST_EXPERTS = 8
 """Experts of the candidate that are looked for in each layer."""
 MOST_UNITS = 32
+"""Units of an expert that are read: 32! orders are far more than the correction for all pairs of experts."""
 FEWEST_UNITS = 12
+"""12! orders are just enough for one test (`LOG10_ALPHA`); with fewer, many pairs could find nothing."""
 
 
 @final

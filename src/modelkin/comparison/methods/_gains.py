@@ -13,6 +13,8 @@ _READ_BY = {
     Role.MLP_UP: Role.MLP_NORM,
     Role.EXPERT_GATE: Role.MLP_NORM,
     Role.EXPERT_UP: Role.MLP_NORM,
+    Role.SHARED_EXPERT_GATE: Role.MLP_NORM,
+    Role.SHARED_EXPERT_UP: Role.MLP_NORM,
     Role.ROUTER: Role.MLP_NORM,
     Role.ATTENTION_VALUE: Role.ATTENTION_NORM,
 }
@@ -33,7 +35,7 @@ def gain_before(architecture: Architecture, entry: RoleEntry) -> RoleEntry | Non
     norm = _READ_BY.get(entry.role)
     if norm is None:
         return None
-    return architecture.find(norm, layer=entry.layer, stack=entry.stack)
+    return architecture.find(norm, layer=entry.layer, stack=entry.stack, mtp=entry.mtp)
 
 
 def gain_slices(entry: RoleEntry | None) -> tuple[TensorSlice, ...]:

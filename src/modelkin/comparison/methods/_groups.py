@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -17,10 +18,11 @@ from modelkin.message import Message, say
 from modelkin.stats import MIN_UNITS
 from modelkin.tensors import Array
 
-from ._interface import Findings, Method, Pair, Planned, Probe, Side, sample_probe
+from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._result import Evidence, Where
-from ._sketch import find_entry, shared_layers
+from ._sketch import find_entry, none_shared, shared_layers
 from .axis import unit_evidence
+from .beginnings import other_layers
 from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, unit_axis, unit_block, units_across
 
 
@@ -41,16 +43,21 @@ class GroupRows(Method):
         return super().problem(pair) or pair.order_problem(self.card.axis, self.card.axis)
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Plan one probe for each of a few layers."""
+        """Plan one probe for a few layers: they are tested one by one, and held against each other."""
         both = shared_layers(pair, self.role)
         if not both:
-            yield say("no-layers")
+            yield none_shared(pair, (self.role,))
+        chosen = []
         for number in spread(len(both), min(self.n_layers, pair.n_layers)):
-            made = self._probe(pair, both[number])
-            where = Where(layers=(both[number],), role=self.role.value)
-            yield made if isinstance(made, Probe) else self.skip(made, **where)
+            made = self._at(pair, both[number])
+            if isinstance(made, Message):
+                yield self.skip(made, layers=(both[number],), role=self.role.value)
+            else:
+                chosen.append(made)
+        if chosen:
+            yield self._probe(pair, chosen)
 
-    def _probe(self, pair: Pair, layer: int) -> Probe[Findings] | Message:
+    def _at(self, pair: Pair, layer: int) -> _Groups | Message:
         mine, theirs = (self.blocks(side, layer) for side in pair.sides)
         if isinstance(mine, Message):
             return mine
@@ -60,28 +67,52 @@ class GroupRows(Method):
             return say("groups-differ", n=len(mine), m=len(theirs))
         if len(mine) < MIN_UNITS:
             return say("few-groups", n=len(mine))
+        return _Groups(layer=layer, blocks=(mine, theirs))
 
-        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
-            rows = _stacked(mine, candidate), _stacked(theirs, base)
-            if rows[0].shape != rows[1].shape:
-                reason = say("features-differ", n=rows[0].shape[1], m=rows[1].shape[1])
-                return self.skip(reason, layers=(layer,), role=self.role.value)
-            return unit_evidence(
-                self,
-                rows,
-                seed=pair.seed,
-                layers=(layer,),
-                role=self.role.value,
-                details={"rows_a_group": self.n_rows},
+    def _probe(self, pair: Pair, chosen: Sequence[_Groups]) -> Probe[Findings]:
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            rows = [_stacked(chosen, arrays, side) for side, arrays in enumerate((candidate, base))]
+            return Findings(
+                evidence=tuple(
+                    self._tested(pair, item.layer, rows[0], rows[1], at) for at, item in enumerate(chosen)
+                )
             )
 
-        slices = ([block.slice for block in blocks] for blocks in (mine, theirs))
-        return sample_probe(*slices, evaluate=evaluate)
+        mine, theirs = (
+            tuple(Part(slices=(block.slice,)) for item in chosen for block in item.blocks[side])
+            for side in (0, 1)
+        )
+        return Probe(candidate=mine, base=theirs, evaluate=evaluate, same_parts=True)
+
+    def _tested(
+        self, pair: Pair, layer: int, candidate: Sequence[Matrix], base: Sequence[Matrix], at: int
+    ) -> Evidence:
+        where = Where(layers=(layer,), role=self.role.value)
+        mine, theirs = candidate[at], base[at]
+        if mine.shape != theirs.shape:
+            return self.skip(say("features-differ", n=mine.shape[1], m=theirs.shape[1]), **where)
+        return unit_evidence(
+            self,
+            (mine, theirs),
+            seed=pair.seed,
+            details={"rows_a_group": self.n_rows},
+            others=other_layers(candidate, base, at),
+            **where,
+        )
 
 
-def _stacked(blocks: Sequence[UnitBlock], arrays: Sequence[Array]) -> Matrix:
-    rows = [block.matrix(values).ravel() for block, values in zip(blocks, arrays, strict=True)]
-    return np.stack(rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Groups:
+    """Rows of all groups of one layer, of candidate and base."""
+
+    layer: int
+    blocks: tuple[list[UnitBlock], list[UnitBlock]]
+
+
+def _stacked(chosen: Sequence[_Groups], arrays: Sequence[Array], side: int) -> list[Matrix]:
+    """Return one row for each group, layer by layer."""
+    held = iter(arrays)
+    return [np.stack([block.matrix(next(held)).ravel() for block in item.blocks[side]]) for item in chosen]
 
 
 @final

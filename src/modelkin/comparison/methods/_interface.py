@@ -79,6 +79,8 @@ class Pair:
 
     only_layers: frozenset[int] | None = None
     """Layers that may be tested in this frame; others were used to learn it. None is all."""
+    begun_alike: frozenset[tuple[str, int]] = frozenset()
+    """Components and candidate layers whose units agree with layers that they do not face."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -173,6 +175,7 @@ class Findings:
 
     evidence: tuple[Evidence, ...] = ()
     maps: tuple[LayerMap, ...] = ()
+    frames: tuple[Frame, ...] = ()
 
 
 def sample_probe(

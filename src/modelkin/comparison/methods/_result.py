@@ -1,4 +1,4 @@
-"""What a method found. A test, an agreement of units, values of equal name; or why there is nothing."""
+"""What a method found: a test, an agreement, a contrast of layers, values of equal name; or why nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import ClassVar, Literal, TypeAlias, TypedDict
 from modelkin.message import Message
 
 Status = Literal["ok", "skipped"]
+LOG10_ALPHA = -8.0
+"""What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
+FEW_ORDERS = "few-orders"
+"""Flag of a test that could not have reached that, whatever the units are: they have too few orders."""
+EQUAL_VALUES = "equal-values"
+"""Flag of a test whose values are all equal, bit for bit."""
 Details = Mapping[str, float | int | str | Message]
 """What is shown to people beside the numbers; no code reads it back."""
 
@@ -99,6 +105,8 @@ class Rank:
     log10_p: float
     control_pairs: int
     largest_control: float
+    packaged_pairs: int = 0
+    """How many of the pairs have a model in them that comes with the package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +121,50 @@ class Agreement(_Finding):
     n: int
     rank: Rank | None = None
     """None until it was held against controls."""
+    details: Details = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatched:
+    """How much layers agree that do not face each other, of the same two models in the same coordinates."""
+
+    n_pairs: int
+    """Pairs of layers that were measured."""
+    largest: float
+    """Largest share of units that agree in one of them."""
+    limit: float
+    """Upper confidence limit of that share: what is taken for chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast(_Finding):
+    """How many units agree in two layers that face each other, against layers that do not.
+
+    Calibrated on the pair's own layers. Not exact: it assumes that unrelated models agree in facing layers
+    about as rarely as in mismatched ones, and `null` says so.
+    """
+
+    status: ClassVar[Status] = "ok"
+    exact: ClassVar[bool] = False
+
+    statistic: float
+    """Share of units that agree."""
+    log10_p: float
+    """Binomial tail with the limit of mismatched layers as chance, corrected for the two folds of layers and
+    for the pairs of layers that this one was chosen from; not for the other layers of the component."""
+    effect: Effect
+    """The share that agrees, with its interval."""
+    n: int
+    n_matched: int
+    """Units that agree."""
+    mismatched: Mismatched
+    rank: Rank | None = None
+    """Among pairs with unrelated models of the caller; None where there are none."""
+    archive: Rank | None = None
+    """Among the pairs of unrelated models whose numbers come with the package; None if none is like this."""
+    same_numbers: float | None = None
+    """Share of units that hold the very numbers of a unit of the other layer, in another order; None where
+    that was not counted, or where strangers could have the same numbers."""
     details: Details = field(default_factory=dict)
 
 
@@ -141,4 +193,4 @@ class Skipped(_Finding):
     reason: Message
 
 
-Evidence: TypeAlias = Tested | Agreement | Likeness | Skipped
+Evidence: TypeAlias = Tested | Agreement | Contrast | Likeness | Skipped

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
+from modelkin.message import Message, say
 from modelkin.tensors import Array
 
 from ._gains import acting_gain, gain_before, gain_slices
@@ -56,6 +57,14 @@ def shared_layers(pair: Pair, role: Role) -> list[int]:
     """Return the numbers of layers in which both models have a role."""
     mine, theirs = (side.architecture.layers_of(role) for side in pair.sides)
     return [layer for layer in mine if layer in theirs]
+
+
+def none_shared(pair: Pair, roles: Iterable[Role]) -> Message:
+    """Say why there is no layer to test: neither model has such a part at all, or only one of them has."""
+    wanted = tuple(roles)
+    if any(side.architecture.layers_of(role) for side in pair.sides for role in wanted):
+        return say("no-layers")
+    return say("no-part")
 
 
 def as_source(side: Side, entry: RoleEntry, space: str, *, expert: int | None = None) -> RowSource:

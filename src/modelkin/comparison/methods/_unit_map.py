@@ -21,6 +21,7 @@ from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
 from ._sketch import RowSource, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
+from .beginnings import EVERYWHERE_Z, OtherLayers, joint_z
 from .blocks import spread
 from .tied import is_tied
 
@@ -31,6 +32,8 @@ MOST_ELEMENTS = 24_000_000
 FEWEST_FEATURES = 24
 _SHARE = 0.08
 """Part of the byte allowance for one map."""
+MOST_OTHERS = 6
+"""Layers that a cell is held against if it seems to agree with all."""
 CELL_P = 1e-3
 """Chance that any cell of a map between strangers stands out."""
 
@@ -147,12 +150,10 @@ class UnitMap(Method):
         facing = dict(found.path).get(layer.number, found.best_of(layer.number))
         if facing is None:
             return None
+        at = found.candidate_layers.index(layer.number), found.base_layers.index(facing)
         return unit_evidence(
             self,
-            (
-                rows[0][found.candidate_layers.index(layer.number)],
-                rows[1][found.base_layers.index(facing)],
-            ),
+            (rows[0][at[0]], rows[1][at[1]]),
             seed=pair.seed,
             component=found.component,
             role=layer.source.entry.role.value,
@@ -161,7 +162,30 @@ class UnitMap(Method):
             frame=pair.frame_kind,
             details={"cells": found.n_cells},
             chosen_from=found.n_cells,
+            others=_others(found, at, rows),
         )
+
+
+def _others(
+    found: LayerMap, at: tuple[int, int], rows: tuple[Sequence[Array], Sequence[Array]]
+) -> OtherLayers | None:
+    """Return some layers that do not face the tested ones, if the tested ones seem to agree with most."""
+    across = [score for number, score in enumerate(found.scores[at[0]]) if number != at[1]]
+    across += [row[at[1]] for number, row in enumerate(found.scores) if number != at[0]]
+    if not joint_z([score for score in across if score is not None]) > EVERYWHERE_Z:
+        return None
+    facing = dict(found.path)
+    pairs = [
+        (number, found.base_layers.index(facing[layer]) if layer in facing else number)
+        for number, layer in enumerate(found.candidate_layers)
+        if layer in facing or number < len(found.base_layers)
+    ]
+    pairs = [pair for pair in pairs if pair[0] != at[0] and pair[1] != at[1]]
+    chosen = [pairs[number] for number in spread(len(pairs), MOST_OTHERS)]
+    return OtherLayers(
+        candidate=tuple(rows[0][mine] for mine, _ in chosen),
+        base=tuple(rows[1][theirs] for _, theirs in chosen),
+    )
 
 
 def _affordable(

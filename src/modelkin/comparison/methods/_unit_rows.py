@@ -9,20 +9,25 @@ from typing import final
 
 import numpy as np
 
-from modelkin.architecture import Role
+from modelkin.architecture import Role, RoleEntry
 from modelkin.message import Message, say
-from modelkin.tensors import Array
+from modelkin.tensors import Array, TensorSlice
 
 from ._gains import acting_gain, gain_before, gain_slices
-from ._interface import Findings, Method, Pair, Planned, Probe, sample_probe
-from ._result import Evidence, Where
-from ._sketch import RowSource, as_source, find_entry, shared_layers
+from ._interface import Findings, Method, Pair, Part, Planned, Probe
+from ._result import Evidence
+from ._sketch import RowSource, as_source, find_entry, none_shared, shared_layers
 from .axis import unit_evidence
-from .blocks import Matrix, UnitChoice, n_units, spread, step_bytes, unit_axis
+from .beginnings import other_layers
+from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, step_bytes, unit_axis
 
 MOST_UNITS = 512
+"""Of a layer: the smallest effect that is found falls with the root of units times features, so that beyond
+this it is better to read more layers."""
 FEWEST_UNITS = 16
+"""16! orders are enough for a finding after all corrections; see `LOG10_ALPHA`."""
 FEWEST_FEATURES = 8
+"""With fewer, directions of independent units agree too often by chance for any effect to stand out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +69,22 @@ class UnitRows(Method):
             yield Place(layer=both[number])
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Plan one probe for each target and place."""
+        """Plan one probe for each target: its layers are tested one by one, and held against each other."""
         found = [(target, list(self.places(pair, target))) for target in self.targets(pair)]
         for target, places in found:
+            chosen = []
             for place in places:
                 made = self._at(pair, target, place, n_places=len(places))
-                where = Where(layers=(place.layer,), role=target.role.value)
-                yield made if isinstance(made, Probe) else self.skip(made, **where)
+                if isinstance(made, Message):
+                    yield self.skip(made, layers=(place.layer,), role=target.role.value)
+                else:
+                    chosen.append(made)
+            if chosen:
+                yield self._probe(pair, target, chosen)
         if not any(places for _, places in found):
-            yield say("no-layers")
+            yield none_shared(pair, (target.role for target, _ in found))
 
-    def _at(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> Probe[Findings] | Message:
+    def _at(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> _Chosen | Message:
         mine, theirs = (find_entry(side, target.role, place.layer, place.expert) for side in pair.sides)
         if mine is None or theirs is None:
             return say("lacks-tensor")
@@ -93,46 +103,80 @@ class UnitRows(Method):
         choice = _choice(pair, place, sources, int(target.share * pair.byte_allowance) // n_places)
         if choice.n_units < FEWEST_UNITS:
             return say("few-units", n=choice.n_units)
-        return self._probe(pair, target, place, sources, choice)
-
-    def _probe(
-        self, pair: Pair, target: Target, place: Place, sources: Sequence[RowSource], choice: UnitChoice
-    ) -> Probe[Findings]:
-        blocks = [source.block(side, choice) for source, side in zip(sources, pair.sides, strict=True)]
         gains = [
             gain_before(side.architecture, source.entry)
             for source, side in zip(sources, pair.sides, strict=True)
         ]
         if None in gains or choice.n_features < sources[0].n_features:
             gains = [None, None]  # folded on both sides or on none, and only where all features were read
+        return _Chosen(
+            place=place,
+            choice=choice,
+            blocks=tuple(
+                source.block(side, choice) for source, side in zip(sources, pair.sides, strict=True)
+            ),
+            gains=tuple(gains),
+        )
 
-        def rows(number: int, arrays: Sequence[Array]) -> Matrix:
-            matrix = blocks[number].matrix(arrays[0])
-            if gains[number] is None:
-                return matrix
-            return np.asarray(matrix * acting_gain(arrays[1], pair.sides[number].architecture), np.float32)
-
-        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
-            details: dict[str, float | int | str] = {"first_unit": choice.first_unit}
-            if place.expert is not None:
-                details["expert"] = place.expert
-            return unit_evidence(
-                self,
-                (rows(0, candidate), rows(1, base)),
-                seed=pair.seed,
-                sign_free=target.sign_free,
-                layers=(place.layer,),
-                role=target.role.value,
-                details=details,
+    def _probe(self, pair: Pair, target: Target, chosen: Sequence[_Chosen]) -> Probe[Findings]:
+        def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
+            rows = _rows(pair, chosen, candidate, 0), _rows(pair, chosen, base, 1)
+            return Findings(
+                evidence=tuple(self._tested(pair, target, item, rows, at) for at, item in enumerate(chosen))
             )
 
-        slices = ((block.slice, *gain_slices(gain)) for block, gain in zip(blocks, gains, strict=True))
-        return sample_probe(*slices, evaluate=evaluate)
+        mine, theirs = (
+            tuple(Part(slices=(item,)) for place in chosen for item in place.slices(side)) for side in (0, 1)
+        )
+        return Probe(candidate=mine, base=theirs, evaluate=evaluate, same_parts=True)
+
+    def _tested(
+        self, pair: Pair, target: Target, chosen: _Chosen, rows: tuple[list[Matrix], list[Matrix]], at: int
+    ) -> Evidence:
+        details: dict[str, float | int | str] = {"first_unit": chosen.choice.first_unit}
+        if chosen.place.expert is not None:
+            details["expert"] = chosen.place.expert
+        return unit_evidence(
+            self,
+            (rows[0][at], rows[1][at]),
+            seed=pair.seed,
+            sign_free=target.sign_free,
+            layers=(chosen.place.layer,),
+            role=target.role.value,
+            details=details,
+            others=other_layers(*rows, at),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """Units of one layer that are read of both models."""
+
+    place: Place
+    choice: UnitChoice
+    blocks: tuple[UnitBlock, ...]
+    """Of the candidate and of the base."""
+    gains: tuple[RoleEntry | None, ...]
+
+    def slices(self, side: int) -> tuple[TensorSlice, ...]:
+        return (self.blocks[side].slice, *gain_slices(self.gains[side]))
+
+
+def _rows(pair: Pair, chosen: Sequence[_Chosen], arrays: Sequence[Array], side: int) -> list[Matrix]:
+    """Return the units of each layer, with the gain in front of them folded in."""
+    held, found = iter(arrays), []
+    for item in chosen:
+        matrix = item.blocks[side].matrix(next(held))
+        if item.gains[side] is not None:
+            matrix = np.asarray(matrix * acting_gain(next(held), pair.sides[side].architecture), np.float32)
+        found.append(matrix)
+    return found
 
 
 def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: int) -> UnitChoice:
     """Choose a block of units at a seeded place, as many as the stored rows that the bytes allow.
 
+    It is the same in all layers, so that these can be held against each other.
     Units that lie across the stored rows are all in every one of these: there, rows buy features instead.
     The models may differ in that; both then get the same units and the same features.
     """
@@ -148,13 +192,14 @@ def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: i
     wanted = min(group, most_units)
     spread_seed = pair.seed * 2_654_435_761
     return UnitChoice(
-        first_unit=first + (spread_seed + 7 * place.layer) % (group - wanted + 1),
+        first_unit=first + spread_seed % (group - wanted + 1),
         n_units=wanted,
-        first_feature=(spread_seed + 11 * place.layer) % (width - most_features + 1),
+        first_feature=spread_seed % (width - most_features + 1),
         n_features=most_features,
     )
 
 
+# Gates have their signs and are tested best; up and down can be scaled and turned against each other.
 _GATED = (
     Target(role=Role.MLP_GATE, space="mlp", share=0.4),
     Target(role=Role.MLP_UP, space="mlp", share=0.1, sign_free=True),
@@ -192,16 +237,16 @@ class ValueDimensions(UnitRows):
         )
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
-        """Yield one head a layer, another one in each."""
+        """Yield one head a layer, of the same number in each."""
         architecture = pair.base.architecture
         width = architecture.sizes.get("v_dim")
-        for number, place in enumerate(super().places(pair, target)):
+        for place in super().places(pair, target):
             entry = architecture.find(target.role, layer=place.layer)
             if entry is None or not width:
                 yield place
                 continue
             n_heads = max(1, n_units(entry, pair.base.index[entry.tensor], "v_dim") // width)
-            head = (pair.seed + number) % n_heads
+            head = pair.seed % n_heads
             yield Place(layer=place.layer, first_unit=head * width, group=width)
 
 
@@ -226,11 +271,11 @@ class ExpertUnits(UnitRows):
         )
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
-        """Yield one expert a layer, another one in each."""
-        for number, place in enumerate(super().places(pair, target)):
+        """Yield one expert a layer, of the same number in each."""
+        for place in super().places(pair, target):
             mine, theirs = (
                 set(side.architecture.experts_of(place.layer, target.role)) for side in pair.sides
             )
             both = sorted(mine & theirs)
             if both:
-                yield Place(layer=place.layer, expert=both[(pair.seed + number) % len(both)])
+                yield Place(layer=place.layer, expert=both[pair.seed % len(both)])

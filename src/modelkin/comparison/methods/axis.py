@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.stats import (
     AxisOptions,
     AxisTest,
@@ -20,8 +20,11 @@ from modelkin.stats import (
 from modelkin.tensors import Array
 
 from ._interface import Method
-from ._result import Details, Effect, Skipped, Tested, Where
+from ._result import FEW_ORDERS, LOG10_ALPHA, Details, Effect, Skipped, Tested, Where
+from .beginnings import OtherLayers, beside_beginning, common_beginning
+from .sizes import given_sizes
 from .tied import TIED, is_tied
+from .zeros import common_zeros, given_zeros
 
 N_PERMUTATIONS = 9_999
 """Drawn orders of each test. Below p = 10^-4 the rigorous tail bound takes over, so ten times as many would
@@ -34,9 +37,6 @@ the bounds can."""
 FEWEST_ALONE = 4
 SAME = 1e-4
 """Distance of two directions below which they are one; rounding leaves less, training far more."""
-
-LOG10_ALPHA = -8.0
-"""What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
 
 
 def _signed_root(value: float) -> float:
@@ -70,8 +70,11 @@ def as_evidence(
         limit = detection_limit(
             n_units=result.n_units, standard_error=result.standard_error, log10_alpha=alpha
         )
+    flags = [*result.flags, *(["signs"] if result.up_to_sign else [])]
+    if isinstance(limit, NotTestable):
+        flags.append(FEW_ORDERS)
     # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
-    scale = _signed_root if result.sign_free else float
+    scale = _signed_root if result.sign_free or result.up_to_sign else float
     return Tested(
         **method.heading(**where),
         statistic=result.statistic,
@@ -90,7 +93,7 @@ def as_evidence(
         detection_limit=scale(limit.effect) if isinstance(limit, DetectionLimit) else None,
         sign_free=result.sign_free,
         reordered=reordered,
-        flags=result.flags,
+        flags=tuple(flags),
         details=details or {},
     )
 
@@ -101,31 +104,49 @@ def unit_evidence(
     *,
     seed: int,
     sign_free: bool = False,
+    whole_effect: bool = False,
     details: Details | None = None,
     chosen_from: int = 1,
     reordered: bool = False,
+    others: OtherLayers | None = None,
     **where: Unpack[Where],
 ) -> Tested | Skipped:
     """Test the numbering of units, one row a unit, candidate and base.
 
     The caller has refused axes whose order is fixed. Units that are tied to coordinates in both models are
-    refused here, for every method alike, and units that stand in one model several times are left out.
+    refused here, for every method alike, and units that stand in one model several times are left out. Where
+    both models have zeros or sizes in the same places, or a beginning in common with all layers, the test
+    claims no more than what is left beside these.
+
+    Parameters
+    ----------
+    others
+        The same units in layers that do not face each other, if they were read.
     """
     if is_tied(rows[0]) and is_tied(rows[1]):
         return method.skip(TIED, **where)
+    options = AxisOptions(
+        sign_free=sign_free,
+        whole_effect=whole_effect,
+        n_permutations=N_PERMUTATIONS if chosen_from == 1 else N_CHOSEN,
+    )
     alone = stands_alone(rows[0]) & stands_alone(rows[1])
     if np.count_nonzero(alone) < FEWEST_ALONE:
         return method.skip(say("repeated-units"), **where)
-    result = axis_test(
-        candidate=rows[0][alone],
-        base=rows[1][alone],
-        exchangeable=True,
-        seed=seed,
-        options=AxisOptions(
-            sign_free=sign_free, n_permutations=N_PERMUTATIONS if chosen_from == 1 else N_CHOSEN
-        ),
-    )
-    return as_evidence(method, result, details=details, chosen_from=chosen_from, reordered=reordered, **where)
+    candidate, base = rows[0][alone], rows[1][alone]
+    result = axis_test(candidate=candidate, base=base, exchangeable=True, seed=seed, options=options)
+    test = as_evidence(method, result, details=details, chosen_from=chosen_from, reordered=reordered, **where)
+    zeros = common_zeros(candidate, base, seed=seed, sign_free=sign_free)
+    if isinstance(zeros, Message):
+        return method.skip(zeros, **where)
+    if isinstance(test, Tested) and zeros is not None:
+        test = given_zeros(test, zeros, chosen_from=chosen_from)
+    if isinstance(test, Tested):
+        test = given_sizes(test, candidate, base, chosen_from=chosen_from)
+    beginning = None if others is None else common_beginning(rows, others)
+    if isinstance(test, Tested) and beginning is not None:
+        test = beside_beginning(test, beginning, chosen_from=chosen_from)
+    return test
 
 
 def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:

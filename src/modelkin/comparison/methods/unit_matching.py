@@ -26,10 +26,14 @@ from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._result import Effect, Evidence, Skipped, Tested, Where
 from ._sketch import RowSource, expert_readers, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
+from .beginnings import BEGUN_ALIKE
 from .tied import TIED, is_tied
+from .zeros import zeros_of
 
 MOST_UNITS = 512
 """Units of the candidate that are looked for in each layer."""
+ZEROS_LOG10_P = -3.0
+"""Where the order of zeros alone says too much for an order of units to mean something."""
 FOUND_COSINE = 0.5
 """A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
 FOUND_SHARE = 0.2
@@ -108,11 +112,13 @@ class _HalfMatching(_Search):
     def _judged(
         self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
     ) -> Evidence:
+        component = "experts" if source.expert is not None else self.card.component
+        where = Where(component=component, layers=(layers[0],), frame=pair.frame_kind)
+        if (component, layers[0]) in pair.begun_alike:
+            return self.skip(BEGUN_ALIKE, **where)
         order = np.random.default_rng([pair.seed, 29]).permutation(candidate.shape[1])
         seen, kept = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
         match = match_units(candidate[:, seen], base[:, seen], seed=pair.seed)
-        component = "experts" if source.expert is not None else self.card.component
-        where = Where(component=component, layers=(layers[0],), frame=pair.frame_kind)
         if not match.usable.any():
             return self.skip(say("units-zero"), **where)
         places = match.places[match.usable]
@@ -205,7 +211,18 @@ def _fixed_order(candidate: Array, base: Array) -> Message | None:
         return TIED
     if all(is_sorted(np.linalg.norm(rows, axis=1)) for rows in (candidate, base)):
         return say("norm-order")
-    return None
+    return _zeros_in_order(candidate, base)
+
+
+def _zeros_in_order(candidate: Array, base: Array) -> Message | None:
+    """Say so if places of zeros alone lead to matches in rising order: one mask, with more or fewer rows."""
+    mine, theirs = zeros_of(candidate), zeros_of(base)
+    if mine is None or theirs is None:
+        return None
+    match = match_units(mine - mine.mean(axis=0), theirs - theirs.mean(axis=0), seed=0)
+    places = match.places[match.usable].tolist()
+    found = log10_increasing_bound(len(places), longest_increasing(places)) if places else 0.0
+    return say("same-zeros-order") if found < ZEROS_LOG10_P else None
 
 
 def joined(parts: Sequence[Array]) -> Array:

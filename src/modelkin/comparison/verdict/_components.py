@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from modelkin.comparison.methods import Agreement, Effect, Evidence, Likeness, Skipped, Tested
+from modelkin.comparison.methods import (
+    FEW_ORDERS,
+    LOG10_ALPHA,
+    Agreement,
+    Contrast,
+    Effect,
+    Evidence,
+    Likeness,
+    Skipped,
+    Tested,
+)
 from modelkin.message import Message, joined, say
 from modelkin.stats import bonferroni
 
@@ -21,6 +31,9 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     independently of each other in most models, which would allow stronger combinations; but not in all: a
     model that repeats its layers would count one accident many times, and accuse another such stranger.
 
+    One layer that is certain is a finding. What is claimed must not be negligible: each layer is held to the
+    effect floor by itself, so that others in which nothing is shared do not hide it.
+
     Parameters
     ----------
     tests
@@ -31,33 +44,41 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         What is added to log10 p for looking at several components and for stages.
     """
     made = [test for test in tests if isinstance(test, Tested)]
-    calibrated = _calibrated(tests, rule)
-    if calibrated is not None:
-        return calibrated
+    by_layer = _by_layer(made)
+    certain = certain_tests(made, rule, penalty=penalty)
+    if not certain:
+        inexact = _contrasted(tests, rule, penalty=penalty) or _calibrated(tests, rule)
+        if inexact is not None:
+            return inexact
     if not made:
         reasons = sorted({test.reason for test in tests if isinstance(test, Skipped)}, key=str)
         reasons += _measures(tests)
-        return ComponentVerdict(
-            conclusion=Conclusion.NOT_TESTABLE,
-            log10_p=None,
-            effect=None,
-            n_tests=0,
-            reason=joined(reasons or [say("nothing-to-test")]),
-        )
-    by_layer = _by_layer(made)
-    layer_p = {layers: _best_of(group) for layers, group in by_layer.items()}
-    combined = bonferroni(list(layer_p.values()))
-    effect = _effect(made)
-    strong = combined + penalty < rule.log10_p and _not_negligible(made, effect, rule)
-    shared, other = _split_layers(by_layer, layer_p, rule) if strong else ((), ())
+        return _not_testable(joined(reasons or [say("nothing-to-test")]))
+    if not certain and all(FEW_ORDERS in test.flags for test in made):
+        # Nothing could have been found, so that finding nothing says nothing.
+        return _not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
+    shared, other = _split_layers(by_layer, rule) if certain else ((), ())
     return ComponentVerdict(
-        conclusion=_conclusion(strong, made, other, effect, rule),
-        log10_p=combined,
-        effect=effect,
+        conclusion=_conclusion(certain, other),
+        log10_p=bonferroni([_best_of(group) for group in by_layer.values()]),
+        effect=_deciding_effect(certain, made, set(other)),
         n_tests=len(made),
         layers=shared,
         other_layers=other,
         detection_limit=min((t.detection_limit for t in made if t.detection_limit is not None), default=None),
+        layer_detection_limit=_layer_limit(by_layer),
+    )
+
+
+def certain_tests(made: Sequence[Tested], rule: DecisionRule, *, penalty: float) -> list[Tested]:
+    """Return the tests of a component that are findings, corrected for all of them, and not negligible."""
+    by_layer = _by_layer(made)
+    return _certain(by_layer, rule.log10_p - penalty - math.log10(max(1, len(by_layer))), rule)
+
+
+def _not_testable(reason: Message) -> ComponentVerdict:
+    return ComponentVerdict(
+        conclusion=Conclusion.NOT_TESTABLE, log10_p=None, effect=None, n_tests=0, reason=reason
     )
 
 
@@ -80,7 +101,35 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
         effect=_effect(strong),
         n_tests=len(made),
         layers=tuple(sorted({layer for test in strong for layer in test.layers})),
-        calibrated=True,
+        basis="rank",
+    )
+
+
+def _contrasted(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float) -> ComponentVerdict | None:
+    """Judge what was held against mismatched layers of the same two models, where that is enough.
+
+    It has no exact null, so a small p-value is not enough: much must agree, in several layers.
+    """
+    made = [test for test in tests if isinstance(test, Contrast)]
+    limits = rule.own_layers
+    level = rule.layer_log10_p - math.log10(max(1, len(made)))
+    strong = [test for test in made if test.effect.low > limits["floor"] and test.log10_p < level]
+    # Where fewer layers were read than are asked for, all of them must agree: a feature that depends on depth
+    # stands in facing layers too, and in one or two it is no mark of a copy.
+    if not strong or len(strong) < min(limits["layers"], len(made)):
+        return None
+    log10_p = bonferroni([test.log10_p for test in made])
+    if log10_p + penalty >= rule.log10_p:
+        return None
+    shared = sorted({layer for test in strong for layer in test.layers})
+    return ComponentVerdict(
+        conclusion=Conclusion.SHARED_REPARAMETRISED,
+        log10_p=log10_p,
+        effect=_effect(strong),
+        n_tests=len(made),
+        layers=tuple(shared),
+        other_layers=tuple(sorted({layer for test in made for layer in test.layers} - set(shared))),
+        basis="own-layers",
     )
 
 
@@ -96,22 +145,41 @@ def _measures(tests: Sequence[Evidence]) -> list[Message]:
     return [say("measured-r", n=len(alike), share=share, r=median(correlations))]
 
 
-def _conclusion(
-    strong: bool,
-    made: Sequence[Tested],
-    other: tuple[int, ...],
-    effect: Effect,
-    rule: DecisionRule,
-) -> Conclusion:
-    if not strong:
+def _certain(
+    by_layer: Mapping[tuple[int, ...], Sequence[Tested]], level: float, rule: DecisionRule
+) -> list[Tested]:
+    """Return the tests that are below a level, corrected for those of the same layer, and not negligible."""
+    return [
+        test
+        for group in by_layer.values()
+        for test in group
+        if test.log10_p + math.log10(len(group)) < level and _not_negligible(test, rule)
+    ]
+
+
+def _not_negligible(test: Tested, rule: DecisionRule) -> bool:
+    if test.n_matched >= rule.matched_floor:
+        return True
+    return test.effect.low > rule.effect_floor or test.effect.high < -rule.effect_floor
+
+
+def _conclusion(certain: Sequence[Tested], other: tuple[int, ...]) -> Conclusion:
+    if not certain:
         return Conclusion.NO_EVIDENCE
-    if effect.value < 0 and all(test.z is not None and test.z < 0 for test in made):
-        # Chance never anti-correlates this much: a flipped or rotated copy does.
-        return Conclusion.SHARED_REPARAMETRISED
-    found = [test for test in made if test.log10_p < rule.log10_p]
-    if found and all(test.frame != "identity" or test.reordered for test in found):
+    # Of a square nobody knows the sign, so it says nothing of a changed form where others do.
+    signed = [test for test in certain if not test.sign_free]
+    if all(_in_changed_form(test) for test in signed or certain):
         return Conclusion.SHARED_REPARAMETRISED
     return Conclusion.SHARED_PARTIAL if other else Conclusion.SHARED
+
+
+def _in_changed_form(test: Tested) -> bool:
+    """Say whether a finding is one of units elsewhere, in other coordinates, or of changed signs.
+
+    Chance never anti-correlates so much that a test is sure of it: a flipped or rotated copy does.
+    """
+    turned = "signs" in test.flags or (not test.sign_free and test.effect.high < 0)
+    return test.frame != "identity" or test.reordered or turned
 
 
 def _by_layer(made: Sequence[Tested]) -> dict[tuple[int, ...], list[Tested]]:
@@ -126,22 +194,22 @@ def _best_of(group: Sequence[Tested]) -> float:
     return min(0.0, best + math.log10(len(group)))
 
 
-def _effect(made: Sequence[Tested | Agreement]) -> Effect:
-    """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left.
-
-    Tensors whose sign is free are used only where there are no others: their effect is never below zero by
-    much, so that chance looks larger in them than it is.
-    """
+def _effect(made: Sequence[Agreement | Contrast]) -> Effect:
+    """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left."""
     by_role: dict[tuple[str, str | None, str], list[Effect]] = {}
-    signed = [test for test in made if isinstance(test, Agreement) or not test.sign_free]
-    for test in signed or made:
+    for test in made:
         by_role.setdefault((test.method, test.role, test.frame), []).append(test.effect)
-    chosen = max(by_role.values(), key=lambda effects: abs(_mean(effect.value for effect in effects)))
-    value = _mean(effect.value for effect in chosen)
+    return _mean_effect(
+        max(by_role.values(), key=lambda effects: abs(_mean(effect.value for effect in effects)))
+    )
+
+
+def _mean_effect(effects: Sequence[Effect]) -> Effect:
+    value = _mean(effect.value for effect in effects)
     # As wide as the widest of one layer: layers need not be independent, so averaging buys nothing.
-    below = max(effect.value - effect.low for effect in chosen)
-    above = max(effect.high - effect.value for effect in chosen)
-    return Effect(value=value, low=value - below, high=value + above, level=chosen[0].level)
+    below = max(effect.value - effect.low for effect in effects)
+    above = max(effect.high - effect.value for effect in effects)
+    return Effect(value=value, low=value - below, high=value + above, level=effects[0].level)
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -149,22 +217,46 @@ def _mean(values: Iterable[float]) -> float:
     return math.fsum(held) / len(held)
 
 
-def _not_negligible(made: Sequence[Tested], effect: Effect, rule: DecisionRule) -> bool:
-    if any(test.n_matched >= rule.matched_floor for test in made):
-        return True
-    return effect.low > rule.effect_floor or effect.high < -rule.effect_floor
+def _deciding_effect(certain: Sequence[Tested], made: Sequence[Tested], other: set[int]) -> Effect:
+    """Return the effect of the test that decided, over the layers that are claimed.
+
+    Where nothing is claimed it is that of the best test, over all layers. Squares are used there only if
+    there is nothing else: they are never far below zero, so that chance looks larger in them than it is.
+    """
+    signed = [test for test in made if not test.sign_free]
+    best = min(
+        certain or signed or made, key=lambda test: (test.log10_p, test.sign_free, -abs(test.effect.value))
+    )
+    kind = (best.method, best.role, best.frame, "signs" in best.flags)
+    alike = [
+        test
+        for test in made
+        if (test.method, test.role, test.frame, "signs" in test.flags) == kind
+        and (len(test.layers) != 1 or test.layers[0] not in other)
+    ]
+    return _mean_effect([test.effect for test in alike])
+
+
+def _layer_limit(by_layer: Mapping[tuple[int, ...], Sequence[Tested]]) -> float | None:
+    """Return from which effect on a layer would have been found, whichever of the tested ones it is."""
+    limits = [
+        min((test.detection_limit for test in group if test.detection_limit is not None), default=None)
+        for layers, group in by_layer.items()
+        if len(layers) == 1
+    ]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(limits) > 1 and len(known) == len(limits) else None
 
 
 def _split_layers(
-    by_layer: dict[tuple[int, ...], list[Tested]],
-    layer_p: dict[tuple[int, ...], float],
-    rule: DecisionRule,
+    by_layer: Mapping[tuple[int, ...], Sequence[Tested]], rule: DecisionRule
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Say in which of the tested layers the component is shared. Only where layers are tested one by one."""
-    single = [layers for layers in by_layer if len(layers) == 1]
+    single: dict[tuple[int, ...], Sequence[Tested]] = {
+        layers: group for layers, group in by_layer.items() if len(layers) == 1
+    }
     if len(single) < 2:
         return (), ()
     level = rule.layer_log10_p - math.log10(len(single))
-    shared = sorted(layers[0] for layers in single if layer_p[layers] < level)
-    other = sorted(layers[0] for layers in single if layer_p[layers] >= level)
-    return tuple(shared), tuple(other)
+    shared = {test.layers[0] for test in _certain(single, level, rule)}
+    return tuple(sorted(shared)), tuple(sorted({layers[0] for layers in single} - shared))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.methods import Agreement, Evidence, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Evidence, Tested
 from modelkin.message import Message, say
 
-from ._components import judge_component
+from ._components import certain_tests, judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
-from .words import limitations, summary
+from .pattern import pattern_of
+from .reading import reading_of
+from .words import headline, limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
 
@@ -36,11 +38,14 @@ def decide(
     stage: str,
     identity: Identity | None = None,
     extra_limitations: Sequence[Message] = (),
-    frame: str = "identity",
+    parameters: Mapping[str, int] | None = None,
+    unfaced: Mapping[str, Collection[int]] | None = None,
 ) -> Verdict:
     """Turn evidence into a verdict.
 
-    `frame` names the coordinates in which something was found, if not in those the models came with.
+    `parameters` are those of the candidate, by component: the verdict says how much it is about.
+    `unfaced` are layers of the base that no layer of the candidate is like, by component: the verdict on a
+    model and a part of it is the same whichever of them is the candidate.
 
     The p-value of the verdict is that of its strongest component, corrected for the number of components
     tested (Bonferroni) and for the stages at which reading could have stopped.
@@ -48,23 +53,40 @@ def decide(
     identity = identity or Identity()
     components = sorted({test.component for test in evidence})
     tested = {test.component for test in evidence if isinstance(test, Tested)}
-    penalty = math.log10(max(1, len(tested))) + rule.stage_penalty(stage)
+    looked_at = tested | {test.component for test in evidence if isinstance(test, Contrast)}
+    penalty = math.log10(max(1, len(looked_at))) + rule.stage_penalty(stage)
     judged = {
         name: judge_component([test for test in evidence if test.component == name], rule, penalty=penalty)
         for name in components
     }
     if any(item.conclusion in _SHARED for item in judged.values()):
+        changed = _only_in_changed_coordinates(evidence, judged, rule, penalty=penalty)
         judged = {
-            name: _in_changed_form(item, [test for test in evidence if test.component == name], rule, frame)
+            name: _knowing_of_others(
+                [test for test in evidence if test.component == name], item, rule, changed
+            )
             for name, item in judged.items()
         }
-    conclusion = _overall(judged, tested, identity)
-    best = _strongest(judged)
+    judged = {
+        name: _without_counterpart(
+            [test for test in evidence if test.component == name], item, rule, (unfaced or {}).get(name, ())
+        )
+        for name, item in judged.items()
+    }
+    if parameters is not None:
+        judged = {name: replace(item, parameters=parameters.get(name, 0)) for name, item in judged.items()}
+    conclusion = _overall(judged, tested, identity, rule)
+    reading = reading_of(conclusion, judged) or pattern_of(conclusion, judged, evidence, stage=stage)
+    share = _shared_share(judged, parameters)
+    exactly = any(_exactly_shared(item, rule, penalty) for item in judged.values())
+    by_layers = [item for item in judged.values() if item.basis == "own-layers"]
+    contrasted = bool(by_layers) and not exactly
+    best = _strongest(by_layers if contrasted else [item for item in judged.values() if item.is_exact])
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
-    by_controls = [item.log10_p for item in judged.values() if item.calibrated and item.log10_p is not None]
-    ranked = bool(by_controls) and not any(_exactly_shared(item, rule, penalty) for item in judged.values())
+    by_controls = [item for item in judged.values() if item.basis == "rank" and item.log10_p is not None]
+    ranked = bool(by_controls) and not exactly and not contrasted
     if ranked:  # one test, planned as such: there is nothing that it was chosen from
-        best = next(item for item in judged.values() if item.calibrated)
+        best = by_controls[0]
         log10_p = best.log10_p
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
@@ -75,6 +97,9 @@ def decide(
         effect=best.effect if best is not None else None,
         detection_limit=min(limits.values(), default=None),
         components=judged,
+        shared_parameters=share,
+        reading=reading,
+        headline=headline(conclusion, reading, judged, share=share, ranked=ranked, contrasted=contrasted),
         summary=summary(
             conclusion,
             judged,
@@ -82,21 +107,64 @@ def decide(
             candidate=candidate,
             base=base,
             limits=limits,
+            stage=stage,
             ranked=ranked,
+            contrasted=contrasted,
+            reading=reading,
+            same_numbers=contrasted and _same_numbers(evidence, judged),
         ),
-        limitations=(*limitations(conclusion, stage=stage, ranked=bool(by_controls)), *extra_limitations),
+        limitations=(
+            *limitations(conclusion, stage=stage, ranked=bool(by_controls), contrasted=bool(by_layers)),
+            *extra_limitations,
+        ),
         rule=say("rule", n=rule.version),
         stage=stage,
     )
 
 
-def _in_changed_form(
-    item: ComponentVerdict, tests: Sequence[Evidence], rule: DecisionRule, frame: str
+def _only_in_changed_coordinates(
+    evidence: Sequence[Evidence],
+    judged: Mapping[str, ComponentVerdict],
+    rule: DecisionRule,
+    *,
+    penalty: float,
+) -> bool:
+    """Say whether all that was found was found in other coordinates than those the models came with.
+
+    It needs a finding: that a map of the residual stream was tried, or fits, says nothing of coordinates as
+    they are. And one finding in these is enough to know that the models share them: of directions that agree,
+    since gains know nothing of signs, and turned signs leave a pattern that is found without agreeing.
+    """
+    shared = {name for name, item in judged.items() if item.conclusion in _SHARED}
+    found: list[Evidence] = [
+        test
+        for test in evidence
+        if isinstance(test, Agreement | Contrast)
+        and test.component in shared
+        and not judged[test.component].is_exact
+    ]
+    for name in sorted(shared):
+        made = [test for test in evidence if isinstance(test, Tested) and test.component == name]
+        found += certain_tests(made, rule, penalty=penalty)
+    only_signs = {test.frame for test in found if test.frame != "identity"} == {"signed-permutation"}
+    as_stored = any(
+        isinstance(test, Tested)
+        and test.frame == "identity"
+        and not (only_signs and test.component == "norms")
+        and judged[test.component].conclusion is not Conclusion.SHARED_REPARAMETRISED
+        for test in found
+    )
+    return not as_stored and any(test.frame != "identity" for test in found)
+
+
+def _knowing_of_others(
+    tests: Sequence[Evidence], item: ComponentVerdict, rule: DecisionRule, changed: bool
 ) -> ComponentVerdict:
     """Judge a component anew, knowing that the models share weights somewhere.
 
-    Agreement of units then says where; it needs no p-value for that. And a component that was tested only in
-    coordinates which the models do not share was not really tested.
+    Agreement of units then says where; it needs no p-value for that. And where the models share other
+    coordinates only, a component that was tested in the old ones was not really tested. In all other cases
+    a component that was tested keeps its result.
     """
     if item.conclusion is not Conclusion.NO_EVIDENCE:
         return item
@@ -107,33 +175,80 @@ def _in_changed_form(
         return replace(
             item, conclusion=Conclusion.SHARED_REPARAMETRISED, effect=strong[0].effect, layers=layers
         )
-    if frame != "identity":
+    if any(isinstance(test, Contrast) for test in tests):
+        return item  # it was held against mismatched layers in the coordinates that were found
+    if changed and all(test.frame == "identity" for test in tests if isinstance(test, Tested)):
         return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=say("other-coordinates"))
     return item
 
 
-def _overall(judged: Mapping[str, ComponentVerdict], tested: set[str], identity: Identity) -> Conclusion:
+def _without_counterpart(
+    tests: Sequence[Evidence], item: ComponentVerdict, rule: DecisionRule, unfaced: Collection[int]
+) -> ComponentVerdict:
+    """Call a component shared in part where all layers of the candidate are found, but not of the base."""
+    if item.conclusion is not Conclusion.SHARED or not item.layers:
+        return item
+    facing = {
+        layer
+        for test in tests
+        if isinstance(test, Tested) and len(test.layers) == 1 and test.log10_p < rule.layer_log10_p
+        for layer in test.base_layers or test.layers
+    }
+    left = tuple(sorted(set(unfaced) - facing))
+    if not left:
+        return item
+    return replace(item, conclusion=Conclusion.SHARED_PARTIAL, unfaced_base_layers=left)
+
+
+def _overall(
+    judged: Mapping[str, ComponentVerdict], tested: set[str], identity: Identity, rule: DecisionRule
+) -> Conclusion:
     if identity.all_files_equal:
         return Conclusion.IDENTICAL
     shared = {name: item for name, item in judged.items() if item.conclusion in _SHARED}
     if not shared:
-        return Conclusion.NO_EVIDENCE if tested else Conclusion.NOT_TESTABLE
+        without = any(item.conclusion is Conclusion.NO_EVIDENCE for item in judged.values())
+        return Conclusion.NO_EVIDENCE if without else Conclusion.NOT_TESTABLE
     if any(item.conclusion is Conclusion.SHARED_REPARAMETRISED for item in shared.values()):
         return Conclusion.SHARED_REPARAMETRISED
     counted = [judged[name] for name in tested if judged[name].conclusion is not Conclusion.NOT_TESTABLE]
     whole = all(item.conclusion is Conclusion.SHARED for item in counted)
-    return Conclusion.SHARED if whole else Conclusion.SHARED_PARTIAL
+    has_body = not rule.body or any(name in shared for name in rule.body)
+    return Conclusion.SHARED if whole and has_body else Conclusion.SHARED_PARTIAL
+
+
+def _shared_share(
+    judged: Mapping[str, ComponentVerdict], parameters: Mapping[str, int] | None
+) -> float | None:
+    """Return which share of all parameters is in what was found, as far as layers were tested."""
+    if parameters is None or not sum(parameters.values()):
+        return None
+    found = sum(parameters.get(name, 0) * item.share_found for name, item in judged.items())
+    return found / sum(parameters.values())
 
 
 def _exactly_shared(item: ComponentVerdict, rule: DecisionRule, penalty: float) -> bool:
     """Say whether a component is shared by an exact test, not by controls or by what others showed."""
-    if item.calibrated or item.conclusion not in _SHARED or item.log10_p is None:
+    if not item.is_exact or item.conclusion not in _SHARED or item.log10_p is None:
         return False
     return item.log10_p + penalty < rule.log10_p
 
 
-def _strongest(judged: Mapping[str, ComponentVerdict]) -> ComponentVerdict | None:
-    made = [item for item in judged.values() if item.log10_p is not None]
+def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]) -> bool:
+    """Say whether all units of the shared layers hold the very numbers of the other model's."""
+    found = [
+        test.same_numbers
+        for test in evidence
+        if isinstance(test, Contrast)
+        and judged[test.component].basis == "own-layers"
+        and set(test.layers) <= set(judged[test.component].layers)
+        and test.component in ("mlp", "experts")
+    ]
+    return bool(found) and all(share is not None and share == 1.0 for share in found)
+
+
+def _strongest(judged: Iterable[ComponentVerdict]) -> ComponentVerdict | None:
+    made = [item for item in judged if item.log10_p is not None]
     return min(made, key=lambda item: item.log10_p or 0.0, default=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from modelkin.comparison.methods import Effect
 from modelkin.message import Message
@@ -28,6 +29,30 @@ class Conclusion(Enum):
         return self is not Conclusion.NO_EVIDENCE
 
 
+Basis = Literal["exact", "own-layers", "rank"]
+"""Exact tests; mismatched layers of the same two models; or a rank among pairs with unrelated models."""
+
+Reading = Literal[
+    "norm-gains-only",
+    "norm-gains-alone",
+    "token-tables-only",
+    "coordinates-only",
+    "coordinates-so-far",
+    "zeros-alone",
+    "beginning-alone",
+]
+"""Patterns of findings that have words of their own.
+
+``norm-gains-only``: nothing but norm gains is shared, and other parts were tested.
+``norm-gains-alone``: nothing but norm gains was tested, and they are shared.
+``token-tables-only``: token tables are equal bit for bit, and no units are shared.
+``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
+``coordinates-so-far``: the same, before reordered units were looked for.
+``zeros-alone``: nothing is shared beside the places of zeros.
+``beginning-alone``: nothing is shared beside what all layers of both models have in common.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentVerdict:
     """The answer for one component."""
@@ -41,11 +66,31 @@ class ComponentVerdict:
     """Tested layers in which the component is shared; empty where layers do not apply."""
     other_layers: tuple[int, ...] = ()
     """Tested layers in which it is not."""
+    unfaced_base_layers: tuple[int, ...] = ()
+    """Layers of the base that were compared with all of the candidate's and face none of them."""
     detection_limit: float | None = None
+    """Smallest effect that its most sensitive test would have found, in equal numbering."""
+    layer_detection_limit: float | None = None
+    """The same for one layer, whichever of the tested ones; None where layers are not tested one by one."""
     reason: Message | None = None
     """Why it is not testable."""
-    calibrated: bool = False
-    """Whether it rests on controls: then `log10_p` is a rank among them, not an exact p-value."""
+    basis: Basis = "exact"
+    """What `log10_p` rests on, where something was tested."""
+    parameters: int | None = None
+    """How many parameters of the candidate belong to it; None where nobody counted."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `log10_p` rests on nothing but the null of an exact test."""
+        return self.basis == "exact"
+
+    @property
+    def share_found(self) -> float:
+        """Part of the component that is shared, by the layers that were tested one by one."""
+        if not self.conclusion.related:
+            return 0.0
+        tested = len(self.layers) + len(self.other_layers)
+        return len(self.layers) / tested if self.other_layers else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +104,12 @@ class Verdict:
     effect: Effect | None
     detection_limit: float | None
     components: Mapping[str, ComponentVerdict]
+    shared_parameters: float | None
+    """Share of the candidate's parameters in components and tested layers found shared; None if unknown."""
+    reading: Reading | None
+    """A pattern of findings that is told in words of its own."""
+    headline: Message
+    """The verdict in a few words, with how much it is about."""
     summary: Message
     limitations: tuple[Message, ...]
     rule: Message

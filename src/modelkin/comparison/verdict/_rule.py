@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 
 from modelkin.errors import SpecError
 
-CURRENT = "rule-2"
+CURRENT = "rule-3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,13 @@ class DecisionRule:
     effect_floor: float
     matched_floor: int
     layer_log10_p: float
+    body: Sequence[str]
+    """Components of which one must be shared before a whole model is called so; empty for any."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
     """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
+    own_layers: Mapping[str, float]
+    """When an agreement counts that was held against mismatched layers of the pair: floor, layers, part."""
     calibration: Mapping[str, str]
 
     def stage_penalty(self, stage: str) -> float:

@@ -7,13 +7,19 @@ from collections.abc import Iterable, Mapping
 
 from modelkin.message import Message, joined, say
 
-from ._result import ComponentVerdict, Conclusion
+from ._result import ComponentVerdict, Conclusion, Reading
 
+EXPLAINED: frozenset[Reading | None] = frozenset(
+    {"token-tables-only", "coordinates-only", "coordinates-so-far", "zeros-alone", "beginning-alone"}
+)
+"""Readings whose summary says what they commonly mean."""
 GUESSED = say("limitation.guessed")
 """For comparisons with a model whose tensor names say nothing."""
 
 
-def limitations(conclusion: Conclusion, *, stage: str, ranked: bool) -> tuple[Message, ...]:
+def limitations(
+    conclusion: Conclusion, *, stage: str, ranked: bool, contrasted: bool = False
+) -> tuple[Message, ...]:
     """Say what a verdict does not say.
 
     Parameters
@@ -22,10 +28,12 @@ def limitations(conclusion: Conclusion, *, stage: str, ranked: bool) -> tuple[Me
         The last stage that was read: only the deep one undoes disguises.
     ranked
         Whether a part of the verdict rests on controls.
+    contrasted
+        Whether a part of it rests on mismatched layers of the same two models.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
-    hidden = ("both_changed", "no_coordinates") if deep else ("not_undone",)
+    hidden = ("retrained", "other_widths") if deep else ("not_undone",)
     match conclusion:
         case Conclusion.IDENTICAL:
             return _limitations("ancestor", "wrongdoing")
@@ -36,11 +44,55 @@ def limitations(conclusion: Conclusion, *, stage: str, ranked: bool) -> tuple[Me
         case Conclusion.SHARED_PARTIAL:  # what shows nothing may be disguised
             return (*related, *_limitations(*hidden))
         case _:
-            return (*_limitations("ranked"), *related) if ranked else related
+            rests_on = (*(("own_layers",) if contrasted else ()), *(("ranked",) if ranked else ()))
+            return (*_limitations(*rests_on), *related)
 
 
 def _limitations(*names: str) -> tuple[Message, ...]:
     return tuple(say(f"limitation.{name}") for name in names)
+
+
+def headline(
+    conclusion: Conclusion,
+    reading: Reading | None,
+    components: Mapping[str, ComponentVerdict],
+    *,
+    share: float | None,
+    ranked: bool = False,
+    contrasted: bool = False,
+) -> Message:
+    """Say the verdict in a few words; of a part, also how much of the model it is."""
+    if ranked or contrasted:
+        return say("headline.shared-ranked" if ranked else "headline.shared-own-layers")
+    if conclusion is not Conclusion.SHARED_PARTIAL:
+        return say(f"headline.{reading or conclusion.value}")
+    amount = say("headline.amount-unknown") if share is None else _amount(share)
+    if reading is not None:
+        return say(f"headline.{reading}", amount=amount)
+    partial = [item for item in components.values() if item.conclusion is Conclusion.SHARED_PARTIAL]
+    silent = any(item.conclusion is Conclusion.NO_EVIDENCE for item in components.values())
+    if partial and not silent and all(item.unfaced_base_layers for item in partial):
+        return say("headline.base-has-more", amount=amount)
+    parts = tuple(_short_part(name, item) for name, item in components.items() if item.conclusion.related)
+    return say("headline.shared-partial", parts=parts, amount=amount)
+
+
+def _short_part(name: str, item: ComponentVerdict) -> Message:
+    """Name a component and its layer, or how many of its layers: a headline has no room for more."""
+    part = say(f"component.{name}")
+    if not item.other_layers:
+        return part
+    if len(item.layers) == 1:
+        return say("headline.one-layer", part=part, layers=item.layers)
+    n_tested = len(item.layers) + len(item.other_layers)
+    return say("headline.some-layers", part=part, n=len(item.layers), m=n_tested)
+
+
+def _amount(share: float) -> Message:
+    """Tell a share in percent, rounded down: nothing that is missing somewhere is told as all of it."""
+    percent = 100 * share
+    digits = 2 - math.floor(math.log10(percent)) if percent > 0 else 0
+    return say("headline.amount", percent=math.floor(percent * 10.0**digits) / 10.0**digits)
 
 
 def summary(
@@ -51,10 +103,47 @@ def summary(
     candidate: str,
     base: str,
     limits: Mapping[str, float],
+    stage: str,
     ranked: bool = False,
+    contrasted: bool = False,
+    reading: Reading | None = None,
+    same_numbers: bool = False,
 ) -> Message:
-    """Say the verdict in one sentence; `ranked` is one that rests on nothing but controls."""
-    pair = say("summary.pair", candidate=candidate, base=base)
+    """Say the verdict in one sentence; of what was not testable also what would make it so.
+
+    A pattern that has a reading is followed by what it commonly means.
+
+    `ranked` is one that rests on nothing but controls, `contrasted` one that rests on mismatched layers of
+    the same two models; `same_numbers` says that units hold the very same numbers in another order.
+    """
+    said = _verdict(
+        conclusion,
+        components,
+        identity,
+        pair=say("summary.pair", candidate=candidate, base=base),
+        limits=limits,
+        stage=stage,
+        ranked=ranked,
+        contrasted=contrasted,
+        reading=reading,
+        same_numbers=same_numbers,
+    )
+    return say("sentences", said=(said, say(f"reading.{reading}"))) if reading in EXPLAINED else said
+
+
+def _verdict(
+    conclusion: Conclusion,
+    components: Mapping[str, ComponentVerdict],
+    identity: Message | None,
+    *,
+    pair: Message,
+    limits: Mapping[str, float],
+    stage: str,
+    ranked: bool,
+    contrasted: bool,
+    reading: Reading | None,
+    same_numbers: bool,
+) -> Message:
     shared = [
         name
         for name, item in components.items()
@@ -70,30 +159,79 @@ def summary(
             parts = tuple(_part(name, components[name]) for name in shared)
             if not rest:
                 return say("summary.shared-partial-layers", pair=pair, parts=parts)
-            return say("summary.shared-partial", pair=pair, parts=parts, rest=_named(rest))
+            code = f"summary.{reading}" if reading in EXPLAINED else "summary.shared-partial"
+            return say(code, pair=pair, parts=parts, rest=_named(rest))
         case Conclusion.SHARED_REPARAMETRISED:
-            code = "summary.shared-ranked" if ranked else "summary.shared-reparametrised"
-            return say(code, pair=pair, parts=_named(shared))
+            form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
+            form = "same-numbers" if same_numbers else form
+            return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=_named(shared)), components)
         case Conclusion.NO_EVIDENCE:
             return _no_evidence(pair, limits)
         case Conclusion.NOT_TESTABLE:
             reasons = dict.fromkeys(item.reason for item in components.values() if item.reason)
             told = [reason for reason in reasons if reason][:3]
-            return say("summary.not-testable", pair=pair, reason=joined(told or [say("no-method")]))
+            said = say("summary.not-testable", pair=pair, reason=joined(told or [say("no-method")]))
+            return say("sentences", said=(said, _remedy(told, stage=stage)))
 
 
 def _named(names: Iterable[str]) -> tuple[Message, ...]:
     return tuple(say(f"component.{name}") for name in names) or (say("summary.everything"),)
 
 
+def _with_rest(said: Message, components: Mapping[str, ComponentVerdict]) -> Message:
+    """Add of the components without a finding whether they show nothing, or were tested elsewhere."""
+    silent = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
+    elsewhere = [
+        name
+        for name, item in components.items()
+        if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None
+    ]
+    rest = [say("summary.rest-silent", rest=_named(silent))] if silent else []
+    rest += [say("summary.rest-elsewhere", rest=_named(elsewhere))] if elsewhere else []
+    return say("sentences", said=(said, *rest)) if rest else said
+
+
 def _part(name: str, item: ComponentVerdict) -> Message:
     """Name a component, and the layers of it that are shared if others are not."""
     part = say(f"component.{name}")
-    return say("summary.some_layers", part=part, layers=item.layers) if item.other_layers else part
+    if item.unfaced_base_layers:
+        return say("summary.base_has_more", part=part, layers=item.unfaced_base_layers)
+    if not item.other_layers:
+        return part
+    if len(item.layers) == 1:
+        return say("summary.one_layer", part=part, layers=item.layers)
+    return say("summary.some_layers", part=part, layers=item.layers)
+
+
+_REMEDIES = {
+    "tokenizer-missing": "remedy-tokenizer",
+    "unknown-architecture": "remedy-architecture",
+    "guessed-equal-table": "remedy-architecture",
+}
+"""Why nothing was testable -> what would make it so, at the deepest stage."""
+
+
+def _remedy(reasons: Iterable[Message], *, stage: str) -> Message:
+    """Say what would make a pair testable: a deeper look if there is one, else what is missing."""
+    if stage != "deep":
+        return say("summary.remedy-deep")
+    codes = [part.code for reason in reasons for part in _parts(reason)]
+    return say(f"summary.{next((_REMEDIES[code] for code in codes if code in _REMEDIES), 'remedy-none')}")
+
+
+def _parts(reason: Message) -> list[Message]:
+    """Return the reasons that were told side by side, one by one."""
+    if reason.code != "joined":
+        return [reason]
+    parts = reason["parts"]
+    return [part for part in parts if isinstance(part, Message)] if isinstance(parts, tuple) else []
 
 
 def _no_evidence(pair: Message, limits: Mapping[str, float]) -> Message:
-    """Say what would have been found, for the most and the least sensitive component."""
+    """Say what would have been found, for the most and the least sensitive component.
+
+    It holds for weights in their places: a disguise hides more than that.
+    """
     if not limits:
         return say("summary.no-evidence-none", pair=pair)
     ordered = sorted(limits, key=lambda name: limits[name])

@@ -1,0 +1,274 @@
+"""Layers that face each other against layers that do not, of the same two models in the same coordinates.
+
+Coordinates are learned on one fold of layers and used on the other, which they know nothing of; then the
+folds change places. What units of facing layers have in common is then held against mismatched layers: of
+one model with the other, and inside of each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.stats import binomial_limit
+
+from .coordinates import LearnedMap, learn_map
+from .layer_units import Array, Indices, LayerUnits
+
+_QUERIES = 384
+"""Units of a layer that are looked for in another, in either direction."""
+_MOST_MISMATCHED = 24
+"""Pairs of mismatched layers that are measured across the models."""
+REPEATED = 0.5
+"""Agreement of two layers of one model from which on they are taken for the same layer: copies agree in most
+units, neighbours that learned the same features in a quarter at most."""
+_NEARLY = 0.9
+"""Cosine, by both rows, of two units of one layer that are taken for copies of each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many of some units agree."""
+
+    agreeing: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """Part of them that agrees."""
+        return self.agreeing / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facing:
+    """What was found of two layers that are taken to face each other."""
+
+    pair: int
+    """Its number among the pairs that were given."""
+    count: Count
+    could_agree: float
+    """Share of the units that can agree at most: of the others the partner was not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContrastOfLayers:
+    """Facing and mismatched layers in one set of coordinates."""
+
+    facing: tuple[Facing, ...]
+    n_mismatched: int
+    largest: Count
+    """The mismatched pair whose limit is largest."""
+    limit: float
+    """Upper confidence limit of its share."""
+    learned: LearnedMap | None = field(repr=False, default=None)
+    """None where coordinates were given."""
+
+    @property
+    def mean_share(self) -> float:
+        """Mean agreement of facing layers, of what could agree."""
+        return float(np.mean([item.count.share / item.could_agree for item in self.facing]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairedLayers:
+    """Facing layers of two models, and which of them are one layer under several numbers."""
+
+    candidate: tuple[LayerUnits, ...]
+    base: tuple[LayerUnits, ...]
+    """The layer that each is taken to face; the same one may stand there several times."""
+    same: tuple[int, ...]
+    """Number of the layer that a pair stands for: equal where layers of a model repeat."""
+    inside: tuple[Count, ...]
+    """Agreement of different layers of one model."""
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """The numbers of different layers, in order."""
+        return tuple(dict.fromkeys(self.same))
+
+
+def facing_layers_of(
+    candidate: Sequence[LayerUnits], base: Sequence[LayerUnits], base_numbers: Sequence[int]
+) -> PairedLayers:
+    """Find layers that repeat inside of a model: they would teach coordinates and be tested in them.
+
+    Parameters
+    ----------
+    candidate, base
+        Units of layers that are taken to face each other, pair by pair.
+    base_numbers
+        Which layers of the base these are; the same one may face several.
+    """
+    n = len(candidate)
+    same = list(range(n))
+    inside: list[Count] = []
+    for i, j in itertools.combinations(range(n), 2):
+        counts = [agreeing(candidate[i], candidate[j])]
+        repeated = base_numbers[i] == base_numbers[j]
+        if not repeated:
+            counts.append(agreeing(base[i], base[j]))
+        if repeated or any(item.share > REPEATED for item in counts):
+            old, new = same[j], same[i]
+            same = [new if number == old else number for number in same]
+        inside += [item for item in counts if item.share <= REPEATED]
+    return PairedLayers(candidate=tuple(candidate), base=tuple(base), same=tuple(same), inside=tuple(inside))
+
+
+def divisions_of(layers: PairedLayers) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield layers in two folds: every other layer, then two by two.
+
+    A copy may have kept every other layer, or one half of them: in one of both divisions there are kept
+    layers in either fold.
+    """
+    numbers = layers.distinct
+    for width in (1, 2) if len(numbers) > 3 else (1,):
+        even = {number for at, number in enumerate(numbers) if at // width % 2 == 0}
+        one = tuple(at for at, number in enumerate(layers.same) if number in even)
+        two = tuple(at for at, number in enumerate(layers.same) if number not in even)
+        if one and two:
+            yield one, two
+
+
+def contrast_in(
+    layers: PairedLayers, matrix: Array | None, tested: Sequence[int], *, learned: LearnedMap | None = None
+) -> ContrastOfLayers | None:
+    """Measure facing and mismatched layers in given coordinates; None if no two layers are different.
+
+    Parameters
+    ----------
+    layers
+        All of them: layers that are not tested serve as mismatched ones.
+    matrix
+        The map; None for coordinates as they are.
+    tested
+        Pairs of layers that the map was not learned from.
+    """
+    mine = [_Looked.at(units, matrix) for units in layers.candidate]
+    theirs = [_Looked.at(units, None if matrix is None else matrix.T) for units in layers.base]
+    counts = [_count(mine[i], theirs[j]) for i, j in _mismatched(layers, tested)]
+    counts += layers.inside
+    if not counts or len(layers.distinct) < 2:
+        return None
+    limits = [binomial_limit(count.n, count.agreeing) for count in counts]
+    worst = int(np.argmax(limits))
+    facing = tuple(
+        Facing(
+            pair=at,
+            count=_count(mine[at], theirs[at]),
+            could_agree=_could_agree(layers.candidate[at], layers.base[at]),
+        )
+        for at in tested
+    )
+    return ContrastOfLayers(
+        facing=facing,
+        n_mismatched=len(counts),
+        largest=counts[worst],
+        limit=limits[worst],
+        learned=learned,
+    )
+
+
+def contrasts_of_folds(
+    layers: PairedLayers, *, start: Array | None = None, enough: Callable[[ContrastOfLayers], bool]
+) -> list[list[ContrastOfLayers]]:
+    """Learn coordinates on one fold and measure on the other and the other way round, in all divisions.
+
+    Divisions are tried until one of them shows enough; in each of them every layer is measured once.
+    """
+    found: list[list[ContrastOfLayers]] = []
+    for both in divisions_of(layers):
+        made = [_learned_and_measured(layers, learn, test, start) for learn, test in (both, both[::-1])]
+        known = [item for item in made if item is not None]
+        found += [known] if known else []
+        if any(enough(item) for item in known):
+            break
+    return found
+
+
+def _learned_and_measured(
+    layers: PairedLayers, learn: Sequence[int], test: Sequence[int], start: Array | None
+) -> ContrastOfLayers | None:
+    learned = learn_map(
+        [layers.candidate[at] for at in learn], [layers.base[at] for at in learn], start=start
+    )
+    return None if learned is None else contrast_in(layers, learned.matrix, test, learned=learned)
+
+
+def agreeing(a: LayerUnits, b: LayerUnits, *, matrix: Array | None = None) -> Count:
+    """Count the units whose best match by one row is also their best match by another.
+
+    Units of the layer that has fewer are looked for in the other, or both in each other; `matrix` maps the
+    coordinates of the first to those of the second.
+    """
+    return _count(_Looked.at(a, matrix), _Looked.at(b, None if matrix is None else matrix.T))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Looked:
+    """A layer in its own coordinates, and some of its units in those of the other model."""
+
+    free: tuple[bool, ...]
+    first: Array
+    second: Array
+    """What second rows have beside the first."""
+    asked_first: Array
+    asked_second: Array
+
+    @classmethod
+    def at(cls, units: LayerUnits, matrix: Array | None) -> _Looked:
+        first, second = units.rows[0], units.own_second()
+        chosen = np.arange(len(units)) if len(units) <= _QUERIES else _spread(len(units), _QUERIES)
+        asked = [rows[chosen] if matrix is None else rows[chosen] @ matrix for rows in (first, second)]
+        return cls(free=units.free, first=first, second=second, asked_first=asked[0], asked_second=asked[1])
+
+
+def _count(a: _Looked, b: _Looked) -> Count:
+    n, m = len(a.first), len(b.first)
+    ways = [(a, b), (b, a)] if n == m else [(a, b) if n < m else (b, a)]
+    counts = [_one_way(few, many) for few, many in ways]
+    return Count(agreeing=sum(c.agreeing for c in counts), n=sum(c.n for c in counts))
+
+
+def _one_way(few: _Looked, many: _Looked) -> Count:
+    one = _best(few.asked_first, many.first, free=few.free[0])
+    two = _best(few.asked_second, many.second, free=few.free[1])
+    # A unit may be there several times, as in experts that began as copies: any of the copies will do.
+    same = (one == two) | (_alike(many.first, one, two) & _alike(many.second, one, two))
+    # Each unit is found once: one that is nearest to many by both rows is near to everything.
+    return Count(agreeing=len(set(one[same].tolist())), n=len(one))
+
+
+def _best(queries: Array, rows: Array, *, free: bool) -> Indices:
+    cosines = queries @ rows.T
+    return np.asarray(np.argmax(np.abs(cosines) if free else cosines, axis=1))
+
+
+def _alike(rows: Array, one: Indices, two: Indices) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.abs(np.einsum("ij,ij->i", rows[one], rows[two])) > _NEARLY)
+
+
+def _spread(n: int, wanted: int) -> Indices:
+    return np.asarray(np.linspace(0, n - 1, wanted).round(), dtype=np.intp)
+
+
+def _could_agree(a: LayerUnits, b: LayerUnits) -> float:
+    """Return the share of units asked whose partner can have been read."""
+    shares = [b.read, a.read] if len(a) == len(b) else [b.read if len(a) < len(b) else a.read]
+    return float(np.mean(shares))
+
+
+def _mismatched(layers: PairedLayers, tested: Sequence[int]) -> list[tuple[int, int]]:
+    """Choose pairs of different layers across the models, one of them tested, spread over all there are."""
+    wanted = set(tested)
+    found = [
+        (i, j)
+        for i, j in itertools.permutations(range(len(layers.same)), 2)
+        if layers.same[i] != layers.same[j] and (i in wanted or j in wanted)
+    ]
+    if len(found) <= _MOST_MISMATCHED:
+        return found
+    return [found[at] for at in _spread(len(found), _MOST_MISMATCHED)]

@@ -1,0 +1,279 @@
+"""Holds every claim of a model card against the weights, and follows the declared ancestors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from modelkin._version import __version__
+from modelkin.comparison.record import Comparison, model_summary
+from modelkin.comparison.stages import compare
+from modelkin.errors import ModelkinError
+from modelkin.message import Message, say, told
+from modelkin.model import Model, ModelLike, open_model, open_models
+from modelkin.options import CompareOptions
+from modelkin.progress import Progress, Silent
+
+from .licences import left_out
+from .result import CardCheck, CheckedClaim, ClaimStatus
+from .statements import ReadCard, Statement, is_hub_id, read_card
+
+MOST_ANCESTORS = 12
+"""Models that are compared with the one in question: each costs as much as a comparison."""
+MOST_GENERATIONS = 4
+"""Base, instruction-tuned, merged, quantised: cards seldom declare more."""
+_COPIES = ("copy", "precision-copy", "quantised-copy")
+_TRAINED = ("fine-tune", "low-rank")
+_SUPPORTS: Mapping[str, tuple[str, ...]] = {
+    "quantized": ("quantised-copy", "precision-copy"),
+    "finetune": _TRAINED,
+    "adapter": ("low-rank",),
+}
+"""Declared relation -> kinds of kinship that support it."""
+_CONTRADICTS: Mapping[str, tuple[str, ...]] = {
+    "quantized": (*_TRAINED, "depth-change", "width-change", "moe-upcycling", "parts-replaced"),
+    "finetune": _COPIES,
+    "adapter": ("fine-tune", "depth-change", "width-change", "moe-upcycling"),
+}
+_SAME = {"finetuned": "finetune", "fine-tuned": "finetune", "lora": "adapter", "quantised": "quantized"}
+
+
+def check_card(
+    model: ModelLike,
+    options: CompareOptions | None = None,
+    *,
+    against: Sequence[ModelLike] = (),
+    known: Mapping[str, ModelLike] | None = None,
+    progress: Progress | None = None,
+) -> CardCheck:
+    """Hold every claim of a model's card against its weights.
+
+    Parameters
+    ----------
+    model
+        The model whose card is read.
+    options
+        Depth, seed, and how to fetch, of each comparison.
+    against
+        Further models that a statement "from scratch" is held against.
+    known
+        Where to find models that cards name, for those that are not on the Hub under that name.
+    progress
+        Told about long reads.
+
+    Returns
+    -------
+    CardCheck
+        Each claim as supported, contradicted or untestable, with the reason.
+    """
+    options = options or CompareOptions()
+    with open_models([model], options.fetch, progress=progress) as (opened,), ExitStack() as stack:
+        run = _Run(opened, options, known or {}, progress or Silent(), stack)
+        return run.result(against)
+
+
+@dataclass(slots=True)
+class _Run:
+    model: Model
+    options: CompareOptions
+    known: Mapping[str, ModelLike]
+    progress: Progress
+    stack: ExitStack
+    notes: list[Message] = field(default_factory=list)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    cards: dict[str, ReadCard] = field(default_factory=dict)
+    opened: dict[str, Model | Message] = field(default_factory=dict)
+    compared: dict[str, Comparison | Message] = field(default_factory=dict)
+
+    def result(self, against: Sequence[ModelLike]) -> CardCheck:
+        card = read_card(self.model)
+        self.notes += card.claims.notes
+        declared = self._follow(card)
+        claims = [
+            self._parent(item) for item in card.statements if item.kind in ("parent", "merge", "adapter")
+        ]
+        claims += [self._ancestor(child, name) for child, name in declared]
+        claims += [self._saved(item) for item in card.statements if item.kind == "saved-from"]
+        claims += [self._relation(card, item) for item in card.statements if item.kind == "relation"]
+        claims += [self._scratch(item, against) for item in card.statements if item.kind == "from-scratch"]
+        claims += list(self._licences(card))
+        return CardCheck(
+            model=model_summary(self.model),
+            claims=tuple(claims),
+            ancestors=tuple(self.edges),
+            notes=tuple(dict.fromkeys(self.notes)),
+            depth=self.options.depth,
+            modelkin=__version__,
+        )
+
+    # -- who is named ----------------------------------------------------------------------------------
+
+    def _follow(self, card: ReadCard) -> list[tuple[str, str]]:
+        """Follow declared parents of declared parents; each is visited once, so that circles end."""
+        mine = self.model.location.ref
+        queue = deque((mine, name, 1) for name in card.parents)
+        seen = {mine}
+        further: list[tuple[str, str]] = []
+        while queue:
+            child, name, generation = queue.popleft()
+            self.edges.append((child, name))
+            if name in seen:
+                self.notes.append(say("check-circle", name=name))
+                continue
+            if len(seen) > MOST_ANCESTORS:
+                self.notes.append(say("check-many", n=MOST_ANCESTORS))
+                break
+            seen.add(name)
+            if generation > 1:
+                further.append((child, name))
+            parent = self._open(name)
+            if isinstance(parent, Message):
+                continue
+            if generation >= MOST_GENERATIONS:
+                continue
+            self.cards[name] = read_card(parent)
+            queue += [(name, other, generation + 1) for other in self.cards[name].parents]
+        return further
+
+    def _open(self, name: str) -> Model | Message:
+        """Open a model that a card names: what the caller knows, or else the Hub, and nothing else."""
+        if name not in self.opened:
+            self.opened[name] = self._opened(name)
+        return self.opened[name]
+
+    def _opened(self, name: str) -> Model | Message:
+        known = self.known.get(name)
+        if isinstance(known, Model):
+            return known
+        if known is None and not is_hub_id(name):
+            return say("check-no-hub-id", name=name)
+        try:
+            found = open_model(known or f"hf:{name}", self.options.fetch, progress=self.progress)
+            self.stack.enter_context(found)
+            _ = found.weights, found.config
+        except ModelkinError as error:
+            return say("check-not-had", name=name, why=told(error))
+        return found
+
+    def _compare(self, name: str) -> Comparison | Message:
+        if name not in self.compared:
+            other = self._open(name)
+            self.compared[name] = other if isinstance(other, Message) else self._with(other)
+        return self.compared[name]
+
+    def _with(self, other: ModelLike) -> Comparison | Message:
+        try:
+            return compare(candidate=self.model, base=other, options=self.options, progress=self.progress)
+        except ModelkinError as error:
+            return told(error)
+
+    # -- what is claimed -------------------------------------------------------------------------------
+
+    def _parent(self, item: Statement) -> CheckedClaim:
+        claim = say(f"claims.{item.kind}", name=item.subject)
+        return self._descent(item, claim, self._compare(item.subject), binding=True)
+
+    def _ancestor(self, child: str, name: str) -> CheckedClaim:
+        item = Statement(kind="ancestor", source=f"{child}: README.md", subject=name)
+        claim = say("claims.ancestor", name=name, child=child)
+        return self._descent(item, claim, self._compare(name), binding=True)
+
+    def _saved(self, item: Statement) -> CheckedClaim:
+        """Test what a config was saved from: tools write it, also where only the config was taken."""
+        claim = say("claims.saved-from", name=item.subject)
+        return self._descent(item, claim, self._compare(item.subject), binding=False)
+
+    def _descent(
+        self, item: Statement, claim: Message, found: Comparison | Message, *, binding: bool
+    ) -> CheckedClaim:
+        if isinstance(found, Message):
+            return _claim(item, claim, "untestable", found)
+        status, reason = self._of_verdict(found)
+        if status == "contradicted" and not binding:
+            status, reason = "untestable", say("check-config-alone")
+        return _claim(item, claim, status, reason, found)
+
+    def _of_verdict(self, found: Comparison) -> tuple[ClaimStatus, Message]:
+        if found.verdict.related:
+            return "supported", say("check-related", kind=say(f"relation.{found.relation.kind}"))
+        if found.verdict.related is None:
+            return "untestable", say("check-not-testable")
+        deep = self.options.depth in ("deep", "full")
+        sizes = [
+            (side.layers, side.hidden_size, side.vocab_size, side.parameters)
+            for side in (found.candidate, found.base)
+        ]
+        if not deep and sizes[0] != sizes[1]:
+            # A changed shape is looked for at deep depth only: before that, silence is no contradiction.
+            return "untestable", say("check-look-deeper")
+        return "contradicted", say("check-unrelated")
+
+    def _relation(self, card: ReadCard, item: Statement) -> CheckedClaim:
+        claim = say("claims.relation", how=item.subject)
+        word = _SAME.get(item.subject.lower(), item.subject.lower())
+        if word not in _SUPPORTS:
+            return _claim(item, claim, "untestable", say("check-relation-word", how=item.subject))
+        if len(card.parents) != 1:
+            return _claim(item, claim, "untestable", say("check-one-parent", n=len(card.parents)))
+        found = self._compare(card.parents[0])
+        if isinstance(found, Message):
+            return _claim(item, claim, "untestable", found)
+        kind = found.relation.kind
+        told_kind = say(f"relation.{kind}")
+        if not found.verdict.related or kind == "unknown":
+            return _claim(item, claim, "untestable", say("check-kind-unknown"), found)
+        if kind in _SUPPORTS[word]:
+            return _claim(item, claim, "supported", say("check-kind-fits", kind=told_kind), found)
+        if kind in _CONTRADICTS[word]:
+            return _claim(item, claim, "contradicted", say("check-kind-other", kind=told_kind), found)
+        return _claim(item, claim, "untestable", say("check-kind-beside", kind=told_kind), found)
+
+    def _scratch(self, item: Statement, against: Sequence[ModelLike]) -> CheckedClaim:
+        claim = say("claims.from-scratch", words=item.subject)
+        others = [found for name in self.compared if isinstance(found := self._compare(name), Comparison)]
+        others += [found for model in against if isinstance(found := self._with(model), Comparison)]
+        for found in others:
+            if found.verdict.related:
+                reason = say("check-scratch-related", name=found.base.ref)
+                return _claim(item, claim, "contradicted", reason, found)
+        if not others:
+            return _claim(item, claim, "untestable", say("check-scratch-alone"))
+        return _claim(item, claim, "untestable", say("check-scratch-none", n=len(others)))
+
+    def _licences(self, card: ReadCard) -> Iterator[CheckedClaim]:
+        """Hold the licence against those of parents that the weights prove."""
+        mine = card.claims.license
+        for name, found in self.compared.items():
+            other = self.cards.get(name)
+            if isinstance(found, Message) or not found.verdict.related or other is None:
+                continue
+            theirs = other.claims.license
+            item = Statement(kind="licence", source="README.md: license", subject=name)
+            claim = say("claims.licence", mine=mine or "-", name=name, theirs=theirs or "-")
+            missing = left_out(mine, theirs) if mine and theirs else None
+            if missing is None:
+                yield _claim(item, claim, "untestable", say("check-licence-unknown"), found)
+            elif missing:
+                words = tuple(say(f"licence.{word}") for word in missing)
+                yield _claim(item, claim, "contradicted", say("check-licence-wider", words=words), found)
+            else:
+                yield _claim(item, claim, "supported", say("check-licence-kept"), found)
+
+
+def _claim(
+    item: Statement, claim: Message, status: ClaimStatus, reason: Message, found: Comparison | None = None
+) -> CheckedClaim:
+    named = None if item.kind in ("relation", "from-scratch") else item.subject
+    return CheckedClaim(
+        kind=item.kind,
+        claim=claim,
+        source=item.source,
+        status=status,
+        reason=reason,
+        against=found.base.ref if found else named,
+        conclusion=found.verdict.conclusion.value if found else None,
+        relation=found.relation.kind if found else None,
+        log10_p=found.verdict.log10_p if found else None,
+    )

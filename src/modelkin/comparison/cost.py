@@ -1,0 +1,94 @@
+"""What a comparison costs at most, and about how long it takes: said before a tensor is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelkin.comparison.claims import CARD_FILES, MAX_CARD_BYTES
+from modelkin.comparison.identity import walks_at_most
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.positions import table_bytes
+from modelkin.comparison.reading import Rehearsal
+from modelkin.comparison.tokens import summary_bytes
+from modelkin.model import Model
+from modelkin.options import Depth
+from modelkin.source import FREE_WASTE, BytePlan
+
+_CHECKS = 40
+"""How often a table of positions may be looked at: once for each plan that is made, and once at the end."""
+_DISK_RATE = 300e6
+_LINE_RATE = 20e6
+"""Bytes a second of a disk and of a line, where nothing better is known."""
+_CPU_RATES: dict[Depth, float] = {"quick": 1e6, "standard": 15e6, "deep": 25e6, "full": 40e6}
+"""Bytes of both models that are tested in a second, measured at width 4,096 on one core of a laptop."""
+_LEAST_SECONDS = 0.5
+"""What opening two models and telling the result takes, however small they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingBound:
+    """What is read of one model at most, in bytes, by what for."""
+
+    tensors: int
+    """Samples and matrices of all stages that the depth allows."""
+    beside: int
+    """Listing, headers, config, tokenizer and card."""
+    walk: int
+    """The model from end to end, where it lies here (or at full depth) and no sample differs."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonPrice:
+    """What `compare` would request, and its bounds."""
+
+    plans: tuple[BytePlan, BytePlan]
+    """Of candidate and base: the tensors, without those that are stored already."""
+    at_most: tuple[ReadingBound, ReadingBound]
+    seconds: float
+    """A rough estimate, for all that is planned but for walks."""
+
+
+def bounds(pair: ModelPair, rehearsals: Sequence[Rehearsal]) -> tuple[ReadingBound, ReadingBound]:
+    """Bound what is read of both models; each rehearsal is one way that the comparison may take."""
+    mine, theirs = (_bound(pair, rehearsals, side) for side in (0, 1))
+    return mine, theirs
+
+
+def _bound(pair: ModelPair, rehearsals: Sequence[Rehearsal], side: int) -> ReadingBound:
+    model = pair.models[side]
+    tensors = max(_tensors(pair, rehearsal, side) for rehearsal in rehearsals)
+    # Asking a server whether there is a file may bring the beginning of it: the ledger is summed up last.
+    beside = sum(min(model.file_size(name) or 0, MAX_CARD_BYTES) for name in CARD_FILES)
+    beside += summary_bytes(*pair.models, pair.options.depth)[side] + _CHECKS * table_bytes(model)
+    model.totals()
+    beside += sum(entry.n_bytes for entry in model.fetcher.ledger.entries)
+    walk = walks_at_most(pair, side)
+    return ReadingBound(tensors=tensors, beside=beside, walk=walk, total=tensors + beside + walk)
+
+
+def _tensors(pair: ModelPair, rehearsal: Rehearsal, side: int) -> int:
+    model, passes = pair.models[side], rehearsal.passes[side]
+    planned = sum(model.cost(slices, max_waste=pair.max_waste) for slices in passes)
+    if not rehearsal.rooms:
+        return planned
+    # Not everything fits: then what fits is read, and each pass may join a little more than was paid for.
+    room = max(rehearsal.rooms) + 2 * pair.sampled_bytes() + FREE_WASTE * len(passes)
+    return max(planned, room)
+
+
+def about_seconds(pair: ModelPair, plans: Sequence[BytePlan]) -> float:
+    """Estimate how long a comparison takes on this line and one core."""
+    computing = sum(plan.bytes_needed for plan in plans) / _CPU_RATES[pair.options.depth]
+    reading = max(_reading(model, plan) for model, plan in zip(pair.models, plans, strict=True))
+    return max(_LEAST_SECONDS, reading + computing)
+
+
+def _reading(model: Model, plan: BytePlan) -> float:
+    if not model.fetcher.source.remote:
+        return plan.bytes_needed / _DISK_RATE
+    totals = model.totals()
+    latency = totals.seconds / totals.requests if totals.requests else 0.1
+    connections = model.fetcher.connections
+    return plan.bytes_to_fetch / _LINE_RATE + latency * -(-plan.n_requests // connections)

@@ -1,0 +1,118 @@
+"""What was changed between two models: tensor by tensor, and what kind of change that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from modelkin.comparison.record import Environment, LedgerRecord, ModelSummary, Relation, ledger_record
+from modelkin.comparison.relation import TensorChange, TensorCount, count_tensors
+from modelkin.comparison.stages import compare_and_subtract
+from modelkin.comparison.verdict import Verdict
+from modelkin.errors import UsageError
+from modelkin.message import Message, say
+from modelkin.model import ModelLike, open_models
+from modelkin.options import CompareOptions
+from modelkin.progress import Progress, Silent
+
+DIFF_SCHEMA = "modelkin.diff/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDiff:
+    """What was changed between a base and a candidate."""
+
+    candidate: ModelSummary
+    base: ModelSummary
+    verdict: Verdict
+    """Whether they have a common origin at all: without one, nothing is said of a change."""
+    relation: Relation
+    """What kind of change it is, with every finding."""
+    tensors: tuple[TensorChange, ...]
+    """What became of the tensors that were looked at, from samples."""
+    counts: tuple[TensorCount, ...]
+    """Every value of the tensors that both models have; empty unless all of them were read."""
+    only_in: Mapping[str, int]
+    """Tensors without a counterpart of the same name and shape, by side."""
+    notes: tuple[Message, ...]
+    ledger: LedgerRecord
+    environment: Environment
+
+    def to_json(self) -> str:
+        """Write the record as JSON (schema ``modelkin.diff/1``)."""
+        from modelkin.document import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> ModelDiff:
+        """Read a record back; it is equal to the one that was written."""
+        from modelkin.document import diff_from_json
+
+        return diff_from_json(text)
+
+    def write(self, folder: str, *, language: str = "en") -> None:
+        """Write the report folder: diff.json, report.html, REPORT.md, tensors.csv, figures."""
+        from modelkin.document import write_diff
+
+        write_diff(self, folder, language=language)
+
+
+def diff(
+    *,
+    candidate: ModelLike,
+    base: ModelLike,
+    options: CompareOptions | None = None,
+    progress: Progress | None = None,
+) -> ModelDiff:
+    """Say what was changed between a base and a candidate.
+
+    The models are compared first: what kind of change it is is only said of relatives.
+
+    Parameters
+    ----------
+    candidate, base
+        Model references, sources, or opened models.
+    options
+        Depth (``standard``, ``deep``, or ``full``, which reads every value of both models), seed, and how to
+        fetch.
+    progress
+        Told about long reads.
+
+    Examples
+    --------
+    >>> from modelkin.demo import demo_zoo
+    >>> with demo_zoo() as zoo:
+    ...     found = diff(candidate=str(zoo / "finetune-light"), base=str(zoo / "base"))
+    >>> found.relation.kind, found.tensors[0].what
+    ('fine-tune', 'trained')
+    """
+    options, told = options or CompareOptions(), progress or Silent()
+    if options.depth == "quick":
+        raise UsageError("depth", "expected standard, deep or full: nothing is subtracted at depth quick")
+    full = options.depth == "full"
+    # Every value is counted here, tensor by tensor; the comparison need not do it as well.
+    asked = replace(options, depth="deep") if full else options
+    with open_models((candidate, base), options.fetch, progress=progress) as (mine, theirs):
+        result, deltas = compare_and_subtract(mine, theirs, asked, told)
+        counts: tuple[TensorCount, ...] = ()
+        if full:
+            told.note(say("step-every-value"))
+            counts = count_tensors(mine, theirs)
+        names = (mine.index, theirs.index), (theirs.index, mine.index)
+        alone = [
+            sum(name not in there or there[name].shape != info.shape for name, info in here.items())
+            for here, there in names
+        ]
+        return ModelDiff(
+            candidate=result.candidate,
+            base=result.base,
+            verdict=result.verdict,
+            relation=result.relation,
+            tensors=deltas.changes,
+            counts=counts,
+            only_in={"candidate": alone[0], "base": alone[1]},
+            notes=() if deltas.skipped is None else (deltas.skipped,),
+            ledger=ledger_record({"candidate": mine, "base": theirs}),
+            environment=replace(result.environment, depth=options.depth),
+        )

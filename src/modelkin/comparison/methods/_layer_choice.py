@@ -1,0 +1,178 @@
+"""Which layers are read to hold them against each other, and how much of each: as the bytes allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelkin.comparison.alignment import LayerUnits
+from modelkin.message import Message, say
+from modelkin.tensors import Array
+
+from ._interface import Pair, Part, Side
+from ._layer_parts import (
+    HeadMatrices,
+    LayerMatrices,
+    ReadingDepth,
+    gain_parts,
+    head_matrices,
+    layer_matrices,
+)
+from .blocks import spread
+from .tied import is_tied
+
+_MOST_LAYERS = 6
+_ENOUGH_LAYERS = 4
+_SHARE_OF_UNITS = 0.6
+"""Part of the bytes for units, where so many layers fit into it; the rest is for heads."""
+_DEPTHS = tuple(
+    ReadingDepth(share=share, writes=writes, routed=routed)
+    for routed in (True, False)
+    for writes, shares in ((True, (1.0, 0.5, 0.25)), (False, (1.0, 0.5, 0.25, 0.12, 0.09)))
+    for share in shares
+)
+"""From all that there is to the least that is of use."""
+TOO_FEW_LAYERS = say("own-layers-few")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenLayers:
+    """What is read of both models."""
+
+    how: ReadingDepth
+    layers: tuple[tuple[LayerMatrices, ...], tuple[LayerMatrices, ...]]
+    heads: tuple[tuple[HeadMatrices, ...], tuple[HeadMatrices, ...]]
+    pairs: tuple[tuple[int, int], ...]
+    """Layers that are taken to face each other."""
+    search: bool
+    """Whether it is to be found out which layers face each other: all of them are read."""
+
+
+def choose_layers(pair: Pair) -> ChosenLayers | Message:
+    """Choose layers and how much of each, so that the bytes suffice: more layers before larger parts."""
+    every = [
+        {layer: found for layer in side.architecture.layers if (found := layer_matrices(side, layer))}
+        for side in pair.sides
+    ]
+    kinds = {item.gated for side in every for item in side.values()}
+    if min(len(side) for side in every) < 2:
+        return TOO_FEW_LAYERS
+    if len(kinds) != 1:
+        return say("own-layers-kinds")
+    whole = _DEPTHS[0]
+    all_cost = max(sum(item.cost(whole) for item in side.values()) for side in every)
+    known = [(i, j) for i, j in pair.layer_pairs if i in every[0] and j in every[1]]
+    same_depth = [side.architecture.n_layers for side in pair.sides]
+    search = same_depth[0] != same_depth[1] and all_cost <= pair.byte_allowance
+    if search:
+        pairs, how = tuple(known), whole
+        wanted = [sorted(side) for side in every]
+    else:
+        fitting = _fitting(int(_SHARE_OF_UNITS * pair.byte_allowance), every, known)
+        if fitting is None or len(fitting[0]) < _ENOUGH_LAYERS:
+            fitting = _fitting(pair.byte_allowance, every, known)
+        if fitting is None:
+            return say("layer-large")
+        pairs, how = fitting
+        wanted = [sorted({pair_[at] for pair_ in pairs}) for at in (0, 1)]
+    layers = tuple(tuple(every[at][layer] for layer in wanted[at]) for at in (0, 1))
+    spent = max(sum(item.cost(how) for item in side) for side in layers)
+    heads = _heads_of(pair, pairs, wanted, pair.byte_allowance - spent)
+    return ChosenLayers(
+        how=how,
+        layers=(layers[0], layers[1]),
+        heads=heads,
+        pairs=pairs,
+        search=search,
+    )
+
+
+def _fitting(
+    allowance: int, every: Sequence[dict[int, LayerMatrices]], known: Sequence[tuple[int, int]]
+) -> tuple[tuple[tuple[int, int], ...], ReadingDepth] | None:
+    """Choose pairs of layers spread over the depth, and the largest part of each that the bytes allow."""
+    best: tuple[tuple[tuple[int, int], ...], ReadingDepth] | None = None
+    for how in _DEPTHS:
+        for n_layers in range(min(len(known), _MOST_LAYERS), 1, -1):
+            pairs = tuple(known[at] for at in spread(len(known), n_layers))
+            cost = max(
+                sum(every[at][layer].cost(how) for layer in {pair_[at] for pair_ in pairs}) for at in (0, 1)
+            )
+            if cost > allowance:
+                continue
+            if best is None or len(pairs) > len(best[0]):
+                best = pairs, how
+            break
+        if best is not None and len(best[0]) >= min(_ENOUGH_LAYERS, len(known)):
+            return best
+    return best
+
+
+def _heads_of(
+    pair: Pair, pairs: Sequence[tuple[int, int]], wanted: Sequence[Sequence[int]], room: int
+) -> tuple[tuple[HeadMatrices, ...], tuple[HeadMatrices, ...]]:
+    """Choose heads of the same layers, of as many as there are bytes left for."""
+    found = [
+        {layer: made for layer in layers if (made := head_matrices(side, layer))}
+        for side, layers in zip(pair.sides, wanted, strict=True)
+    ]
+    if all(sum(item.cost() for item in side.values()) <= room for side in found):
+        return tuple(found[0].values()), tuple(found[1].values())
+    both = [(i, j) for i, j in pairs if i in found[0] and j in found[1]]
+    for n_layers in range(len(both) - 1, 1, -1):
+        some = [both[at] for at in spread(len(both), n_layers)]
+        chosen = [[found[at][layer] for layer in sorted({pair_[at] for pair_ in some})] for at in (0, 1)]
+        if all(sum(item.cost() for item in side) <= room for side in chosen):
+            return tuple(chosen[0]), tuple(chosen[1])
+    return (), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideUnits:
+    """Units and heads of one model, by layer."""
+
+    units: dict[int, LayerUnits]
+    heads: dict[int, LayerUnits]
+    tied: dict[int, bool]
+    gains: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidePlan:
+    """What is read of one model."""
+
+    side: Side
+    layers: tuple[LayerMatrices, ...]
+    heads: tuple[HeadMatrices, ...]
+    how: ReadingDepth
+
+    def parts(self) -> Iterator[Part]:
+        """Yield units, heads and gains, in this order."""
+        for layer in self.layers:
+            yield from layer.parts(self.side, self.how)
+        for head in self.heads:
+            yield from head.parts(self.side)
+        yield from gain_parts(self.side, [item.layer for item in self.layers])
+
+    def units(self, arrays: list[Array]) -> SideUnits:
+        """Make units of what was read, in the order of `parts`."""
+        units: dict[int, LayerUnits] = {}
+        heads: dict[int, LayerUnits] = {}
+        tied: dict[int, bool] = {}
+        arrays.reverse()  # so that each is handed over and not held
+
+        def taken(count: int) -> list[Array]:
+            return [arrays.pop() for _ in range(count)]
+
+        for layer in self.layers:
+            held = taken(len(layer.parts(self.side, self.how)))
+            tied[layer.layer] = is_tied(held[0])
+            made = layer.units(self.side, self.how, held)
+            units |= {layer.layer: made} if made is not None else {}
+        for head in self.heads:
+            found = head.units(self.side, taken(2))
+            heads |= {head.layer: found} if found is not None else {}
+        gains = np.stack(taken(len(arrays))) if arrays else np.zeros((0, 0), dtype=np.float32)
+        return SideUnits(units=units, heads=heads, tied=tied, gains=gains)

@@ -1,0 +1,139 @@
+"""Beginnings without a random number: layers that agree with layers they do not face, in both models.
+
+Some recipes begin every layer from the same public matrix, such as rows of a Hadamard matrix or of a cosine
+basis in a fixed order. Unit i then agrees with unit i of every layer of every such model, and the order of
+units is not arbitrary. A random beginning, shared or not, numbers each layer anew: there a layer agrees with
+the one it faces and with no other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from modelkin.message import say
+from modelkin.stats import log10_sign_bound
+from modelkin.tensors import Array
+
+from ._result import Tested
+
+BEGUN_ALIKE = say("begun-alike")
+"""Why units of a layer are not looked for that bear the mark of a common beginning."""
+BEGINNING_FLAGS = frozenset({"every-layer", "beginning-alone"})
+"""Flags of a test whose layer bears it: beside what is left of the test, and in place of it."""
+EVERYWHERE_Z = 3.0
+"""z at which layers agree that do not face each other, all together. It is low, as a beginning of which
+little is left still numbers the units; it must show inside either model and across."""
+CERTAIN_Z = 6.0
+"""The same where nothing can be tested beside it."""
+FEWEST_OTHERS = 2
+"""Other layers of each model that are needed to tell a common beginning from more."""
+_MOST_SHARE = 4.0
+_SIGMA_ROWS = 64
+_FOUND, _NOT_FOUND = -6.0, -3.0
+"""Where a test finds something, and where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherLayers:
+    """The same units in layers of both models that do not face the tested ones; place k faces place k."""
+
+    candidate: tuple[Array, ...]
+    base: tuple[Array, ...]
+
+
+def other_layers(candidate: Sequence[Array], base: Sequence[Array], at: int) -> OtherLayers:
+    """Return all layers but one, of models whose layers are given in pairs that face each other."""
+    return OtherLayers(
+        candidate=tuple(rows for number, rows in enumerate(candidate) if number != at),
+        base=tuple(rows for number, rows in enumerate(base) if number != at),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonBeginning:
+    """What is left of the agreement of two layers beside what all layers of both models have."""
+
+    log10_p: float
+
+
+def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBeginning | None:
+    """Say whether the tested layers agree with layers that they do not face, and what is left beside that.
+
+    It must show inside each model and across: one model that numbers each layer anew is enough for an exact
+    test. Layers that were copied inside a model look the same; then, too, what is beside the copy counts.
+
+    Let R be what all layers began from, and let layers keep different shares of it. The tested layer of the
+    candidate, less a multiple of another of its layers, has no R left if the multiple is the ratio of their
+    shares, which shows in their agreement with layers that neither of them faces. The same is done for the
+    base. Null hypothesis: beside R, a unit of the base might as well have changed places between these two
+    layers. That turns the sign of the unit's term in the sum of products, and changes nothing else.
+    """
+    kept = [
+        both
+        for both in zip(others.candidate, others.base, strict=True)
+        if both[0].shape == rows[0].shape and both[1].shape == rows[1].shape
+        # One layer that is used twice is not another layer.
+        if not np.array_equal(both[0], rows[0]) and not np.array_equal(both[1], rows[1])
+    ]
+    mine, theirs = directions(rows[0]), directions(rows[1])
+    here, there = [directions(one) for one, _ in kept], [directions(two) for _, two in kept]
+    limit = EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
+    across = [rough_z(mine, other) for other in there] + [rough_z(other, theirs) for other in here]
+    if not joint_z(across) > limit:
+        return None
+    inside = [rough_z(mine, other) for other in here], [rough_z(theirs, other) for other in there]
+    if not min(joint_z(inside[0]), joint_z(inside[1])) > limit:
+        return None
+    if len(kept) < FEWEST_OTHERS:
+        return CommonBeginning(log10_p=0.0)
+    near = int(np.argmax(np.add(*inside)))
+    far = [rows for layers in (here, there) for number, rows in enumerate(layers) if number != near]
+    used = (rows[0] != 0) & (rows[1] != 0) & (kept[near][0] != 0) & (kept[near][1] != 0)
+    own = _beside(mine, here[near], far), _beside(theirs, there[near], far)
+    return CommonBeginning(log10_p=log10_sign_bound(np.sum(np.where(used, own[0] * own[1], 0.0), axis=1)))
+
+
+def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -> Tested:
+    """Let a test claim no more than what is left of it beside a common beginning."""
+    log10_p = min(0.0, left.log10_p + math.log10(chosen_from))
+    in_the_beginning = test.log10_p < _FOUND and log10_p > _NOT_FOUND
+    return replace(
+        test,
+        log10_p=max(test.log10_p, log10_p),
+        log10_p_extrapolated=None,
+        detection_limit=None,
+        flags=(*test.flags, "beginning-alone" if in_the_beginning else "every-layer"),
+    )
+
+
+def joint_z(scores: Sequence[float]) -> float:
+    """Return the z of all scores together."""
+    return math.fsum(scores) / math.sqrt(len(scores)) if scores else 0.0
+
+
+def directions(rows: Array) -> Array:
+    """Return units of norm 1 without their mean."""
+    values = np.nan_to_num(np.asarray(rows, dtype=np.float32), posinf=0.0, neginf=0.0)
+    norms = np.sqrt(np.einsum("ij,ij->i", values, values, dtype=np.float64))
+    units = np.asarray(values / np.where(norms > 0.0, norms, 1.0)[:, None], dtype=np.float32)
+    return np.asarray(units - units.mean(axis=0), dtype=np.float32)
+
+
+def rough_z(candidate: Array, base: Array) -> float:
+    """Return the z of the test on an axis, its spread estimated from some of the units."""
+    n = len(candidate)
+    some = candidate[:: max(1, n // _SIGMA_ROWS)]
+    squares = float(np.square(some @ base.T, dtype=np.float64).sum()) * n / len(some)
+    trace = float(np.vdot(candidate, base))
+    return trace / math.sqrt(squares / max(1, n - 1)) if squares > 0.0 else 0.0
+
+
+def _beside(rows: Array, near: Array, far: Sequence[Array]) -> Array:
+    """Take off what a layer has in common with another one, in the share that layers beyond both tell."""
+    along, against = (math.fsum(float(np.vdot(side, other)) for other in far) for side in (rows, near))
+    share = min(max(along / against, 0.0), _MOST_SHARE) if against > 0.0 else 0.0
+    return np.asarray(rows - np.float32(share) * near, dtype=np.float32)

@@ -1,0 +1,286 @@
+"""When every axis was renumbered: coordinates from the units themselves, controls from the models themselves.
+
+With residual stream, units and heads all in another order, or rotated, no order is left whose chance could be
+computed. What is left is agreement of units in coordinates that other layers taught, held against layers of
+the same two models that do not face each other: evidence that is calibrated on the pair's own layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from modelkin.comparison.alignment import (
+    REPEATED,
+    ContrastOfLayers,
+    Facing,
+    Frame,
+    PairedLayers,
+    agreeing,
+    contrast_in,
+    contrasts_of_folds,
+    facing_layers_of,
+    layer_distances,
+    layer_path,
+    permutation_of_gains,
+    same_numbers,
+)
+from modelkin.message import Message, say
+from modelkin.stats import binomial_limit, log10_binomial_tail
+from modelkin.tensors import Array
+
+from ._interface import Findings, Method, Pair, Planned, Probe
+from ._layer_choice import TOO_FEW_LAYERS, ChosenLayers, SidePlan, SideUnits, choose_layers
+from ._result import Contrast, Effect, Mismatched, Where
+from .tied import TIED
+
+_WAYS = 5
+"""Sets of coordinates that may be tried: tokens; units in two divisions of layers, begun by invariants or by
+gains. The p-value of a layer is corrected for all of them, tried or not."""
+_LOWEST = -12.0
+"""No log10 p below this is given: an assumption, tried on thousands of pairs of unrelated models, carries no
+more."""
+_FLOOR = 0.2
+"""Agreement, of what could agree, from which on coordinates are worth no further attempt."""
+_STANDS_OUT = 1.0
+"""Deviations by which two layers must be nearer to each other than others, to be taken to face each other."""
+
+
+@final
+class OwnLayers(Method):
+    """Ask whether units agree in layers that face each other more than in layers that do not."""
+
+    def problem(self, pair: Pair) -> Message | None:
+        """Say why the residual streams cannot be the same up to a rotation."""
+        for side in pair.sides:
+            if not side.architecture.is_known:
+                return say("unknown-architecture", model=side.name)
+        n, m = pair.widths
+        return say("hidden-sizes", n=n, m=m) if n is None or m is None else None
+
+    def planned(self, pair: Pair) -> Iterable[Planned]:
+        """Plan as many whole layers, or as large parts of them, as the bytes allow."""
+        chosen = choose_layers(pair)
+        if isinstance(chosen, Message):
+            return [chosen]
+        sides = [
+            SidePlan(side=side, layers=layers, heads=heads, how=chosen.how)
+            for side, layers, heads in zip(pair.sides, chosen.layers, chosen.heads, strict=True)
+        ]
+
+        def evaluate(candidate: list[Array], base: list[Array]) -> Findings:
+            both = sides[0].units(candidate), sides[1].units(base)
+            return self._judged(pair, both, chosen)
+
+        return [
+            Probe(
+                candidate=tuple(sides[0].parts()),
+                base=tuple(sides[1].parts()),
+                evaluate=evaluate,
+            )
+        ]
+
+    def _judged(self, pair: Pair, both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> Findings:
+        facing = _facing(both, chosen)
+        found = self._searched(pair, both, facing)
+        if isinstance(found, Message):
+            return Findings(evidence=(self.skip(found),))
+        if chosen.search and any(_enough(item) for item in found):
+            more = _completed(both, facing, _matrix_of(pair, found))
+            again = self._searched(pair, both, more) if more != facing else found
+            if not isinstance(again, Message) and any(_enough(item) for item in again):
+                facing, found = more, again
+        cells = len(both[0].units) * len(both[1].units) if chosen.search else 1
+        frame = "rotation" if found[0].learned is not None else pair.frame_kind
+        kinds = {item.layer: (item.component, item.role) for item in chosen.layers[0]}
+        evidence = []
+        for item in found:
+            for at in item.facing:
+                component, role = kinds[facing[at.pair][0]]
+                where = Where(component=component, role=role, frame=frame)
+                made = self._contrast(item, at, where, facing, cells)
+                evidence.append(replace(made, same_numbers=_same_numbers(both, facing, at.pair)))
+        evidence += self._heads(pair, both, facing, found, cells)
+        return Findings(evidence=tuple(evidence), frames=_frames(found))
+
+    def _searched(
+        self, pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]
+    ) -> list[ContrastOfLayers] | Message:
+        """Return what was found in the best of all coordinates, or why there is nothing."""
+        if len(facing) < 2:
+            return TOO_FEW_LAYERS
+        if any(both[0].tied.get(i) and both[1].tied.get(j) for i, j in facing):
+            return TIED
+        layers = facing_layers_of(
+            [both[0].units[i] for i, _ in facing],
+            [both[1].units[j] for _, j in facing],
+            [j for _, j in facing],
+        )
+        if len(layers.distinct) < 2:
+            return say("own-layers-repeated")
+        attempts = self._attempts(pair, layers, both)
+        best = max(attempts, key=lambda found: max(item.mean_share for item in found), default=None)
+        return TOO_FEW_LAYERS if best is None else best
+
+    def _attempts(
+        self, pair: Pair, layers: PairedLayers, both: tuple[SideUnits, SideUnits]
+    ) -> list[list[ContrastOfLayers]]:
+        """Try coordinates until units agree in some: tokens' first, then what units teach."""
+        found: list[list[ContrastOfLayers]] = []
+        if pair.frame is not None and pair.frame.kind != "identity":
+            given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)))
+            found += [[given]] if given is not None else []
+        if any(_enough(item) for group in found for item in group):
+            return found
+        found += contrasts_of_folds(layers, enough=_enough)
+        if any(_enough(item) for group in found for item in group):
+            return found
+        start = permutation_of_gains(both[0].gains, both[1].gains)
+        if start is not None:
+            found += contrasts_of_folds(layers, start=start, enough=_enough)
+        return found
+
+    def _contrast(
+        self,
+        found: ContrastOfLayers,
+        item: Facing,
+        where: Where,
+        facing: Sequence[tuple[int, int]],
+        cells: int,
+    ) -> Contrast:
+        count, could = item.count, item.could_agree
+        tail = log10_binomial_tail(count.n, count.agreeing, found.limit)
+        low = 1.0 - binomial_limit(count.n, count.n - count.agreeing, log10_error=math.log10(0.005))
+        high = binomial_limit(count.n, count.agreeing, log10_error=math.log10(0.005))
+        layer, other = facing[item.pair]
+        return Contrast(
+            **self.heading(**(where | {"layers": (layer,), "base_layers": (other,)})),
+            statistic=count.share,
+            log10_p=min(0.0, max(_LOWEST, tail + math.log10(_WAYS * cells))),
+            effect=Effect(
+                value=min(1.0, count.share / could), low=min(1.0, low / could), high=min(1.0, high / could)
+            ),
+            n=count.n,
+            n_matched=count.agreeing,
+            mismatched=Mismatched(n_pairs=found.n_mismatched, largest=found.largest.share, limit=found.limit),
+            details={"could_agree": could} if could < 1 else {},
+        )
+
+    def _heads(
+        self,
+        pair: Pair,
+        both: tuple[SideUnits, SideUnits],
+        facing: Sequence[tuple[int, int]],
+        found: Sequence[ContrastOfLayers],
+        cells: int,
+    ) -> Iterator[Contrast]:
+        """Hold heads against each other, which taught nothing: in the coordinates of units, if these agree.
+
+        Attention may have been taken over without the MLPs: then in those of tokens and of gains as well.
+        """
+        held = [(i, j) for i, j in facing if i in both[0].heads and j in both[1].heads]
+        if len(held) < 2:
+            return
+        layers = facing_layers_of(
+            [both[0].heads[i] for i, _ in held], [both[1].heads[j] for _, j in held], [j for _, j in held]
+        )
+        frame = "rotation" if found[0].learned is not None else pair.frame_kind
+        ways: list[tuple[str, Array | None]] = [(frame, _matrix_of(pair, found))]
+        if not any(_enough(item) for item in found):
+            ways += [(pair.frame_kind, _matrix(pair.frame))] if pair.frame_kind != "identity" else []
+            start = permutation_of_gains(both[0].gains, both[1].gains)
+            ways += [("permutation", start)] if start is not None else []
+        made = [(kind, contrast_in(layers, matrix, range(len(held)))) for kind, matrix in ways]
+        known = [(kind, item) for kind, item in made if item is not None]
+        if not known:
+            return
+        kind, best = max(known, key=lambda item: item[1].mean_share)
+        where = Where(component="attention", role="attention_output", frame=kind)
+        for item in best.facing:
+            yield self._contrast(best, item, where, held, cells)
+
+
+def _enough(item: ContrastOfLayers) -> bool:
+    """Say whether these coordinates are the right ones: units of half of the layers agree in them."""
+    agree = [face.count.share / face.could_agree > max(_FLOOR, item.limit) for face in item.facing]
+    return 2 * sum(agree) >= len(agree)
+
+
+def _matrix(frame: Frame | None) -> Array | None:
+    """Return a map as a matrix; None for coordinates as they are."""
+    if frame is None or frame.kind == "identity":
+        return None
+    return frame.apply(np.eye(frame.widths[0], dtype=np.float32))
+
+
+def _same_numbers(
+    both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]], at: int
+) -> float | None:
+    """Return the share of units with the numbers of a facing unit; None if other layers have them too."""
+    layer, other = facing[at]
+    units = both[0].units[layer]
+    elsewhere = [
+        same_numbers(units, held) or 0.0 for number, held in both[1].units.items() if number != other
+    ]
+    found = same_numbers(units, both[1].units[other])
+    return None if found is None or any(share >= found for share in elsewhere) else found
+
+
+def _matrix_of(pair: Pair, found: Sequence[ContrastOfLayers]) -> Array | None:
+    """Return the coordinates in which most units agree."""
+    best = max(found, key=lambda item: item.mean_share)
+    return best.learned.matrix if best.learned is not None else _matrix(pair.frame)
+
+
+def _frames(found: Sequence[ContrastOfLayers]) -> tuple[Frame, ...]:
+    """Return the coordinates as a record of what was tried."""
+    return tuple(
+        Frame(
+            kind="rotation",
+            learned_from=say("units-of-layers"),
+            n_rows=item.learned.n_units,
+            fit=item.learned.fit,
+            chance=0.0,
+            widths=item.learned.matrix.shape,
+        )
+        for item in found[:1]
+        if item.learned is not None
+    )
+
+
+# -- which layers face each other ----------------------------------------------------------------------
+
+
+def _facing(both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> tuple[tuple[int, int], ...]:
+    """Return the layers that are taken to face each other: by number, or by what nothing alters."""
+    proposed = _proposed(*both) if chosen.search else ()
+    if len({j for _, j in proposed}) < 2:
+        proposed = chosen.pairs
+    return tuple((i, j) for i, j in proposed if i in both[0].units and j in both[1].units)
+
+
+def _proposed(mine: SideUnits, theirs: SideUnits) -> tuple[tuple[int, int], ...]:
+    here, there = sorted(mine.units), sorted(theirs.units)
+    distance = layer_distances([mine.units[i] for i in here], [theirs.units[j] for j in there])
+    middle = float(np.median(distance))
+    scale = 1.4826 * float(np.median(np.abs(distance - middle))) or 1.0
+    # In thirds of a deviation: the path counts a jump as two.
+    path = layer_path(np.maximum(0.0, 3.0 * (middle - distance) / scale), threshold=3.0 * _STANDS_OUT)
+    return tuple((here[at], there[to]) for at, to in enumerate(path) if to is not None)
+
+
+def _completed(
+    both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]], matrix: Array | None
+) -> tuple[tuple[int, int], ...]:
+    """Find the partners of layers that face none yet, or the wrong one, in coordinates that were found."""
+    known = dict(facing)
+    for layer, units in both[0].units.items():
+        shares = {other: agreeing(units, held, matrix=matrix).share for other, held in both[1].units.items()}
+        best = max(shares, key=lambda other: shares[other])
+        if shares[best] > REPEATED:
+            known[layer] = best
+    return tuple(sorted(known.items()))

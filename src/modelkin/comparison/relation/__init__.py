@@ -1,0 +1,32 @@
+"""What was done to a model: differences of facing tensors, what they look like, and what that allows to say.
+
+``facing``, ``orders``, ``deltas``
+    Which tensors, rows and columns face each other, and their rows, read within bytes.
+``steps``, ``scales``, ``lattice``, ``spectrum``
+    Pure arrays: resolution of formats, factors, levels of quantisers, directions of differences.
+``measure``, ``values``, ``shapes``
+    What became of one tensor; of all values; of the shape.
+``stage``
+    The order of these.
+``counts``
+    Every value of both models, counted in one pass.
+"""
+
+from .counts import TensorCount, count_tensors
+from .result import RelationFinding, TensorChange
+from .shapes import shape_findings
+from .stage import Deltas, read_deltas, wanted_deltas
+from .values import findings_of_values, kind_of_values
+
+__all__ = [
+    "Deltas",
+    "RelationFinding",
+    "TensorChange",
+    "TensorCount",
+    "count_tensors",
+    "findings_of_values",
+    "kind_of_values",
+    "read_deltas",
+    "shape_findings",
+    "wanted_deltas",
+]

@@ -1,0 +1,167 @@
+"""Every value of two models, counted tensor by tensor in one pass: bounded memory, both cores.
+
+Pieces are read ahead by the fetchers of both models and counted by as many threads as there are cores; numpy
+and numba let go of the interpreter while they count.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.model import Model
+from modelkin.tensors import TensorInfo, TensorSlice
+
+from .tally import Tally, kernels
+
+_WALK = 1 << 20
+_AHEAD = 2
+"""Pieces of a core that wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorCount:
+    """Every value of one tensor in both models."""
+
+    tensor: str
+    role: str
+    component: str
+    layer: int | None
+    dtype: str
+    base_dtype: str
+    values: int
+    equal: int
+    within_1_ulp: int | None
+    """At most one step of the stored format apart; None where the formats differ."""
+    within_16_ulps: int | None
+    zeros: int
+    base_zeros: int
+    relative_change: float | None
+    """Size of the difference over the size of the base; None where one of them is not finite, or is zero."""
+    largest_change: float | None
+
+
+def count_tensors(candidate: Model, base: Model) -> tuple[TensorCount, ...]:
+    """Count every value of the tensors that both models have by name and shape, in the order of the files."""
+    names = [
+        name
+        for name, info in candidate.index.items()
+        if name in base.index and base.index[name].shape == info.shape and info.is_float and info.n_elements
+    ]
+    tallies = {name: Tally() for name in names}
+    plain = [name for name in names if _is_plain(candidate.index[name], base.index[name])]
+    tally_bits = next(iter(kernels().values()))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        waiting: deque[tuple[str, Future[Tally]]] = deque()
+        most = _AHEAD * (os.cpu_count() or 1)
+        for name, left, right in _raw_pieces(candidate, base, plain):
+            waiting.append((name, pool.submit(tally_bits, left, right, candidate.index[name].dtype)))
+            while len(waiting) >= most:
+                done, result = waiting.popleft()
+                tallies[done].add(result.result())
+        while waiting:
+            done, result = waiting.popleft()
+            tallies[done].add(result.result())
+    for name in names:
+        if name not in plain:
+            tallies[name].add(_tally_numbers(candidate, base, name))
+    roles = {entry.tensor: entry for entry in reversed(candidate.architecture.tensors)}
+    found = []
+    for name in _in_files(candidate, names):
+        entry, mine, theirs = roles.get(name), candidate.index[name], base.index[name]
+        found.append(
+            _counted(
+                tallies[name],
+                mine,
+                theirs,
+                role=entry.role.value if entry else "unknown",
+                component=entry.component if entry else "other",
+                layer=entry.layer if entry else None,
+                alike=name in plain,
+            )
+        )
+    return tuple(found)
+
+
+def _counted(
+    tally: Tally,
+    mine: TensorInfo,
+    theirs: TensorInfo,
+    *,
+    role: str,
+    component: str,
+    layer: int | None,
+    alike: bool,
+) -> TensorCount:
+    finite = math.isfinite(tally.difference) and math.isfinite(tally.base) and tally.base > 0
+    return TensorCount(
+        tensor=mine.name,
+        role=role,
+        component=component,
+        layer=layer,
+        dtype=mine.dtype,
+        base_dtype=theirs.dtype,
+        values=tally.values,
+        equal=tally.equal,
+        within_1_ulp=tally.near if alike else None,
+        within_16_ulps=tally.nearby if alike else None,
+        zeros=tally.zeros,
+        base_zeros=tally.base_zeros,
+        relative_change=math.sqrt(tally.difference / tally.base) if finite else None,
+        largest_change=tally.largest if math.isfinite(tally.largest) else None,
+    )
+
+
+def _is_plain(mine: TensorInfo, theirs: TensorInfo) -> bool:
+    """Say whether stored bits can be compared: numbers of one format with a sign and an order."""
+    plain = mine.storage is None and theirs.storage is None
+    return plain and mine.dtype == theirs.dtype and mine.dtype in ("BF16", "F16", "F32")
+
+
+def _place(model: Model, name: str) -> tuple[str, int]:
+    return model.index[name].file, model.index[name].start
+
+
+def _in_files(model: Model, names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda name: _place(model, name))
+
+
+def _raw_pieces(
+    candidate: Model, base: Model, names: Sequence[str]
+) -> Iterator[tuple[str, npt.NDArray[np.generic], npt.NDArray[np.generic]]]:
+    """Walk over both models in step: as one stream where both have the tensors in one order."""
+    orders = [_in_files(model, names) for model in (candidate, base)]
+    walks = [orders[0]] if orders[0] == orders[1] else [[name] for name in orders[0]]
+    for walk in walks:
+        sides = [model.raw_chunks(walk, digested=False) for model in (candidate, base)]
+        for left, right in zip(*sides, strict=True):
+            yield left.name, left.values, right.values
+
+
+def _tally_numbers(candidate: Model, base: Model, name: str) -> Tally:
+    """Count numbers of a tensor that is stored in two ways."""
+    total = Tally()
+    n_elements = candidate.index[name].n_elements
+    for start in range(0, n_elements, _WALK):
+        block = TensorSlice.blocks(name, [(start, min(start + _WALK, n_elements))])
+        mine, theirs = (np.asarray(model.read([block])[0], np.float32) for model in (candidate, base))
+        change = mine - theirs
+        total.add(
+            Tally(
+                values=mine.size,
+                equal=int(np.count_nonzero(change == 0)),
+                zeros=int(np.count_nonzero(mine == 0)),
+                base_zeros=int(np.count_nonzero(theirs == 0)),
+                difference=float(np.dot(change, change)),
+                base=float(np.dot(theirs, theirs)),
+                largest=float(np.abs(change).max(initial=0.0)),
+            )
+        )
+    return total

@@ -1,0 +1,255 @@
+"""The reader of sampled differences: rows of facing tensors, planned within bytes, read one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.comparison.methods import near_rows
+from modelkin.comparison.tokens import Tokens
+from modelkin.model import Model
+from modelkin.tensors import TensorInfo, TensorSlice, sample_rows
+from modelkin.tokenizer import TokenPairs
+
+from .facing import TOKEN_ROLES, FacingTensors
+from .lattice import Lattice, find_lattice, level_steps
+from .measure import Block
+from .orders import Matrices, Orders
+from .steps import effective_format, stored_steps
+
+Floats = npt.NDArray[np.float32]
+
+_ROWS = (384, 256, 192, 128, 96, 64, 48)
+"""Rows of a matrix that are tried, until a plan fits: of n rows, n/3 directions can be counted."""
+_FEWEST_LAYERS = 2
+_ORDER_ROWS = 4096
+"""Rows of shared tokens by which residual dimensions are told apart."""
+_KEY = "relation"
+"""Stands for names of tensors where rows are drawn: matrices of one shape are read at the same places, so
+that a direction can be followed through the layers."""
+_HEAD_ROLES = ("attention_query", "attention_key", "attention_value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaPlan:
+    """Which rows of which tensors are read."""
+
+    facing: tuple[FacingTensors, ...]
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaReader:
+    """Reads rows of both models that face each other."""
+
+    candidate: Model
+    base: Model
+    tokens: Tokens
+    seed: int
+
+    def plan(self, facing: Sequence[FacingTensors], *, allowance: int, most_layers: int) -> DeltaPlan:
+        """Choose layers and rows so that both models stay within an allowance of bytes.
+
+        Rows are given up first, then layers, then tensors beside attention.
+        """
+        layers = sorted({item.layer for item in facing if item.layer is not None})
+        fewest = min(_FEWEST_LAYERS, len(layers))
+        count = min(most_layers, len(layers))
+        while True:
+            chosen = set(_spread(layers, count))
+            kept = _some_experts([item for item in facing if item.layer is None or item.layer in chosen])
+            for n_rows in _ROWS:
+                plan = DeltaPlan(facing=tuple(kept), n_rows=n_rows)
+                if self._price(plan) <= allowance:
+                    return plan
+            if count <= fewest:
+                break
+            count = max(fewest, count // 2)
+        few = [item for item in kept if item.component in ("attention", "norms") and item.layer is not None]
+        while few and self._price(DeltaPlan(facing=tuple(few), n_rows=_ROWS[-1])) > allowance:
+            few.pop()
+        return DeltaPlan(facing=tuple(few), n_rows=_ROWS[-1])
+
+    def slices(self, plan: DeltaPlan) -> tuple[list[TensorSlice], list[TensorSlice]]:
+        """Return what is read of both models, orders apart."""
+        found = [item for each in plan.facing if (item := self._slices(each, plan.n_rows)) is not None]
+        return [mine for mine, _ in found], [theirs for _, theirs in found]
+
+    def blocks(self, plan: DeltaPlan) -> Iterator[Block]:
+        """Read the rows of a plan, one tensor after another: memory holds one of each model."""
+        for item in plan.facing:
+            block = self._sampled(item, plan.n_rows)
+            if block is not None:
+                yield block
+
+    def ordered(
+        self, facing: Sequence[FacingTensors], orders: Orders, matrices: Matrices, *, n_rows: int
+    ) -> Iterator[Block]:
+        """Put whole tensors of the base into the candidate's order, and cut rows out of them."""
+        for item in facing:
+            block = None if item.fused else self._ordered(item, n_rows, orders, matrices)
+            if block is not None:
+                yield block
+
+    def rows_of_tokens(self, item: FacingTensors) -> tuple[Floats, Floats] | None:
+        """Return rows of shared tokens, enough of them to tell dimensions apart."""
+        wanted = self._token_rows(item, _ORDER_ROWS)
+        return None if wanted is None else self._read(wanted)
+
+    def whole_layers(
+        self, facing: Sequence[FacingTensors], *, allowance: int, most_layers: int
+    ) -> list[FacingTensors]:
+        """Choose as many layers as may be read whole; what is outside of layers comes first."""
+        layers = sorted({item.layer for item in facing if item.layer is not None})
+        for count in range(min(most_layers, len(layers)), 0, -1):
+            chosen = set(_spread(layers, count))
+            kept = _some_experts([item for item in facing if item.layer is None or item.layer in chosen])
+            inner = [item for item in kept if item.layer is not None]
+            mine = self.candidate.cost([TensorSlice.whole(item.candidate) for item in inner])
+            theirs = self.base.cost([TensorSlice.whole(item.base) for item in inner])
+            if max(mine, theirs) <= allowance:
+                return kept
+        return []
+
+    def _price(self, plan: DeltaPlan) -> int:
+        mine, theirs = self.slices(plan)
+        return max(self.candidate.cost(mine), self.base.cost(theirs)) if mine else 0
+
+    def _infos(self, item: FacingTensors) -> tuple[TensorInfo, TensorInfo]:
+        return self.candidate.index[item.candidate], self.base.index[item.base]
+
+    def _slices(self, item: FacingTensors, n_rows: int) -> tuple[TensorSlice, TensorSlice] | None:
+        mine, theirs = self._infos(item)
+        if not (mine.is_float and theirs.is_float) or not mine.n_elements:
+            return None
+        if item.role in TOKEN_ROLES:
+            return self._token_rows(item, n_rows) if mine.shape[1:] == theirs.shape[1:] else None
+        if mine.shape != theirs.shape or item.transposed[0] != item.transposed[1]:
+            return None
+        if len(mine.shape) == 1:
+            return TensorSlice.whole(mine.name), TensorSlice.whole(theirs.name)
+        drawn = [
+            sample_rows(info, n_rows=n_rows, seed=self.seed, key=_KEY, contiguous=True)
+            for info in (mine, theirs)
+        ]
+        return drawn[0], drawn[1]
+
+    def _token_rows(self, item: FacingTensors, count: int) -> tuple[TensorSlice, TensorSlice] | None:
+        if not isinstance(self.tokens, TokenPairs):
+            return None
+        infos = self._infos(item)
+        rows = near_rows(self.tokens, infos)[:count]
+        if not rows:
+            return None
+        mine = TensorSlice.scattered(infos[0].name, [row for row, _ in rows])
+        return mine, TensorSlice.scattered(infos[1].name, [row for _, row in rows])
+
+    def _read(self, wanted: tuple[TensorSlice, TensorSlice]) -> tuple[Floats, Floats]:
+        mine, theirs = (
+            _lines(model.read([one])[0])
+            for model, one in zip((self.candidate, self.base), wanted, strict=True)
+        )
+        return mine, theirs
+
+    def _sampled(self, item: FacingTensors, n_rows: int) -> Block | None:
+        wanted = self._slices(item, n_rows)
+        if wanted is None:
+            return None
+        mine, theirs = self._read(wanted)
+        if item.transposed[0] and mine.ndim == 2:
+            mine, theirs = np.ascontiguousarray(mine.T), np.ascontiguousarray(theirs.T)
+        return self._block(item, mine, theirs)
+
+    def _ordered(self, item: FacingTensors, n_rows: int, orders: Orders, matrices: Matrices) -> Block | None:
+        read, infos = self._whole(item, n_rows, matrices), self._infos(item)
+        if read is None:
+            return None
+        mine, theirs = read
+        moved = False
+        # Quantisers see the order that they find: groups are looked for before anything is moved.
+        levels = _levels(mine, infos[0].dtype) if mine.ndim == 2 else None
+        for axis, spaces in enumerate(item.axes[: theirs.ndim]):
+            if item.role in TOKEN_ROLES and axis == 0:
+                continue
+            places = orders.of(spaces, item, self.base.architecture.sizes)
+            signs = orders.sign_of(spaces, item)
+            if signs is not None and len(signs) == mine.shape[axis] and not _is_gain(item):
+                mine = mine * (signs[:, None] if mine.ndim == 2 and axis == 0 else signs)
+            if places is not None and len(places) and places.max() < theirs.shape[axis]:
+                if _is_permutation(places, theirs.shape[axis]):
+                    # Groups of quantisers and patterns of zeros are seen in the order they were made in.
+                    order = np.argsort(places)
+                    mine, moved = np.take(mine, order, axis=axis), True
+                    if levels is not None:
+                        levels = levels[0], np.take(levels[1], order, axis=axis)
+                else:
+                    theirs, moved = np.take(theirs, places, axis=axis), True
+        if mine.shape != theirs.shape:
+            return None
+        if mine.ndim == 2 and len(mine) > n_rows:
+            mine, theirs = mine[:n_rows], theirs[:n_rows]
+            levels = None if levels is None else (levels[0], levels[1][:n_rows])
+        made = self._block(item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=moved)
+        return replace(made, levels=levels)
+
+    def _whole(self, item: FacingTensors, n_rows: int, matrices: Matrices) -> tuple[Floats, Floats] | None:
+        infos = self._infos(item)
+        if item.role in TOKEN_ROLES:
+            wanted = self._token_rows(item, n_rows)
+            return None if wanted is None else self._read(wanted)
+        if len(infos[0].shape) == 1:
+            return self._read((TensorSlice.whole(item.candidate), TensorSlice.whole(item.base)))
+        return matrices.both(item)
+
+    def _block(self, item: FacingTensors, mine: Floats, theirs: Floats, *, reordered: bool = False) -> Block:
+        infos = self._infos(item)
+        everything = mine.size == infos[0].n_elements
+        head = self.candidate.architecture.sizes.get("v_dim" if item.role == _HEAD_ROLES[2] else "qk_dim", 0)
+        in_heads = item.role in _HEAD_ROLES and not item.fused and everything
+        return Block(
+            facing=item,
+            candidate=mine,
+            base=theirs,
+            dtypes=(infos[0].dtype, infos[1].dtype),
+            whole=everything,
+            head=head if in_heads else 0,
+            reordered=reordered,
+        )
+
+
+def _levels(values: Floats, dtype: str) -> tuple[Lattice, Floats] | None:
+    lines = np.ascontiguousarray(values)
+    found = find_lattice(lines, stored_steps(lines, effective_format(lines, dtype)))
+    return None if found is None else (found, level_steps(lines, found))
+
+
+def _is_permutation(places: npt.NDArray[np.intp], size: int) -> bool:
+    return len(places) == size and len(np.unique(places)) == size
+
+
+def _is_gain(item: FacingTensors) -> bool:
+    """Say whether a vector multiplies the residual stream: then signs of its dimensions do not touch it."""
+    return item.component == "norms" and not item.role.endswith("_bias")
+
+
+def _lines(values: npt.NDArray[np.generic]) -> Floats:
+    """Return numbers as a vector or a matrix of lines."""
+    array = np.asarray(values, np.float32)
+    return array if array.ndim <= 2 else array.reshape(-1, array.shape[-1])
+
+
+def _some_experts(facing: Sequence[FacingTensors]) -> list[FacingTensors]:
+    """Keep few experts of each layer: they are many, and were treated alike or not at all."""
+    numbers = sorted({item.expert for item in facing if item.expert is not None})
+    kept = set(_spread(numbers, 2))
+    return [item for item in facing if item.expert is None or item.expert in kept]
+
+
+def _spread(numbers: Sequence[int], count: int) -> list[int]:
+    if count >= len(numbers):
+        return list(numbers)
+    places = (np.arange(count) + 0.5) * len(numbers) / max(1, count)
+    return [numbers[int(place)] for place in places]

@@ -1,0 +1,125 @@
+"""Which tensor of one model faces which of the other, once it is known which layers do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelkin.architecture import Architecture, Role, RoleEntry
+from modelkin.model import Model
+
+_DENSE = {
+    Role.EXPERT_GATE: Role.MLP_GATE,
+    Role.EXPERT_UP: Role.MLP_UP,
+    Role.EXPERT_DOWN: Role.MLP_DOWN,
+}
+TOKEN_ROLES = frozenset({Role.EMBEDDING.value, Role.OUTPUT_HEAD.value})
+Axes = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacingTensors:
+    """Two tensors that face each other."""
+
+    candidate: str
+    base: str
+    role: str
+    component: str
+    layer: int | None
+    base_layer: int | None
+    expert: int | None
+    transposed: tuple[bool, bool] = (False, False)
+    """Whether inputs stand first, in candidate and base."""
+    axes: Axes = ()
+    """Spaces of the candidate's axes, outputs first."""
+    fused: bool = False
+    """Whether other roles are in the same tensor."""
+
+
+def facing_tensors(
+    candidate: Model, base: Model, layers: Sequence[tuple[int, int]]
+) -> tuple[FacingTensors, ...]:
+    """Pair tensors by role along pairs of layers; those of unknown purpose by name and shape.
+
+    Parameters
+    ----------
+    candidate, base
+        Opened models.
+    layers
+        Layer of the candidate, layer of the base. Tensors outside of layers face each other by role.
+    """
+    mine, theirs = candidate.architecture, base.architecture
+    if not (mine.is_known and theirs.is_known):
+        return _by_name(candidate, base)
+    facing = dict(layers)
+    found: dict[str, FacingTensors] = {}
+    for entry in mine.tensors:
+        if entry.fixed or entry.mtp or entry.part not in ("weight", "bias"):
+            continue
+        if entry.tensor in found:
+            previous = found[entry.tensor]
+            found[entry.tensor] = _fused(previous)
+            continue
+        if entry.layer is not None and entry.layer not in facing:
+            continue
+        other = _counterpart(entry, theirs, None if entry.layer is None else facing[entry.layer])
+        if other is not None:
+            found[entry.tensor] = _pair(entry, other)
+    return tuple(found.values())
+
+
+def _counterpart(entry: RoleEntry, theirs: Architecture, layer: int | None) -> RoleEntry | None:
+    for role, expert in ((entry.role, entry.expert), (_DENSE.get(entry.role), None)):
+        if role is None:
+            continue
+        found = theirs.find(role, layer, entry.part, expert=expert, stack=entry.stack)
+        if found is not None:
+            return found
+    return None
+
+
+def _pair(entry: RoleEntry, other: RoleEntry) -> FacingTensors:
+    return FacingTensors(
+        candidate=entry.tensor,
+        base=other.tensor,
+        role=entry.role.value if entry.part == "weight" else f"{entry.role.value}_{entry.part}",
+        component=entry.component,
+        layer=entry.layer,
+        base_layer=other.layer,
+        expert=entry.expert,
+        transposed=(entry.transposed, other.transposed),
+        axes=entry.axes[::-1] if entry.transposed else entry.axes,
+        fused=entry.segment is not None or other.segment is not None,
+    )
+
+
+def _fused(pair: FacingTensors) -> FacingTensors:
+    return FacingTensors(
+        candidate=pair.candidate,
+        base=pair.base,
+        role=pair.role,
+        component=pair.component,
+        layer=pair.layer,
+        base_layer=pair.base_layer,
+        expert=pair.expert,
+        transposed=pair.transposed,
+        axes=pair.axes,
+        fused=True,
+    )
+
+
+def _by_name(candidate: Model, base: Model) -> tuple[FacingTensors, ...]:
+    mine, theirs = candidate.index, base.index
+    return tuple(
+        FacingTensors(
+            candidate=name,
+            base=name,
+            role="unknown",
+            component="other",
+            layer=None,
+            base_layer=None,
+            expert=None,
+        )
+        for name, info in mine.items()
+        if name in theirs and info.shape == theirs[name].shape and info.is_float
+    )

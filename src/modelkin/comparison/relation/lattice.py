@@ -1,0 +1,169 @@
+"""Do numbers lie on few evenly spaced levels, as quantisers leave them? Pure arrays."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Levels = Literal["symmetric", "asymmetric", "table"]
+
+GROUPS = (0, 2048, 1024, 512, 256, 128, 96, 64, 48, 32, 16)
+"""Numbers that may share their levels, a whole line (0) first: the largest that fits is the group."""
+_LOOKED_AT = 24
+"""Groups of a matrix; each is asked on its own."""
+_NEARLY_ALL = 0.9
+_ON_LEVEL = 0.12
+"""Of a step: a number this near to a level is on it. Any number is with probability 0.24."""
+_FEWEST_TELLING = 10
+"""Numbers of a group that the stored format resolves: fewer could all be near a level by chance."""
+_MOST_BITS = 8
+"""More levels than 256 cannot be told from plain numbers of sixteen bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lattice:
+    """The levels that the numbers of a matrix lie on."""
+
+    bits: int
+    group: int
+    """Neighbours in a line that share their levels; the length of the line if all do."""
+    levels: Levels
+    """``symmetric``: as many below zero as above. ``table``: few values that are not evenly spaced."""
+    share: float
+    """Of the groups looked at that lie on such levels."""
+
+
+def find_lattice(values: Floats, steps: Floats) -> Lattice | None:
+    """Find the levels of a matrix whose lines were quantised in groups; None if its numbers are on none.
+
+    Parameters
+    ----------
+    values
+        Lines of numbers.
+    steps
+        Distance of neighbouring numbers in the stored format, at each place: levels that were rounded once
+        more to be stored are off by half of it.
+    """
+    # Two groups together have few values as well: evenly spaced levels are looked for first.
+    return _found(values, steps, tables=False) or _found(values, steps, tables=True)
+
+
+def _found(values: Floats, steps: Floats, *, tables: bool) -> Lattice | None:
+    width = values.shape[1]
+    for group in GROUPS:
+        size = group or width
+        if size > width or size < 16 or (width % size and group not in (128, 64, 32)):
+            continue
+        levels = _table if tables else _levels
+        groups = _groups(values, steps, size)
+        told, missed = [], 0
+        for numbers, step in groups:
+            found = levels(numbers, step)
+            told += [] if found is None else [found]
+            missed += found is None
+            if missed > (1 - _NEARLY_ALL) * len(groups):
+                break  # mostly after three groups: plain weights cost next to nothing
+        else:
+            if not told:
+                continue
+            bits = statistics.mode(bits for bits, _ in told)
+            kinds = [kind for _, kind in told]
+            common: Levels = max(("symmetric", "asymmetric", "table"), key=kinds.count)
+            # Single groups may happen to reach as far below zero as above.
+            if common == "symmetric" and kinds.count("asymmetric") > 0.2 * len(kinds):
+                common = "asymmetric"
+            return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
+    return None
+
+
+def level_steps(values: Floats, lattice: Lattice) -> Floats:
+    """Return the distance of neighbouring levels at each place."""
+    found = np.empty_like(values)
+    for start in range(0, values.shape[1], lattice.group):
+        block = values[:, start : start + lattice.group]
+        if lattice.levels == "symmetric":
+            reach = np.abs(block).max(axis=1) / max(1.0, 2.0 ** (lattice.bits - 1) - 1)
+        else:
+            reach = (block.max(axis=1) - block.min(axis=1)) / (2.0**lattice.bits - 1)
+        # The outer values of tables that are not evenly spaced are further apart.
+        factor = 2 if lattice.levels == "table" else 1
+        found[:, start : start + lattice.group] = factor * reach[:, None]
+    return found
+
+
+def _groups(values: Floats, steps: Floats, size: int) -> list[tuple[Floats, Floats]]:
+    """Return groups that are spread over the matrix and hold more than zeros."""
+    whole = values.shape[1] // size * size  # a shorter rest is left out
+    numbers, width = (side[:, :whole].reshape(-1, size) for side in (values, steps))
+    usable = np.flatnonzero(np.count_nonzero(numbers, axis=1) >= min(size, 16) // 2)
+    places = usable[np.linspace(0, len(usable) - 1, min(_LOOKED_AT, len(usable))).astype(int)]
+    return [(numbers[place], width[place]) for place in places]
+
+
+def _levels(numbers: Floats, steps: Floats) -> tuple[int, Levels] | None:
+    """Return bits and kind of the evenly spaced levels of one group, or None."""
+    distinct, first = np.unique(numbers.astype(np.float64), return_index=True)
+    if len(distinct) < 3:
+        return None
+    low, high = float(distinct[0]), float(distinct[-1])
+    reach = max(abs(low), abs(high))
+    width = steps[first].astype(np.float64)
+    for bits in range(2, _MOST_BITS + 1):
+        if len(distinct) > 2**bits:
+            continue
+        for kind, step, origin in (
+            ("symmetric", reach / max(1, 2 ** (bits - 1) - 1), 0.0),
+            ("symmetric", reach / 2 ** (bits - 1), 0.0),
+            ("asymmetric", (high - low) / (2**bits - 1), low),
+        ):
+            if _on_levels(distinct, width, step, origin):
+                return bits, kind  # type: ignore[return-value]
+    if step := _common_step(distinct, width):
+        count = round((high - low) / step) + 1
+        if count <= 2**_MOST_BITS and _on_levels(distinct, width, step, low):
+            bits = max(2, math.ceil(math.log2(count)))
+            return bits, "asymmetric"
+    return None
+
+
+def _table(numbers: Floats, _: Floats) -> tuple[int, Levels] | None:
+    """Return the bits of a group that has few values, however they are spaced."""
+    count = len(np.unique(numbers))
+    if len(numbers) < 32 or 2 * count > len(numbers) or not 3 <= count <= 16:
+        return None
+    return max(2, math.ceil(math.log2(count))), "table"
+
+
+def _common_step(distinct: npt.NDArray[np.float64], width: npt.NDArray[np.float64]) -> float | None:
+    """Return the smallest distance between two numbers that storing them did not make."""
+    gaps = np.diff(distinct)
+    real = gaps[gaps > 2 * np.maximum(width[1:], width[:-1])]
+    if not len(real):
+        return None
+    near = real[real < 1.5 * real.min()]
+    return float(np.mean(near))
+
+
+def _on_levels(
+    distinct: npt.NDArray[np.float64], width: npt.NDArray[np.float64], step: float, origin: float
+) -> bool:
+    if step <= 0:
+        return False
+    telling = width < 0.25 * step
+    if telling.sum() < min(_FEWEST_TELLING, 0.6 * len(distinct)):
+        return False
+    values, error = distinct[telling] - origin, width[telling]
+    if not len(values):
+        return False
+    for _ in range(2):  # the extremes were rounded when stored: the step is learned again from all
+        places = np.round(values / step)
+        square = float(places @ places)
+        step = float(places @ values) / square if square else step
+    off = np.abs(values - np.round(values / step) * step)
+    return bool(np.mean(off <= _ON_LEVEL * step + 0.5 * error) >= 0.97)

@@ -1,0 +1,216 @@
+"""One tensor of both models, subtracted: what became of it, by numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .facing import FacingTensors
+from .lattice import Lattice, find_lattice, level_steps
+from .result import TensorChange, Word
+from .scales import mixed_in_heads, with_factors
+from .spectrum import Spectrum, spectrum
+from .steps import effective_format, stored_steps
+
+Floats = npt.NDArray[np.float32]
+
+UNLIKE = 0.2
+"""Correlation below which two tensors are unlike. Chance alone stays far below it; output heads of strangers
+that were trained on one text reach 0.15."""
+_ON_CODE = 0.9
+"""Share of values that have to be within one step of their level. Rounding leaves none outside; GPTQ makes up
+for its errors and leaves some."""
+_STRUCTURED = 1.15
+"""Above this, the largest singular value of a difference is no accident: random signs vary by two percent."""
+_SPARSE, _BASE_SPARSE = 0.2, 0.05
+"""Share of zeros from which on a tensor is sparse, and up to which the base is not."""
+_KEPT = 0.999
+_FEWEST_ROWS = 12
+"""Fewer rows or columns say nothing about directions."""
+_STEP = 1.001
+"""A step, up to how it is computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Some rows of one tensor in both models, in the same order, inputs along the lines."""
+
+    facing: FacingTensors
+    candidate: Floats = field(repr=False)
+    base: Floats = field(repr=False)
+    dtypes: tuple[str, str]
+    whole: bool
+    head: int = 0
+    """Rows of a head, where rows are made of heads; 0 otherwise."""
+    reordered: bool = False
+    levels: tuple[Lattice, Floats] | None = field(default=None, repr=False)
+    """Levels of the candidate and their distances, where an order was undone that they were made in."""
+
+
+def measure(block: Block, *, seed: int) -> TensorChange | None:
+    """Say what became of a tensor; None where there are no finite numbers to say it of."""
+    mine, theirs = block.candidate, block.base
+    if not mine.size or not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
+        return None
+    formats = tuple(
+        effective_format(side, dtype) for side, dtype in zip((mine, theirs), block.dtypes, strict=True)
+    )
+    steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
+    return _Measured(block, steps, seed).change()
+
+
+class _Measured:
+    def __init__(self, block: Block, steps: Floats, seed: int) -> None:
+        self.block, self.steps, self.seed = block, steps, seed
+        self.mine, self.theirs = block.candidate, block.base
+        self.matrix = self.mine.ndim == 2 and min(self.mine.shape) >= _FEWEST_ROWS
+        self.lattice: Lattice | None = None
+        self.spectrum: Spectrum | None = None
+
+    def change(self) -> TensorChange:
+        block, mine, theirs = self.block, self.mine, self.theirs
+        what = self._word()
+        difference = np.abs(mine - theirs)
+        size, step = _size(theirs), _size(self.steps)
+        found, few = self.spectrum, self.lattice
+        return TensorChange(
+            tensor=block.facing.candidate,
+            base_tensor=block.facing.base,
+            role=block.facing.role,
+            component=block.facing.component,
+            layer=block.facing.layer,
+            base_layer=block.facing.base_layer,
+            expert=block.facing.expert,
+            dtype=block.dtypes[0],
+            base_dtype=block.dtypes[1],
+            values=mine.size,
+            whole=block.whole,
+            what=what,
+            share_equal=float(np.mean(mine == theirs)),
+            share_within_a_step=float(np.mean(difference <= _STEP * self.steps)),
+            relative_change=_size(difference) / size if size else float(difference.any()),
+            change_in_steps=_size(difference) / step if step else 0.0,
+            resolution=step / size if size else 0.0,
+            cosine=_correlation(mine, theirs),
+            zeros=float(np.mean(mine == 0)),
+            base_zeros=float(np.mean(theirs == 0)),
+            two_of_four=self._two_of_four(),
+            kept_equal=self._kept(),
+            rank=found.rank if found else None,
+            rank_most=found.most if found else None,
+            left_in_steps=found.left if found and math.isfinite(found.left) else None,
+            over_chance=found.over_chance if found else None,
+            over_marchenko_pastur=found.over_marchenko_pastur if found else None,
+            bits=few.bits if few else None,
+            group=few.group if few else None,
+            levels=few.levels if few else None,
+            reordered=block.reordered,
+        )
+
+    def _word(self) -> Word:
+        mine, theirs = self.mine, self.theirs
+        if np.array_equal(mine, theirs):
+            return "equal"
+        if self._is_rounded(theirs):
+            return "rounded"
+        if self._is_sparse():
+            return "sparse"
+        if not self.matrix:
+            return "trained" if self._is_alike(theirs) else "unlike"
+        if not self._is_alike(theirs):
+            fitted, better = self._refitted()
+            return self._word_of(fitted, better) if better else "unlike"
+        return self._word_of(theirs, None)
+
+    def _word_of(self, theirs: Floats, how: Word | None) -> Word:
+        """Name the change of a matrix, beside factors that were undone."""
+        if how is not None and self._is_rounded(theirs, slack=2.0):
+            return how
+        self.lattice, levels = self._levels()
+        steps = self.steps
+        if levels is not None:
+            steps = np.maximum(steps, levels)
+            within = np.mean(np.abs(self.mine - theirs) <= 1.02 * steps)
+            if within >= _ON_CODE:
+                return "quantised"
+        if how is None:
+            fitted, better = self._refitted()
+            if better is not None:
+                return self._word_of(fitted, better)
+        self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
+        if self.spectrum.rank:
+            return "low-rank"
+        if self.spectrum.over_chance <= _STRUCTURED:
+            return "noise"
+        return "trained"
+
+    def _levels(self) -> tuple[Lattice | None, Floats | None]:
+        """Look for levels along lines, and along columns where lines are stored inputs first."""
+        if self.block.levels is not None:
+            return self.block.levels
+        for turned in (False, True) if self.block.facing.transposed[0] else (False,):
+            mine = np.ascontiguousarray(self.mine.T if turned else self.mine)
+            # Of the candidate alone: a coarser base does not blur its levels.
+            found = find_lattice(mine, stored_steps(mine, effective_format(mine, self.block.dtypes[0])))
+            if found is not None:
+                levels = level_steps(mine, found)
+                return found, levels.T if turned else levels
+        return None, None
+
+    def _refitted(self) -> tuple[Floats, Word | None]:
+        """Undo factors of rows and columns, or mixtures inside of heads, where that explains much."""
+        fitted, better = with_factors(self.mine, self.theirs)
+        if better:
+            return fitted, "rescaled"
+        fitted, better = mixed_in_heads(self.mine, self.theirs, self.block.head)
+        return (fitted, "mixed") if better else (self.theirs, None)
+
+    def _is_alike(self, theirs: Floats) -> bool:
+        found = _correlation(self.mine, theirs)
+        return found is not None and found >= UNLIKE
+
+    def _is_rounded(self, theirs: Floats, slack: float = 1.0) -> bool:
+        """Say whether the formats alone explain the difference: no number is further off than a step.
+
+        Equal formats explain none, unless factors were multiplied in and rounded.
+        """
+        formats = self.block.dtypes
+        if slack == 1.0 and effective_format(self.mine, formats[0]) == effective_format(theirs, formats[1]):
+            return False
+        return bool(np.mean(np.abs(self.mine - theirs) <= slack * _STEP * self.steps) >= _KEPT)
+
+    def _is_sparse(self) -> bool:
+        zeros, before = np.mean(self.mine == 0), np.mean(self.theirs == 0)
+        kept = self._kept()
+        return bool(zeros >= _SPARSE and before <= _BASE_SPARSE and kept is not None and kept >= _KEPT)
+
+    def _kept(self) -> float | None:
+        held = self.mine != 0
+        if held.all() or not held.any():
+            return None
+        return float(np.mean(np.abs(self.mine - self.theirs)[held] <= _STEP * self.steps[held]))
+
+    def _two_of_four(self) -> float | None:
+        if self.mine.ndim != 2:
+            return None
+        lines = self.mine.T if self.block.facing.transposed[0] else self.mine
+        if lines.shape[1] % 4:
+            return None
+        zeros = (lines == 0).reshape(len(lines), -1, 4).sum(axis=2)
+        return float(np.mean(zeros >= 2))
+
+
+def _size(values: Floats) -> float:
+    return math.sqrt(float(np.mean(np.square(values, dtype=np.float64))))
+
+
+def _correlation(mine: Floats, theirs: Floats) -> float | None:
+    left, right = (side.astype(np.float64) - side.mean(dtype=np.float64) for side in (mine, theirs))
+    norm = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
+    # Constants less their mean are rounding, not zero.
+    if norm <= 1e-9 * max(1e-300, float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs))):
+        return None
+    return float(left.ravel() @ right.ravel()) / norm

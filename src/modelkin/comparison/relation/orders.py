@@ -1,0 +1,198 @@
+"""Which row and column of one model is which of the other, where an order was changed or a width cut.
+
+Orders are only used to subtract matrices of models that are known to be related: no evidence rests on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import match_units
+from modelkin.model import Model
+from modelkin.tensors import TensorSlice
+
+from .facing import FacingTensors
+
+Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
+Key = tuple[str, int | None, int | None]
+"""Space, layer and expert; layer None for the residual stream."""
+
+MOST_ELEMENTS = 80_000_000
+"""Largest matrix that is read whole to find an order in it."""
+_FOUND = 0.5
+"""Share of units that have to find a place of their own, or the order counts as not found."""
+_UNITS = ("mlp", "expert_mlp", "shared_mlp", "encoder_mlp")
+
+
+@dataclass(slots=True)
+class Orders:
+    """For each space that was reordered or cut, where each entry of the candidate is in the base."""
+
+    places: dict[Key, Places] = field(default_factory=dict)
+    signs: dict[Key, Floats] = field(default_factory=dict)
+
+    def of(self, spaces: Sequence[str], facing: FacingTensors, sizes: Mapping[str, int]) -> Places | None:
+        """Return the places along an axis, or None if its order is as it was.
+
+        An axis of heads and their dimensions is put into order head by head.
+        """
+        for key in _keys(spaces[0], facing):
+            if key in self.places:
+                inner = 1
+                for space in spaces[1:]:
+                    inner *= sizes.get(space, 1)
+                heads = self.places[key]
+                return (heads[:, None] * inner + np.arange(inner)).reshape(-1) if inner > 1 else heads
+        return None
+
+    def sign_of(self, spaces: Sequence[str], facing: FacingTensors) -> Floats | None:
+        """Return the signs along an axis of the residual stream, or None."""
+        return self.signs.get((spaces[0], None, None)) if len(spaces) == 1 else None
+
+
+def _keys(space: str, facing: FacingTensors) -> tuple[Key, ...]:
+    return (space, None, None), (space, facing.layer, None), (space, facing.layer, facing.expert)
+
+
+@dataclass(slots=True)
+class Matrices:
+    """Whole matrices of both models; those of the layer at hand are kept, since they are looked at twice."""
+
+    models: tuple[Model, Model]
+    kept: dict[tuple[int, str], Floats] = field(default_factory=dict)
+
+    def both(self, item: FacingTensors) -> tuple[Floats, Floats] | None:
+        """Return two facing matrices, outputs first; None if one is too large, or no matrix."""
+        infos = self.models[0].index[item.candidate], self.models[1].index[item.base]
+        if any(len(info.shape) != 2 or info.n_elements > MOST_ELEMENTS for info in infos):
+            return None
+        return self._one(0, item.candidate, item.transposed[0]), self._one(1, item.base, item.transposed[1])
+
+    def forget(self) -> None:
+        """Give back the matrices of a layer."""
+        self.kept.clear()
+
+    def _one(self, side: int, name: str, transposed: bool) -> Floats:
+        if (side, name) not in self.kept:
+            values = np.asarray(self.models[side].read([TensorSlice.whole(name)])[0], np.float32)
+            self.kept[side, name] = values.T if transposed else values
+        return self.kept[side, name]
+
+
+def residual_order(
+    orders: Orders,
+    facing: Sequence[FacingTensors],
+    rows: Callable[[FacingTensors], tuple[Floats, Floats] | None],
+    *,
+    seed: int,
+) -> None:
+    """Find the order of residual dimensions by rows of shared tokens, as `rows` gives them."""
+    by_role = {item.role: item for item in facing if item.layer is None}
+    for role in (Role.EMBEDDING, Role.OUTPUT_HEAD):
+        tokens = by_role.get(role.value)
+        read = rows(tokens) if tokens is not None else None
+        if read is not None and _note(orders, ("residual", None, None), read[0].T, read[1].T, seed):
+            return
+
+
+def layer_orders(
+    orders: Orders,
+    matrices: Matrices,
+    facing: Sequence[FacingTensors],
+    *,
+    moved: frozenset[str],
+    seed: int,
+) -> None:
+    """Find the orders of units and heads of one layer, in the order of residual dimensions found before.
+
+    Parameters
+    ----------
+    orders
+        Gets what is found.
+    facing
+        The tensors of the layer.
+    moved
+        Spaces to look at: others keep their order.
+    """
+    finder = _Finder(orders, matrices, seed)
+    for item in facing:
+        if item.fused or len(item.axes) != 2:
+            continue
+        outputs, inputs = item.axes
+        if outputs[0] in moved and outputs[0] in _UNITS and len(outputs) == 1:
+            finder.units((outputs[0], item.layer, item.expert), item)
+        if "heads" in moved and item.role == Role.ATTENTION_OUTPUT.value and len(inputs) == 2:
+            finder.heads((inputs[0], item.layer, None), item, inputs)
+        if "heads" in moved and item.role == Role.ATTENTION_VALUE.value and len(outputs) == 2:
+            finder.heads((outputs[0], item.layer, None), item, outputs)
+
+
+@dataclass(slots=True)
+class _Finder:
+    orders: Orders
+    matrices: Matrices
+    seed: int
+
+    @property
+    def sizes(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        mine, theirs = self.matrices.models
+        return mine.architecture.sizes, theirs.architecture.sizes
+
+    def units(self, key: Key, item: FacingTensors) -> None:
+        """Match the rows of what reads with the units of a layer."""
+        read = None if key in self.orders.places else self.matrices.both(item)
+        if read is None:
+            return
+        theirs = self._in_order(read[1], item, axis=1)
+        if theirs is not None and theirs.shape[1] == read[0].shape[1]:
+            _note(self.orders, key, read[0], theirs, self.seed)
+
+    def heads(self, key: Key, item: FacingTensors, spaces: Sequence[str]) -> None:
+        """Match heads by all their numbers: columns of the output matrix, rows of the values."""
+        read, size = self.matrices.both(item), self.sizes[0].get(spaces[1])
+        if read is None or key in self.orders.places or not size or size != self.sizes[1].get(spaces[1]):
+            return
+        mine = read[0]
+        writes = item.role == Role.ATTENTION_OUTPUT.value
+        theirs = self._in_order(read[1], item, axis=0 if writes else 1)
+        if theirs is None:
+            return
+        if writes:
+            mine, theirs = mine.T, theirs.T
+        if mine.shape[1] == theirs.shape[1] and len(mine) % size == len(theirs) % size == 0:
+            wide = size * mine.shape[1]
+            _note(self.orders, key, mine.reshape(-1, wide), theirs.reshape(-1, wide), self.seed)
+
+    def _in_order(self, theirs: Floats, item: FacingTensors, *, axis: int) -> Floats | None:
+        """Put the residual dimensions of a matrix of the base into the candidate's order."""
+        places = self.orders.of(item.axes[axis], item, self.sizes[1])
+        signs = self.orders.sign_of(item.axes[axis], item)
+        if places is not None:
+            if len(places) and places.max() >= theirs.shape[axis]:
+                return None
+            theirs = np.take(theirs, places, axis=axis)
+        if signs is None:
+            return theirs
+        return theirs * (signs[:, None] if axis == 0 else signs)
+
+
+def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> bool:
+    """Note where each row of the candidate is in the base, if most of them are somewhere of their own."""
+    found = match_units(mine, theirs, seed=seed, sign_free=True)
+    used = found.places[found.usable]
+    if not len(mine) or len(np.unique(used)) < _FOUND * len(mine) or not len(used):
+        return False
+    in_place = len(mine) == len(theirs) and np.array_equal(found.places, np.arange(len(mine)))
+    turned = found.cosines < 0
+    if in_place and not turned.any():
+        return True
+    orders.places[key] = np.where(found.usable, found.places, 0)
+    if key[0] == "residual" and turned.any():
+        orders.signs[key] = np.where(turned, -1, 1).astype(np.float32)
+    return True

@@ -1,0 +1,89 @@
+"""What became of each tensor, and what that says about the kind of kinship, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from modelkin.message import Message
+
+Word = Literal[
+    "equal",
+    "rounded",
+    "rescaled",
+    "mixed",
+    "quantised",
+    "sparse",
+    "noise",
+    "low-rank",
+    "trained",
+    "unlike",
+]
+"""What became of one tensor. ``rescaled``: equal but for factors of rows and columns. ``mixed``: equal but
+for mixtures inside of heads. ``trained``: changed in a way that has structure and more directions than few.
+``unlike``: what faces it is no more like it than chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorChange:
+    """What became of one tensor: numbers of the values that were compared."""
+
+    tensor: str
+    base_tensor: str
+    role: str
+    component: str
+    layer: int | None
+    base_layer: int | None
+    expert: int | None
+    dtype: str
+    base_dtype: str
+    values: int
+    """Values that were compared."""
+    whole: bool
+    """Whether these are all of it."""
+    what: Word
+    share_equal: float
+    share_within_a_step: float
+    """At most one step of the coarser stored format apart."""
+    relative_change: float
+    """Size of the difference over the size of the base: 0 is equal, 1.41 is what strangers have."""
+    change_in_steps: float
+    """Size of the difference over the size of a step of the stored format: below about 0.5 most of what
+    training did cannot be seen, since it did not move a number to the next one that can be stored."""
+    resolution: float
+    """Size of a step over the size of the numbers: changes below half of it are lost in storing."""
+    cosine: float | None
+    """Of the centred values; None where one side is constant."""
+    zeros: float
+    """Share of zeros in the candidate."""
+    base_zeros: float
+    two_of_four: float | None
+    """Share of groups of four in a line with two zeros at least; None where a line is not made of fours."""
+    kept_equal: float | None
+    """Of the numbers that are not zero, the share that is equal to the base's; None where none are zero."""
+    rank: int | None
+    """Directions of the difference beside which only rounding is left; None if too many or not asked."""
+    rank_most: int | None
+    left_in_steps: float | None
+    """What is left beside these directions, in units of what rounding leaves."""
+    over_chance: float | None
+    """Largest singular value of the difference over that of the same numbers with random signs."""
+    over_marchenko_pastur: float | None
+    bits: int | None
+    """Of the levels that the candidate's numbers lie on; None if they are no such thing."""
+    group: int | None
+    levels: str | None
+    """``symmetric``, ``asymmetric`` or ``table``."""
+    reordered: bool
+    """Whether rows or columns were put into the base's order first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationFinding:
+    """One thing that the differences say, the numbers that decided it, and what it leaves open."""
+
+    kind: str
+    what: Message
+    numbers: Mapping[str, float | int | str]
+    cannot_tell: Message

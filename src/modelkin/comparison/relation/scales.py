@@ -1,0 +1,63 @@
+"""Factors and mixtures that leave a model as it is: undone before matrices are subtracted. Pure arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+_ROUNDS = 8
+BETTER = 0.5
+"""Factors count if they halve the difference at least: what training does, they do not undo."""
+
+
+def difference_size(candidate: Floats, base: Floats) -> float:
+    """Return the size of a difference relative to the base."""
+    size = float(np.linalg.norm(base))
+    return float(np.linalg.norm(candidate - base)) / size if size else np.inf
+
+
+def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
+    """Give each row and each column of the base the factor that fits best; say whether that explains much.
+
+    A factor for every column is what AWQ and folded norms leave in what reads the residual stream, one for
+    every row what scaled units leave.
+    """
+    rows = np.ones((len(base), 1), np.float64)
+    columns = np.ones((1, base.shape[1]), np.float64)
+    mine, theirs = candidate.astype(np.float64), base.astype(np.float64)
+    for _ in range(_ROUNDS):
+        scaled = rows * theirs
+        columns = _fitted(mine, scaled, axis=0)
+        scaled = theirs * columns
+        rows = _fitted(mine, scaled, axis=1)
+    fitted = np.asarray(rows * theirs * columns, np.float32)
+    before, after = difference_size(candidate, base), difference_size(candidate, fitted)
+    return (fitted, True) if after < BETTER * before else (base, False)
+
+
+def mixed_in_heads(candidate: Floats, base: Floats, head: int) -> tuple[Floats, bool]:
+    """Mix the rows of the base inside of each head as fits best; say whether that explains much.
+
+    Values of a head may be mixed freely, and pairs of queries and keys turned, if what reads them is too.
+    """
+    if head < 2 or len(base) % head or base.shape[1] < 3 * head:
+        return base, False
+    fitted = np.empty_like(base)
+    for start in range(0, len(base), head):
+        block = base[start : start + head].astype(np.float64)
+        wanted = candidate[start : start + head].astype(np.float64)
+        mixture, *_ = np.linalg.lstsq(block.T, wanted.T, rcond=None)
+        fitted[start : start + head] = mixture.T @ block
+    before, after = difference_size(candidate, base), difference_size(candidate, fitted)
+    return (fitted, True) if after < BETTER * before else (base, False)
+
+
+def _fitted(
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], *, axis: int
+) -> npt.NDArray[np.float64]:
+    square = np.sum(theirs * theirs, axis=axis, keepdims=True)
+    product = np.sum(mine * theirs, axis=axis, keepdims=True)
+    fitted: npt.NDArray[np.float64] = np.divide(product, square, out=np.ones_like(product), where=square > 0)
+    return fitted

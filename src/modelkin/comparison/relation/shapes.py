@@ -1,0 +1,143 @@
+"""What became of the shape: depth, widths, experts, vocabulary, parts that were put in from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from modelkin.architecture import Architecture
+from modelkin.comparison.tokens import Tokens
+from modelkin.comparison.verdict import Verdict
+from modelkin.message import Message, say
+from modelkin.tokenizer import TokenPairs
+
+from .result import RelationFinding, TensorChange
+
+_LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
+"""Components whose common origin says that the layers are those of the other model."""
+WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
+"""Sizes whose change is a change of width, each said by its own name."""
+_NEARLY_ALL = 0.8
+"""Share of the tensors of a part that have to be unlike: gains and biases of strangers can be alike."""
+Sizes = Mapping[str, int]
+
+
+def shape_findings(
+    mine: Architecture,
+    theirs: Architecture,
+    verdict: Verdict,
+    layers: Sequence[tuple[int, int]],
+    tokens: Tokens,
+    changes: Sequence[TensorChange],
+) -> list[RelationFinding]:
+    """Tell what became of the shape; the first one names the kind. Parts that share nothing say nothing."""
+    found = {name for name, item in verdict.components.items() if item.conclusion.related}
+    told: list[RelationFinding] = []
+    if found & _LAYERED:
+        told += _experts(mine.sizes, theirs.sizes)
+        told += _depth(mine, theirs, layers)
+        told += _widths(mine.sizes, theirs.sizes, upcycled=bool(told and told[0].kind == "moe-upcycling"))
+    told += _replaced(verdict, changes, vocabulary=_differ(mine.sizes, theirs.sizes, "vocab"))
+    if found & {"embedding", "head"} or found & _LAYERED:
+        told += _vocabulary(mine.sizes, theirs.sizes, tokens)
+    return told
+
+
+def _experts(mine: Sizes, theirs: Sizes) -> Iterable[RelationFinding]:
+    counts = mine.get("experts", 0), theirs.get("experts", 0)
+    if bool(counts[0]) != bool(counts[1]):
+        yield _shape("moe-upcycling", {"experts": max(counts)}, n=max(counts))
+
+
+def _depth(
+    mine: Architecture, theirs: Architecture, layers: Sequence[tuple[int, int]]
+) -> Iterable[RelationFinding]:
+    moved = sum(layer != facing for layer, facing in layers)
+    if mine.n_layers == theirs.n_layers and not moved:
+        return
+    repeated = len(layers) - len({facing for _, facing in layers})
+    numbers: dict[str, float | int | str] = {
+        "layers_candidate": mine.n_layers,
+        "layers_base": theirs.n_layers,
+        "layers_moved": moved,
+        "layers_repeated": repeated,
+    }
+    yield _shape("depth-change", numbers, n=mine.n_layers, m=theirs.n_layers, moved=moved, repeated=repeated)
+
+
+def _widths(mine: Sizes, theirs: Sizes, *, upcycled: bool) -> Iterable[RelationFinding]:
+    names = [name for name in WIDTHS if _differ(mine, theirs, name)]
+    if upcycled:
+        names = [name for name in names if name not in ("mlp", "expert_mlp", "experts")]
+    if not names:
+        return
+    # Heads follow from the width in many families: the number that was chosen is named first.
+    numbers: dict[str, float | int | str] = {}
+    for name in names:
+        numbers |= {f"{name}_candidate": mine[name], f"{name}_base": theirs[name]}
+    widths = tuple(say("width", what=say(f"width.{name}"), n=mine[name], m=theirs[name]) for name in names)
+    yield _shape("width-change", numbers, widths=widths)
+
+
+def _replaced(
+    verdict: Verdict, changes: Sequence[TensorChange], *, vocabulary: bool
+) -> Iterable[RelationFinding]:
+    """Tell the components that share nothing although they face each other, and layers that do not."""
+    names: list[str] = []
+    for name, item in verdict.components.items():
+        faced = [change for change in changes if change.component == name]
+        unlike = sum(change.what == "unlike" for change in faced)
+        if name == "norms" or item.conclusion.related or not faced:
+            continue
+        if vocabulary and name in ("embedding", "head"):
+            continue  # told with the vocabulary
+        if unlike >= _NEARLY_ALL * len(faced):
+            names.append(name)
+    layers = _unlike_layers(changes, names)
+    if names:
+        parts = tuple(say(f"component.{name}") for name in names)
+        yield _shape("parts-replaced", {"components": ", ".join(names)}, parts=parts)
+    elif layers:
+        told = ", ".join(map(str, layers))
+        yield _shape("layers-replaced", {"layers": told}, layers=told)
+
+
+def _unlike_layers(changes: Sequence[TensorChange], names: Sequence[str]) -> list[int]:
+    found: dict[int, list[bool]] = {}
+    for item in changes:
+        if item.layer is not None and item.component not in ("norms", *names):
+            found.setdefault(item.layer, []).append(item.what == "unlike")
+    return sorted(layer for layer, unlike in found.items() if sum(unlike) >= _NEARLY_ALL * len(unlike))
+
+
+def _vocabulary(mine: Sizes, theirs: Sizes, tokens: Tokens) -> Iterable[RelationFinding]:
+    counts = mine.get("vocab"), theirs.get("vocab")
+    if counts[0] is None or counts[1] is None:
+        return
+    same = 0
+    shared = 0
+    if isinstance(tokens, TokenPairs) and len(tokens):
+        shared = len(tokens)
+        same = sum(left == right for left, right in zip(tokens.candidate, tokens.base, strict=True))
+    numbers: dict[str, float | int | str] = {
+        "vocabulary_candidate": counts[0],
+        "vocabulary_base": counts[1],
+        "shared_tokens": shared,
+        "same_id": same,
+    }
+    reordered = shared > 0 and same < 0.9 * shared
+    if counts[0] == counts[1] and not reordered:
+        return
+    kind = "vocabulary-extended" if counts[0] > counts[1] else "vocabulary-cut"
+    if reordered:
+        kind = "vocabulary-reordered"
+    yield _shape(kind, numbers, n=counts[0], m=counts[1], shared=shared, same=same)
+
+
+def _differ(mine: Sizes, theirs: Sizes, name: str) -> bool:
+    """Say whether a size differs; one that is not known does not."""
+    return name in mine and name in theirs and mine[name] != theirs[name]
+
+
+def _shape(kind: str, numbers: Mapping[str, float | int | str], **values: object) -> RelationFinding:
+    what: Message = say(f"found.{kind}", **values)  # type: ignore[arg-type]
+    return RelationFinding(kind=kind, what=what, numbers=numbers, cannot_tell=say(f"cannot.{kind}"))

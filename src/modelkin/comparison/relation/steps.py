@@ -1,0 +1,33 @@
+"""How finely a stored format tells numbers apart at each place. Pure arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.tensors import DTYPES, decode, encode
+
+Floats = npt.NDArray[np.float32]
+
+_DIGITS = {"F64": 24, "F32": 24, "F16": 11, "BF16": 8, "F8_E4M3": 4, "F8_E5M2": 3}
+"""Bits of the significand, the leading one included; numbers are compared as F32."""
+_LEAST = {"F16": 2.0**-24, "F8_E4M3": 2.0**-9, "F8_E5M2": 2.0**-16}
+"""The step of the least numbers of formats that have few exponents."""
+_COARSE = ("F8_E4M3", "BF16", "F16")
+
+
+def stored_steps(values: Floats, dtype: str) -> Floats:
+    """Return the distance of the next number that a format can hold, at each place; codes count as F32."""
+    digits = _DIGITS.get(dtype, 24)
+    _, exponents = np.frexp(values)
+    steps = np.ldexp(np.float32(1.0), exponents - digits)
+    return np.asarray(np.maximum(steps, np.float32(_LEAST.get(dtype, 0.0))), np.float32)
+
+
+def effective_format(values: Floats, dtype: str) -> str:
+    """Return the coarsest format that all numbers fit into: BF16 saved as F32 is BF16 still."""
+    for coarse in _COARSE:
+        finer = _DIGITS.get(dtype, 24) > _DIGITS[coarse]
+        if finer and np.array_equal(decode(encode(values, coarse), coarse, values.size), values.reshape(-1)):
+            return coarse
+    return dtype if dtype in DTYPES else "F32"

@@ -1,0 +1,50 @@
+"""Patterns that look like a common origin and have another common cause: tables, coordinates, masks.
+
+What is compared along the residual stream (token tables, gains, what layers write) agrees as soon as two
+models use the same coordinates. What is compared along units (MLP units, value dimensions, experts) agrees
+only where layers come from one another. Coordinates without units are what a student of hidden states has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from modelkin.comparison.methods import EQUAL_VALUES, Evidence, Tested
+
+from ._result import ComponentVerdict, Conclusion, Reading
+
+_TABLES = frozenset({"embedding", "head"})
+_STREAM = _TABLES | {"norms", "residual"}
+"""Components whose tests run along the residual stream."""
+_UNITS = frozenset({"mlp", "experts"})
+"""Components whose units must have been tested for their absence to mean something."""
+
+
+def pattern_of(
+    conclusion: Conclusion,
+    components: Mapping[str, ComponentVerdict],
+    evidence: Sequence[Evidence],
+    *,
+    stage: str,
+) -> Reading | None:
+    """Name the pattern, or None where there is none of these.
+
+    Before the deep stage units were compared in equal numbering only, so coordinates without units may also
+    be a copy whose units were reordered.
+    """
+    tests = [test for test in evidence if isinstance(test, Tested)]
+    if conclusion is Conclusion.NO_EVIDENCE:
+        flags = {flag for test in tests for flag in test.flags}
+        if "beginning-alone" in flags:
+            return "beginning-alone"
+        return "zeros-alone" if "zeros-alone" in flags else None
+    if conclusion is not Conclusion.SHARED_PARTIAL:
+        return None
+    shared = {name for name, item in components.items() if item.conclusion.related}
+    silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
+    if not shared <= _STREAM or not silent & _UNITS or shared == {"norms"}:
+        return None
+    tables = [test for test in tests if test.component in shared & _TABLES]
+    if tables and shared <= _TABLES | {"residual"} and all(EQUAL_VALUES in test.flags for test in tables):
+        return "token-tables-only"
+    return "coordinates-only" if stage == "deep" else "coordinates-so-far"

@@ -1,0 +1,109 @@
+"""What must hold between verdicts on one pair: a deeper look and the other direction change no finding.
+
+``python -m tests.comparison.consistency`` (``make consistency``) looks at all pairs of the zoo, which takes
+hours; `tests.comparison.test_consistency` at some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.comparison.strangers import lineages, strangers
+from tests.places import ZOO
+
+import modelkin as mk
+from modelkin.comparison.verdict import Conclusion, Verdict
+from modelkin.options import Depth
+
+DEPTHS: tuple[Depth, ...] = ("quick", "standard", "deep")
+Names = tuple[str, str]
+
+
+def relatives() -> list[Names]:
+    """Return all pairs of models of one lineage."""
+    return [pair for members in lineages().values() for pair in itertools.combinations(members, 2)]
+
+
+def all_pairs() -> list[Names]:
+    """Return all pairs of the zoo, relatives first."""
+    return [*relatives(), *((pair.candidate, pair.base) for pair in strangers())]
+
+
+def judged(candidate: str, base: str, depth: Depth) -> Verdict:
+    """Compare two models of the zoo."""
+    options = mk.CompareOptions(depth=depth, fetch=mk.FetchOptions(use_store=False))
+    return mk.compare(candidate=str(ZOO / candidate), base=str(ZOO / base), options=options).verdict
+
+
+def problems(pair: Names) -> list[str]:
+    """Judge a pair at every depth and in both directions; nothing is right, every line is an error."""
+    ways = {names: {depth: judged(*names, depth) for depth in DEPTHS} for names in (pair, (pair[1], pair[0]))}
+    found = [f"{names[0]} ~ {names[1]}: {line}" for names, way in ways.items() for line in _grown(way)]
+    here, there = ways.values()
+    found += [
+        f"{pair[0]} ~ {pair[1]} at {depth}: {here[depth].conclusion.value}, "
+        f"the other way round {there[depth].conclusion.value}"
+        for depth in DEPTHS
+        if here[depth].conclusion is not there[depth].conclusion
+    ]
+    return found
+
+
+def _grown(way: Mapping[Depth, Verdict]) -> Iterator[str]:
+    """Yield what a deeper look took back or made larger without having found more."""
+    for shallow, deep in itertools.pairwise(DEPTHS):
+        before, after = way[shallow], way[deep]
+        if after.conclusion is Conclusion.IDENTICAL:
+            continue
+        for name, item in before.components.items():
+            if item.conclusion is Conclusion.NO_EVIDENCE and not _kept(name, after):
+                yield f"{name} has no evidence at {shallow}, and {deep} does not say so"
+        partial = before.conclusion is Conclusion.SHARED_PARTIAL
+        if partial and after.conclusion is Conclusion.SHARED and not _found(after) - _found(before):
+            yield f"in part at {shallow}, all of it at {deep}, and nothing new was found"
+
+
+def _kept(name: str, after: Verdict) -> bool:
+    """Say whether a component without evidence stays so, was found, or is named as tested elsewhere."""
+    item = after.components[name]
+    if item.conclusion is not Conclusion.NOT_TESTABLE:
+        return True
+    changed = after.conclusion is Conclusion.SHARED_REPARAMETRISED
+    return changed and "the old coordinates" in str(after.summary) and name in str(after.summary)
+
+
+def _found(verdict: Verdict) -> set[tuple[str, int | None]]:
+    """Return what is shared: components, and the layers of them where these are told apart."""
+    return {
+        (name, layer)
+        for name, item in verdict.components.items()
+        if item.conclusion.related
+        for layer in (*item.layers, None)
+    }
+
+
+def main() -> int:
+    """Look at all pairs and print what is wrong."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--relatives", action="store_true", help="pairs of one lineage only")
+    parser.add_argument("--every", type=int, default=1, help="look at every Nth pair")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    chosen = parser.parse_args()
+    pairs = (relatives() if chosen.relatives else all_pairs())[:: chosen.every]
+    wrong = 0
+    with ProcessPoolExecutor(chosen.jobs) as pool:
+        for lines in pool.map(problems, pairs):
+            wrong += bool(lines)
+            for line in lines:
+                print(line, flush=True)
+    print(f"{len(pairs)} pairs, {wrong} of them with problems")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Models that begin from the same public matrix in every layer share a recipe; copies of them share more."""
+
+import numpy as np
+import pytest
+
+from modelkin.comparison.methods import Tested, load_method
+from modelkin.comparison.methods.axis import unit_evidence
+from modelkin.comparison.methods.beginnings import BEGINNING_FLAGS, other_layers
+
+METHOD = load_method("mlp-units")
+SHARES = [(0.7, 0.7, 0.7, 0.7), (0.9, 0.6, 0.3, 0.15), (0.4, 0.2, 0.1, 0.1), (0.9, 0.3, 0.1)]
+
+
+def cosine_rows(units, width):
+    """Return rows of a cosine basis, shuffled without a random number."""
+    waves = (np.arange(units) * 37 + 11) % max(units, width)
+    rows = np.cos(np.pi * (np.arange(width)[None] + 0.5) * waves[:, None] / max(units, width))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def begun(rows, shares, rng):
+    """Return layers that keep a share of their beginning, some units more of it than others."""
+    layers = []
+    for share in shares:
+        kept = np.clip(share * np.exp(0.3 * rng.normal(size=(len(rows), 1))), 0.0, 0.98)
+        moved = rng.normal(size=rows.shape) / np.sqrt(rows.shape[1])
+        layers.append((kept * rows + np.sqrt(1 - kept**2) * moved).astype(np.float32))
+    return layers
+
+
+def judged(candidate, base, at, **options):
+    found = unit_evidence(
+        METHOD, (candidate[at], base[at]), seed=1, others=other_layers(candidate, base, at), **options
+    )
+    assert isinstance(found, Tested)
+    return found
+
+
+@pytest.mark.parametrize("shares", SHARES, ids=str)
+@pytest.mark.parametrize("shape", [(128, 96), (256, 512)])
+def test_a_common_beginning_is_no_common_origin(shares, shape):
+    rng = np.random.default_rng(5)
+    models = [begun(cosine_rows(*shape), shares, rng) for _ in range(2)]
+    for at in range(len(shares)):
+        for sign_free in (False, True):
+            assert judged(models[0], models[1], at, sign_free=sign_free).log10_p > -3.5
+
+
+def test_a_common_beginning_is_no_common_origin_at_the_width_of_real_models():
+    rng = np.random.default_rng(6)
+    models = [begun(cosine_rows(256, 4096), (0.5, 0.2, 0.1), rng) for _ in range(2)]
+    found = [judged(models[0], models[1], at) for at in range(3)]
+    assert all(test.log10_p > -3 for test in found)
+    assert "beginning-alone" in found[0].flags  # it is said where the agreement comes from
+
+
+def test_without_the_other_layers_such_models_would_be_accused():
+    rng = np.random.default_rng(6)
+    models = [begun(cosine_rows(256, 1024), (0.5, 0.2, 0.1), rng) for _ in range(2)]
+    found = unit_evidence(METHOD, (models[0][0], models[1][0]), seed=1)
+    assert isinstance(found, Tested)
+    assert found.log10_p < -50
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 2.0])
+def test_a_copy_of_a_model_with_such_a_beginning_is_found_beside_it(noise):
+    rng = np.random.default_rng(7)
+    base = begun(cosine_rows(256, 256), (0.9, 0.6, 0.3, 0.15), rng)
+    child = [rows + noise * rng.normal(size=rows.shape).astype(np.float32) / 16 for rows in base]
+    for at in range(4):
+        found = judged(child, base, at)
+        assert found.log10_p < -9
+        assert BEGINNING_FLAGS & {*found.flags} == {"every-layer"}
+
+
+def test_random_beginnings_bear_no_mark_even_in_relatives():
+    rng = np.random.default_rng(8)
+    base = [rng.normal(size=(256, 128)).astype(np.float32) for _ in range(4)]
+    child = [rows + 0.5 * rng.normal(size=rows.shape).astype(np.float32) for rows in base]
+    assert all(judged(child, base, at).flags == () for at in range(4))
+
+
+def test_one_model_with_random_layers_is_enough_for_the_test():
+    """A grown model, whose layers were copied, against the one it was grown from."""
+    rng = np.random.default_rng(9)
+    base = [rng.normal(size=(256, 128)).astype(np.float32) for _ in range(4)]
+    grown = [base[layer] + 0.3 * rng.normal(size=(256, 128)).astype(np.float32) for layer in (0, 1, 1, 1)]
+    found = judged(grown, base, 1)
+    assert found.flags == ()
+    assert found.log10_p < -50
+
+
+def test_a_layer_that_is_used_twice_is_not_another_layer():
+    rng = np.random.default_rng(10)
+    layer = rng.normal(size=(256, 128)).astype(np.float32)
+    other = layer + 0.3 * rng.normal(size=layer.shape).astype(np.float32)
+    assert judged([layer] * 4, [other] * 4, 0).flags == ()
+
+
+def test_with_two_layers_a_common_beginning_cannot_be_told_from_more():
+    rng = np.random.default_rng(11)
+    models = [begun(cosine_rows(256, 256), (0.7, 0.7), rng) for _ in range(2)]
+    found = judged(models[0], models[1], 0)
+    assert found.log10_p == 0.0
+    assert BEGINNING_FLAGS & {*found.flags}

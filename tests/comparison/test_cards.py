@@ -1,0 +1,182 @@
+"""Every claim of a card is held against the weights; a card is believed in nothing and opens nothing."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from tests.places import ZOO
+
+import modelkin as mk
+from modelkin.cli.app import app
+from modelkin.comparison.cards import CardCheck, from_scratch, is_hub_id, known_licences, left_out
+from modelkin.document import claims_view, load_language, render_markdown, sarif_json, schema
+from modelkin.source import MemorySource
+
+FETCH = mk.CompareOptions(fetch=mk.FetchOptions(offline=True, use_store=False))
+
+
+def model(name: str, card: str, **files: str) -> MemorySource:
+    found = {path.name: path.read_bytes() for path in (ZOO / name).iterdir()}
+    extra = {file.replace("_", ".", 1): text.encode() for file, text in files.items()}
+    return MemorySource({**found, "README.md": card.encode(), **extra}, name=name)
+
+
+def card(text: str = "", **fields: str) -> str:
+    return "---\n" + "".join(f"{key}: {value}\n" for key, value in fields.items()) + f"---\n{text}"
+
+
+def checked(candidate: MemorySource, **known: MemorySource) -> CardCheck:
+    return mk.check_card(candidate, FETCH, known={f"org/{name}": source for name, source in known.items()})
+
+
+@pytest.fixture(scope="module")
+def honest() -> CardCheck:
+    child = card(base_model="org/base", base_model_relation="finetune", license="cc-by-nc-4.0")
+    return checked(model("finetune-light", child), base=model("base", card(license="cc-by-nc-4.0")))
+
+
+@pytest.fixture(scope="module")
+def dishonest() -> CardCheck:
+    child = card(
+        "The model was pretrained from scratch on text.",
+        base_model="org/base",
+        base_model_relation="quantized",
+        license="mit",
+    )
+    return checked(model("finetune-light", child), base=model("base", card(license="cc-by-nc-4.0")))
+
+
+def statuses(found: CardCheck) -> dict[str, str]:
+    return {item.kind: item.status for item in found.claims}
+
+
+def test_true_claims_are_supported(honest):
+    assert statuses(honest) == {"parent": "supported", "relation": "supported", "licence": "supported"}
+    assert honest.contradicted == 0
+    assert honest.ancestors == (("finetune-light", "org/base"),)
+
+
+def test_false_claims_are_contradicted(dishonest):
+    assert statuses(dishonest) == {
+        "parent": "supported",
+        "relation": "contradicted",
+        "from-scratch": "contradicted",
+        "licence": "contradicted",
+    }
+    licence = next(item for item in dishonest.claims if item.kind == "licence")
+    assert "no commercial use" in str(licence.reason)
+
+
+def test_a_parent_that_shares_nothing_is_contradicted():
+    found = checked(model("twin-1", card(base_model="org/base")), base=model("base", ""))
+    assert statuses(found) == {"parent": "contradicted"}
+    assert found.claims[0].conclusion == "no-evidence"
+
+
+def test_another_shape_is_no_contradiction_before_it_was_looked_for():
+    found = checked(model("deep-1", card(base_model="org/base")), base=model("base", ""))
+    assert statuses(found) == {"parent": "untestable"}
+
+
+def test_what_cannot_be_had_is_untestable_and_said():
+    found = checked(model("base", card(base_model="org/gone")))
+    assert statuses(found) == {"parent": "untestable"}
+    assert "org/gone could not be had" in str(found.claims[0].reason)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../secret", "https://host/model.safetensors", "a/../b", "file"]
+)
+def test_a_card_opens_nothing_but_models_of_the_hub(name):
+    assert not is_hub_id(name)
+    found = checked(model("base", card(base_model=f'"{name}"')))
+    assert statuses(found) == {"parent": "untestable"}
+    assert "is no name of a model on the Hub" in str(found.claims[0].reason)
+
+
+def test_circles_of_ancestors_end_and_are_said():
+    found = checked(
+        model("finetune-light", card(base_model="org/a")),
+        a=model("base", card(base_model="org/b")),
+        b=model("base", card(base_model="org/a")),
+    )
+    assert [item.kind for item in found.claims if item.kind != "licence"] == ["parent", "ancestor"]
+    assert [note.code for note in found.notes] == ["check-circle"]
+    assert ("org/b", "org/a") in found.ancestors
+
+
+def test_from_scratch_alone_is_neither_proven_nor_refuted():
+    found = checked(model("base", card("Trained from scratch.")))
+    assert statuses(found) == {"from-scratch": "untestable"}
+    stranger = mk.check_card(
+        model("base", card("Trained from scratch.")), FETCH, against=[str(ZOO / "twin-1")]
+    )
+    assert statuses(stranger) == {"from-scratch": "untestable"}
+    assert "does not prove it" in str(stranger.claims[0].reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We trained it from scratch.", "trained it from scratch"),
+        ("A 7B model, pre-trained on 2T tokens from scratch", "pre-trained on 2T tokens from scratch"),
+        ("It was not trained from scratch.", None),
+        ("Rather than being trained from scratch, it builds on Llama.", None),
+        ("scratch", None),
+        ("이 모델은 처음부터 한국어로 학습했다", "처음부터 한국어로 학습"),
+    ],
+)
+def test_statements_about_a_beginning_are_found_in_the_text(text, expected):
+    assert from_scratch(text) == expected
+
+
+def test_a_licence_is_wider_where_it_leaves_something_out():
+    assert left_out("mit", "llama3") == ("named", "use-limits", "user-limits")
+    assert left_out("cc-by-nc-4.0", "apache-2.0") == ()
+    assert left_out("Apache-2.0", "MIT") == ()
+    assert left_out("my-own", "mit") is None
+    assert all(name == name.lower() for name in known_licences())
+
+
+def test_a_check_follows_its_schema(dishonest):
+    jsonschema.validate(json.loads(dishonest.to_json()), schema("modelkin.check/1"))
+
+
+def test_sarif_has_a_result_for_each_claim_and_errors_where_it_is_contradicted(dishonest):
+    run = json.loads(sarif_json(dishonest))["runs"][0]
+    assert [item["level"] for item in run["results"]] == ["none", "error", "error", "error"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    for item in run["results"]:
+        assert rules[item["ruleIndex"]] == item["ruleId"]
+        assert item["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "README.md"
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_view_tells_contradicted_claims_first(dishonest, language):
+    texts = load_language(language)
+    text = render_markdown(claims_view(dishonest, texts))
+    words = [texts.word("claim_status", status) for status in ("contradicted", "supported")]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert words[0] in rows[2]
+    assert words[1] in rows[-1]
+
+
+def test_the_exit_code_is_for_gates(tmp_path):
+    for name, text in (("finetune-light", card(base_model="org/base", base_model_relation="quantized")),):
+        folder = tmp_path / name
+        folder.mkdir()
+        for path in (ZOO / name).iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+        (folder / "README.md").write_text(text)
+    command = ["check", str(folder), "--known", f"org/base={ZOO / 'base'}", "--offline", "--no-store", "-q"]
+    passed = CliRunner().invoke(app, command)
+    assert (passed.exit_code, "1 contradicted" in passed.stdout) == (0, True)
+    failed = CliRunner().invoke(app, [*command, "--fail-on", "contradicted", "--format", "sarif"])
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout)["version"] == "2.1.0"
+    wrong = CliRunner().invoke(app, [*command[:2], "--known", "org/base"])
+    assert wrong.exit_code == 2
+    assert "expected NAME=MODEL" in wrong.stderr

@@ -1,0 +1,27 @@
+"""A deeper look takes nothing back and makes nothing larger, and both directions conclude the same.
+
+`tests.comparison.consistency` asks it of all pairs of the zoo; here are those in which it could go wrong.
+"""
+
+import pytest
+from tests.comparison.consistency import problems
+from tests.support.amount import marked
+
+PAIRS = [
+    ("norms-only", "base"),
+    ("embeddings-only", "base"),
+    ("half-of-layers", "base"),
+    ("new-tokenizer", "base"),
+    ("fewer-layers", "deep-1"),
+    ("moe-fewer-layers", "moe-base"),
+    ("gpt2-depth-up", "gpt2-base"),
+    ("mlps-only", "deep-1"),
+    ("twin-1", "base"),
+    ("narrow", "base"),
+]
+NOW = {("norms-only", "base"), ("half-of-layers", "base"), ("fewer-layers", "deep-1"), ("twin-1", "base")}
+
+
+@pytest.mark.parametrize("pair", marked(PAIRS, NOW.__contains__), ids=" ~ ".join)
+def test_verdicts_on_one_pair_agree_at_every_depth_and_in_both_directions(pair):
+    assert problems(pair) == []

@@ -1,0 +1,119 @@
+"""What was changed, tensor by tensor: records, every value, and bounded memory."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from tests.places import ZOO
+
+import modelkin as mk
+from modelkin.comparison.relation.tally import kernels
+from modelkin.document import diff_view, load_language, render_markdown, schema
+from modelkin.errors import FormatError, UsageError
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes
+from modelkin.source import MemorySource
+from modelkin.tensors import decode, encode
+
+
+@pytest.fixture(scope="module")
+def adapted() -> mk.ModelDiff:
+    options = mk.CompareOptions(depth="full")
+    return mk.diff(candidate=str(ZOO / "lora"), base=str(ZOO / "base"), options=options)
+
+
+def test_a_diff_follows_its_schema_and_comes_back_equal(adapted):
+    text = adapted.to_json()
+    jsonschema.validate(json.loads(text), schema("modelkin.diff/1"))
+    assert mk.ModelDiff.from_json(text) == adapted
+    with pytest.raises(FormatError, match=r"expected the schema modelkin\.diff/1"):
+        mk.ModelDiff.from_json('{"schema": "modelkin.comparison/1"}')
+
+
+def test_every_value_is_counted(adapted):
+    with mk.open_model(str(ZOO / "lora")) as mine, mk.open_model(str(ZOO / "base")) as theirs:
+        assert {item.tensor for item in adapted.counts} == set(mine.index)
+        for item in adapted.counts[::7]:
+            left, right = mine.tensor(item.tensor), theirs.tensor(item.tensor)
+            assert item.values == left.size
+            assert item.equal == np.count_nonzero(left == right)
+            expected = np.linalg.norm(left - right) / np.linalg.norm(right)
+            assert item.relative_change == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
+def test_steps_between_values_are_those_of_the_next_numbers(dtype, kernel):
+    """Against a walk over neighbours: a step up or down changes the stored bits of a magnitude by one."""
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal(150_000).astype(np.float32)
+    unsigned: Any = np.uint32 if dtype == "F32" else np.uint16
+    bits = np.frombuffer(encode(base, dtype), unsigned).copy()
+    moved = rng.integers(0, 40, bits.size).astype(unsigned)
+    other = bits + moved
+    found = kernel(other, bits, dtype)
+    assert found.values == bits.size
+    assert found.equal == np.count_nonzero(moved == 0)
+    assert found.near == np.count_nonzero(moved <= 1)
+    assert found.nearby == np.count_nonzero(moved <= 16)
+    left, right = (decode(side.tobytes(), dtype, side.size).astype(np.float64) for side in (other, bits))
+    assert found.difference == pytest.approx(np.sum((left - right) ** 2), rel=1e-4)
+    assert found.base == pytest.approx(np.sum(right**2), rel=1e-5)
+    assert found.largest == pytest.approx(np.abs(left - right).max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
+def test_zero_has_two_signs_which_are_neighbours(kernel):
+    bits = np.array([0x0000, 0x8000], np.uint16)
+    found = kernel(bits[:1], bits[1:], "BF16")
+    assert (found.equal, found.near, found.zeros, found.base_zeros) == (0, 1, 1, 1)
+
+
+def test_a_diff_needs_more_than_gains():
+    with pytest.raises(UsageError, match="nothing is subtracted at depth quick"):
+        mk.diff(candidate=str(ZOO / "lora"), base=str(ZOO / "base"), options=mk.CompareOptions(depth="quick"))
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_a_report_names_the_kind_and_every_component(adapted, language, tmp_path):
+    texts = load_language(language)
+    text = render_markdown(diff_view(adapted, texts))
+    assert texts.word("relation", "low-rank").lower() in text.lower()
+    for component in ("attention", "mlp", "embedding"):
+        assert texts.word("component", component) in text
+    adapted.write(str(tmp_path), language=language)
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "diff.json",
+        "report.html",
+        "REPORT.md",
+        "tensors.csv",
+    }
+    assert (tmp_path / "figures" / "change.svg").stat().st_size > 1000
+
+
+def large(changed: bool) -> MemorySource:
+    rng = np.random.default_rng(0)
+    shape = (4096, 4096)
+    tensors, bits = {}, rng.integers(0x3C00, 0x3E00, shape, dtype=np.uint16)
+    for layer in range(6):
+        other = bits + np.uint16(changed and layer % 2)
+        tensors[f"model.layers.{layer}.mlp.down_proj.weight"] = RawTensor("BF16", shape, other.tobytes())
+    return MemorySource({"model.safetensors": safetensors_bytes(tensors), "config.json": b"{}"})
+
+
+def test_counting_every_value_takes_bounded_memory():
+    from modelkin.comparison.relation import count_tensors
+
+    with mk.open_model(large(False)) as mine, mk.open_model(large(True)) as theirs:
+        _ = mine.index, theirs.index
+        tracemalloc.start()
+        counts = count_tensors(theirs, mine)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert [item.equal for item in counts] == [4096 * 4096, 0] * 3
+    assert [item.within_1_ulp for item in counts] == [4096 * 4096] * 6
+    assert peak < 230_000_000  # both models are 403 MB; what is read ahead is most of it

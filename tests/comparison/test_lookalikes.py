@@ -1,0 +1,122 @@
+"""Trained models that share a recipe, coordinates or tables, and no layer: none is told as a descent.
+
+The models are kept in `tests/lookalikes`; ``make test-lab`` trains others of the same kinds anew.
+"""
+
+from functools import cache
+
+import pytest
+from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS
+from tests.places import LOOKALIKES, ZOO
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint, load_zoo
+from modelkin.comparison.methods import Tested
+from modelkin.comparison.verdict import Conclusion
+from modelkin.source import MemorySource
+from modelkin.stats import AxisOptions, NotTestable, axis_test
+
+
+@cache
+def kept(name):
+    return Checkpoint.read(LOOKALIKES / name)
+
+
+@cache
+def compared(candidate, base, depth="deep"):
+    sources = [MemorySource(kept(name).files(), name=name) for name in (candidate, base)]
+    return mk.compare(candidate=sources[0], base=sources[1], options=mk.CompareOptions(depth=depth))
+
+
+@pytest.mark.parametrize(
+    ("pair", "tensor"),
+    [(("masked-2", "masked-1"), "up_proj"), (("begun-2", "begun-1"), "down_proj")],
+    ids=["mask", "beginning"],
+)
+def test_the_traps_are_there(pair, tensor):
+    """Without what is known of masks and beginnings, these strangers would be accused."""
+    models = [kept(name).tensors[f"model.layers.1.mlp.{tensor}.weight"] for name in pair]
+    rows = [rows.T if tensor == "down_proj" else rows for rows in models]
+    found = axis_test(
+        candidate=rows[0],
+        base=rows[1],
+        exchangeable=True,
+        seed=0,
+        options=AxisOptions(sign_free=True, n_permutations=999),
+    )
+    assert not isinstance(found, NotTestable)
+    assert found.log10_p < -6
+
+
+@pytest.mark.parametrize("depth", ["standard", "deep"])
+def test_a_common_mask_is_told_as_a_mask(depth):
+    verdict = compared("masked-2", "masked-1", depth).verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.reading == "zeros-alone"
+
+
+@pytest.mark.parametrize("depth", ["standard", "deep"])
+def test_a_common_beginning_is_told_as_a_beginning(depth):
+    verdict = compared("begun-2", "begun-1", depth).verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.reading == "beginning-alone"
+
+
+@pytest.mark.parametrize("student", ["student-last", "student-all", "student-embedding", "started"])
+def test_students_of_hidden_states_have_coordinates_and_no_units(student):
+    verdict = compared(student, "teacher").verdict
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.reading == "coordinates-only"
+    silent = {name for name, item in verdict.components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
+    assert "mlp" in silent
+    assert verdict.components["attention"].conclusion.related is not True  # too few dimensions for a test
+
+
+def test_two_students_of_one_teacher_have_the_same_coordinates():
+    assert compared("student-sibling", "student-all").verdict.reading == "coordinates-only"
+
+
+def test_a_student_of_predictions_shows_nothing():
+    verdict = compared("student-logits", "teacher", "standard").verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.reading is None
+
+
+@pytest.mark.parametrize("pair", [("frozen-1", "teacher"), ("frozen-2", "frozen-1")], ids=str)
+def test_bodies_around_one_frozen_table_share_that_table_and_nothing_else(pair):
+    verdict = compared(*pair, "standard").verdict
+    assert verdict.reading == "token-tables-only"
+    assert str(verdict.headline).startswith("The same token tables, nothing else (")
+
+
+def test_what_is_read_is_in_the_saved_comparison():
+    result = compared("frozen-1", "teacher", "standard")
+    assert mk.Comparison.from_json(result.to_json()).verdict.reading == "token-tables-only"
+
+
+# Treatments that both models had ----------------------------------------------------------------------------
+
+
+def treated(treatment, *names):
+    zoo = load_zoo(ZOO)
+    candidate, base = (MemorySource(treatment(zoo[name].load()).files(), name=name) for name in names)
+    return mk.compare(candidate=candidate, base=base).verdict
+
+
+@pytest.mark.parametrize("name", TREATMENTS)
+def test_strangers_who_had_the_same_treatment_are_strangers_still(name):
+    assert not treated(TREATMENTS[name], "base", "twin-1").related
+
+
+@pytest.mark.parametrize("name", EXPERT_TREATMENTS)
+def test_strangers_whose_experts_had_the_same_treatment_are_strangers_still(name):
+    assert not treated(EXPERT_TREATMENTS[name], "moe16-1", "moe16-2").related
+
+
+def test_units_sorted_by_norm_in_both_models_have_no_arbitrary_order():
+    zoo, sort = load_zoo(ZOO), TREATMENTS["units sorted by gate norm"]
+    sources = [MemorySource(sort(zoo[name].load()).files(), name=name) for name in ("base", "twin-1")]
+    result = mk.compare(candidate=sources[0], base=sources[1])
+    gates = [test for test in result.evidence if test.role == "mlp_gate" and isinstance(test, Tested)]
+    assert len(gates) == 4
+    assert all("sorted" in test.flags and test.log10_p == 0.0 for test in gates)

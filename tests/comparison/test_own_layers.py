@@ -1,0 +1,183 @@
+"""Copies in which every axis was renumbered, and strangers that could look like them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.comparison.disguises import disguised, zoo_model
+from tests.comparison.expectations import DEEP
+from tests.places import ZOO
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint, derive
+from modelkin.comparison.deep import contrasts
+from modelkin.comparison.methods import Contrast, Skipped
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.strangers import load_archive
+from modelkin.comparison.tokens import pair_tokens
+from modelkin.comparison.verdict import Verdict, decide, load_rule
+from modelkin.model import open_model
+from modelkin.source import MemorySource
+
+pytestmark = pytest.mark.timeout(300)
+EVERYTHING = ("units", "heads", "residual-permutation")
+
+
+def without_tokenizer(model: Checkpoint) -> dict[str, bytes]:
+    return {name: data for name, data in model.files("F32").items() if "token" not in name}
+
+
+def held_against(candidate: Checkpoint, base: Checkpoint):
+    """Return what own-layers alone finds, without a tokenizer, and the verdict on it."""
+    mine, theirs = (
+        open_model(MemorySource(without_tokenizer(model), name="m")) for model in (candidate, base)
+    )
+    pair = ModelPair(candidate=mine, base=theirs, options=DEEP)
+    found = contrasts(pair, pair_tokens(mine, theirs))
+    verdict = decide(found, load_rule(), candidate="B", base="A", stage="deep")
+    return found, verdict
+
+
+def shared(verdict: Verdict) -> set[str]:
+    return {name for name, item in verdict.components.items() if item.conclusion.related}
+
+
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
+        ("finetune-heavy", "base"),
+        ("gpt2-tuned", "gpt2-base"),
+        ("bert-tuned", "bert-base"),
+        ("moe-tuned", "moe-base"),
+        ("new-tokenizer", "base"),
+        ("scrambled-units", "deep-1"),
+        ("experts", "deep-1"),
+    ],
+)
+def test_a_trained_child_is_found_however_it_is_numbered(child, parent):
+    found, verdict = held_against(disguised(zoo_model(child), *EVERYTHING), zoo_model(parent))
+    assert {"mlp", "experts"} & shared(verdict)
+    assert all(item.basis == "own-layers" for item in verdict.components.values())
+    units = [item for item in found if isinstance(item, Contrast) and item.component != "attention"]
+    assert min(item.statistic for item in units) > 0.9
+    assert max(item.mismatched.limit for item in units) < 0.4
+
+
+def test_new_embeddings_a_rotation_and_permuted_units_together_hide_nothing():
+    hidden = derive.renew_embeddings(zoo_model("finetune-light"), rng=np.random.default_rng(1))
+    _, verdict = held_against(
+        disguised(hidden, "rotation-and-gains", "units", "unit-scales"), zoo_model("base")
+    )
+    assert shared(verdict) >= {"mlp", "attention"}
+
+
+def test_layers_of_other_depth_find_those_that_they_face():
+    found, _ = held_against(disguised(zoo_model("depth-up"), *EVERYTHING), zoo_model("base"))
+    units = [item for item in found if isinstance(item, Contrast) and item.component == "mlp"]
+    faced = {item.layers[0]: item.base_layers[0] for item in units if item.statistic > 0.9}
+    assert faced == {0: 0, 1: 1, 2: 2, 3: 1, 4: 2, 5: 3}
+
+
+def test_attention_alone_is_found_in_the_coordinates_of_tokens():
+    stranger, base = zoo_model("twin-1"), zoo_model("base")
+    taken = [name for name in base.tensors if "self_attn" in name or "embed" in name]
+    mixed = replace(stranger, tensors={**stranger.tensors, **{name: base.tensors[name] for name in taken}})
+    result = mk.compare(
+        candidate=MemorySource(disguised(mixed, *EVERYTHING).files("F32"), name="candidate"),
+        base=MemorySource(base.files("F32"), name="base"),
+        options=DEEP,
+    )
+    assert shared(result.verdict) == {"attention"}
+    assert result.verdict.components["mlp"].conclusion.related is False
+
+
+def split_in_two(model: Checkpoint) -> Checkpoint:
+    """Split every MLP unit: both halves have its gate and its down column, and up rows that sum up to its."""
+    tensors = dict(model.tensors)
+    rng = np.random.default_rng(3)
+    for name, rows in model.tensors.items():
+        if name.endswith("up_proj.weight"):
+            half = (rng.standard_normal(rows.shape) * rows.std()).astype(np.float32)
+            tensors[name] = np.concatenate([half, rows - half])
+        elif name.endswith("gate_proj.weight"):
+            tensors[name] = np.concatenate([rows, rows])
+        elif name.endswith("down_proj.weight"):
+            tensors[name] = np.concatenate([rows, rows], axis=1)
+    width = 2 * int(model.config["intermediate_size"])
+    return replace(model, tensors=tensors, config={**model.config, "intermediate_size": width})
+
+
+def test_units_that_were_split_in_two_are_found():
+    hidden = disguised(split_in_two(zoo_model("base")), "units", "rotation-and-gains")
+    _, verdict = held_against(hidden, zoo_model("base"))
+    assert "mlp" in shared(verdict)
+
+
+def test_a_permuted_copy_is_said_to_hold_the_same_numbers_in_another_order():
+    base = zoo_model("shallow-1")
+    result = mk.compare(
+        candidate=MemorySource(without_tokenizer(disguised(base, *EVERYTHING)), name="candidate"),
+        base=MemorySource(base.files("F32"), name="base"),
+        options=DEEP,
+        controls=[str(ZOO / "shallow-2"), str(ZOO / "shallow-3")],
+    )
+    verdict = result.verdict
+    assert verdict.conclusion.value == "shared-reparametrised"
+    assert "the same numbers in another order" in str(verdict.summary)
+    assert "calibrated on the pair's own layers" in str(verdict.headline)
+    found = [item for item in result.evidence if isinstance(item, Contrast)]
+    assert all(
+        item.rank and item.rank.control_pairs == 5 and item.rank.largest_control < 0.1 for item in found
+    )
+    assert all(item.log10_p >= -12 for item in found)
+    assert mk.Comparison.from_json(result.to_json()).evidence == result.evidence
+
+
+def test_a_tuned_copy_is_not_said_to_hold_the_same_numbers():
+    found, verdict = held_against(disguised(zoo_model("finetune-light"), *EVERYTHING), zoo_model("base"))
+    assert "in another order" not in str(verdict.summary)
+    assert {item.same_numbers for item in found if isinstance(item, Contrast)} <= {0.0, None}
+
+
+# -- strangers ---------------------------------------------------------------------------------------------
+
+
+def every_layer_twice(model: Checkpoint) -> Checkpoint:
+    return derive.reorder_layers(model, [0, 0, 1, 1, 2, 2, 3, 3])
+
+
+def one_layer(model: Checkpoint) -> Checkpoint:
+    return derive.reorder_layers(model, [1, 1, 1, 1])
+
+
+def many_zeros(model: Checkpoint) -> Checkpoint:
+    return derive.prune_by_magnitude(model, fraction=0.9)
+
+
+@pytest.mark.parametrize("change", [every_layer_twice, one_layer, many_zeros, derive.round_to_int4])
+def test_strangers_that_repeat_themselves_or_were_rounded_are_not_accused(change):
+    found, verdict = held_against(change(zoo_model("twin-1")), change(zoo_model("base")))
+    assert not verdict.related
+    assert all(item.effect.value < 0.2 for item in found if isinstance(item, Contrast))
+
+
+def test_a_model_that_is_one_layer_throughout_is_not_tested():
+    found, _ = held_against(one_layer(zoo_model("twin-1")), one_layer(zoo_model("base")))
+    assert [item.reason.code for item in found if isinstance(item, Skipped)] == ["own-layers-repeated"]
+
+
+@pytest.mark.parametrize(
+    "names", [("heads8-1", "heads8-2"), ("shallow-1", "shallow-2"), ("moe16-1", "moe16-2")]
+)
+def test_strangers_of_few_layers_and_units_are_not_accused(names):
+    _, verdict = held_against(*(disguised(zoo_model(name), *EVERYTHING) for name in names))
+    assert not verdict.related
+
+
+def test_the_archive_holds_thousands_of_strangers_that_stay_below_the_floor():
+    archive = load_archive()
+    assert len(archive) > 3_000
+    assert {pair.part for pair in archive} == {"units", "heads"}
+    assert max(pair.mean_facing for pair in archive) < load_rule().own_layers["floor"]

@@ -1,0 +1,145 @@
+"""What arrays say of a change: directions, levels, steps, factors. At the widths that models have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from modelkin.comparison.relation.lattice import find_lattice, level_steps
+from modelkin.comparison.relation.scales import mixed_in_heads, with_factors
+from modelkin.comparison.relation.spectrum import leading_direction, spectrum
+from modelkin.comparison.relation.steps import effective_format, stored_steps
+from modelkin.tensors import decode, encode
+
+ROWS, WIDTH = 128, 4096
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    return decode(encode(values, "BF16"), "BF16", values.size).reshape(values.shape)
+
+
+@pytest.fixture(scope="module")
+def weights() -> np.ndarray:
+    return bf16(np.random.default_rng(0).standard_normal((ROWS, WIDTH), dtype=np.float32) * np.float32(0.02))
+
+
+@pytest.mark.parametrize("rank", [1, 8, 32])
+def test_the_rank_of_a_merged_adapter_is_counted_though_the_sum_was_rounded(weights, rank):
+    rng = np.random.default_rng(rank)
+    change = rng.standard_normal((ROWS, rank)) @ rng.standard_normal((rank, WIDTH))
+    tuned = bf16((weights + 0.002 * change / np.sqrt(rank)).astype(np.float32))
+    found = spectrum(tuned - weights, stored_steps(tuned, "BF16"), seed=0)
+    assert found.rank == rank
+    assert found.left < 1.2
+
+
+def test_noise_has_no_rank_and_no_direction(weights):
+    noise = np.random.default_rng(1).standard_normal(weights.shape).astype(np.float32)
+    tuned = bf16(weights + np.float32(0.001) * noise)
+    found = spectrum(tuned - weights, stored_steps(tuned, "BF16"), seed=0)
+    assert found.rank is None
+    assert found.over_chance == pytest.approx(1.0, abs=0.05)
+    assert found.over_marchenko_pastur == pytest.approx(1.0, abs=0.05)
+
+
+def test_noise_of_uneven_size_is_no_direction_either(weights):
+    """Noise in proportion to each weight: random signs keep the sizes, the edge for equal sizes does not."""
+    noise = np.random.default_rng(2).standard_normal(weights.shape).astype(np.float32)
+    rows = np.exp(np.random.default_rng(3).standard_normal((ROWS, 1))).astype(np.float32)
+    found = spectrum(rows * weights * noise, 1e-9, seed=0)
+    assert found.over_chance == pytest.approx(1.0, abs=0.06)
+    assert found.over_marchenko_pastur > 1.5
+
+
+def test_many_directions_of_falling_size_are_neither_few_nor_chance(weights):
+    rng = np.random.default_rng(4)
+    sizes = 1 / np.sqrt(1 + np.arange(ROWS))
+    change = (rng.standard_normal((ROWS, ROWS)) * sizes) @ rng.standard_normal((ROWS, WIDTH))
+    tuned = bf16((weights + 0.0005 * change).astype(np.float32))
+    found = spectrum(tuned - weights, stored_steps(tuned, "BF16"), seed=0)
+    assert found.rank is None
+    assert found.over_chance > 1.3
+
+
+def test_the_leading_direction_is_the_one_that_was_put_in():
+    rng = np.random.default_rng(5)
+    direction = rng.standard_normal(ROWS)
+    direction /= np.linalg.norm(direction)
+    change = np.outer(direction, rng.standard_normal(WIDTH)) + 0.01 * rng.standard_normal((ROWS, WIDTH))
+    assert abs(leading_direction(change.astype(np.float32)) @ direction) > 0.999
+
+
+def quantised(values: np.ndarray, bits: int, group: int, *, symmetric: bool) -> np.ndarray:
+    blocks = values.reshape(len(values), -1, group)
+    if symmetric:
+        step = np.abs(blocks).max(axis=2, keepdims=True) / (2 ** (bits - 1) - 1)
+        made = np.round(blocks / step) * step
+    else:
+        low = blocks.min(axis=2, keepdims=True)
+        step = (blocks.max(axis=2, keepdims=True) - low) / (2**bits - 1)
+        made = np.round((blocks - low) / step) * step + low
+    return np.asarray(made.reshape(values.shape), np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16"])
+@pytest.mark.parametrize(("bits", "group"), [(4, 128), (4, 32), (3, 64), (8, WIDTH)])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_bits_group_and_symmetry_are_read_off_the_values(weights, bits, group, symmetric, dtype):
+    made = quantised(weights[:16], bits, group, symmetric=symmetric)
+    stored = decode(encode(made, dtype), dtype, made.size).reshape(made.shape).astype(np.float32)
+    found = find_lattice(stored, stored_steps(stored, dtype))
+    assert found is not None
+    assert (found.bits, found.group) == (bits, group)
+    assert found.levels == ("symmetric" if symmetric else "asymmetric")
+    assert (np.abs(stored - weights[:16]) <= 1.02 * level_steps(stored, found)).mean() > 0.99
+
+
+def test_four_bits_are_seen_in_bf16_too(weights):
+    stored = bf16(quantised(weights[:16], 4, 128, symmetric=True))
+    found = find_lattice(stored, stored_steps(stored, "BF16"))
+    assert found is not None
+    assert (found.bits, found.group) == (4, 128)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
+def test_plain_weights_lie_on_no_levels(dtype):
+    values = np.random.default_rng(6).standard_normal((24, WIDTH)).astype(np.float32)
+    stored = decode(encode(values, dtype), dtype, values.size).reshape(values.shape).astype(np.float32)
+    assert find_lattice(stored, stored_steps(stored, dtype)) is None
+
+
+def test_values_of_a_coarse_format_stay_so_in_a_finer_one(weights):
+    assert effective_format(weights, "F32") == "BF16"
+    assert effective_format(weights, "BF16") == "BF16"
+    fine = (weights * np.float32(1.0001)).astype(np.float32)
+    assert effective_format(fine, "F32") == "F32"
+
+
+def test_a_step_grows_with_the_number():
+    """A gain of 0.6 in BF16 needs a change of 0.002 to become another number, one of 0.4 half of that."""
+    steps = stored_steps(np.array([0.4, 0.6, 1.5, -0.4], np.float32), "BF16")
+    np.testing.assert_allclose(steps, [2.0**-9, 2.0**-8, 2.0**-7, 2.0**-9])
+
+
+def test_factors_of_rows_and_columns_are_undone_and_training_is_not():
+    rng = np.random.default_rng(7)
+    base = rng.standard_normal((64, 512)).astype(np.float32)
+    factors = np.exp(0.5 * rng.standard_normal((64, 1))), np.exp(0.5 * rng.standard_normal(512))
+    scaled = (factors[0] * base * factors[1]).astype(np.float32)
+    fitted, better = with_factors(scaled, base)
+    assert better
+    np.testing.assert_allclose(fitted, scaled, rtol=1e-3)
+    trained = base + 0.3 * rng.standard_normal(base.shape).astype(np.float32)
+    assert with_factors(trained, base)[1] is False
+
+
+def test_mixtures_inside_of_heads_are_undone():
+    rng = np.random.default_rng(8)
+    base = rng.standard_normal((64, 512)).astype(np.float32)
+    mixed = np.concatenate(
+        [rng.standard_normal((16, 16)) @ base[start : start + 16] for start in range(0, 64, 16)]
+    ).astype(np.float32)
+    fitted, better = mixed_in_heads(mixed, base, 16)
+    assert better
+    np.testing.assert_allclose(fitted, mixed, atol=1e-3)
+    assert mixed_in_heads(rng.standard_normal(base.shape).astype(np.float32), base, 16)[1] is False
