@@ -1,0 +1,18 @@
+"""Methods over labelled pairs: who finds what, who accuses whom, and what it costs."""
+
+from .pairs import public_sources, read_pairs
+from .rates import rates_of
+from .record import BenchOptions
+from .report import bench_blocks, write_bench
+from .run import bench_methods, run_bench
+
+__all__ = [
+    "BenchOptions",
+    "bench_blocks",
+    "bench_methods",
+    "public_sources",
+    "rates_of",
+    "read_pairs",
+    "run_bench",
+    "write_bench",
+]

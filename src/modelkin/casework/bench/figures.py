@@ -1,0 +1,91 @@
+"""Figures of a benchmark: ROC curves, and every score beside those of independent pairs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from modelkin import figures as fig
+
+from .rates import Rates
+from .record import BenchResult, BenchRow
+
+
+def bench_figures(result: BenchResult) -> dict[str, fig.Figure]:
+    """Return the figures by file name; none where no method has scores on both sides."""
+    drawn = [rates for rates in result.rates if rates.roc]
+    if not drawn:
+        return {}
+    return {"roc": _roc(drawn), "scores": _scores(result, drawn)}
+
+
+def _roc(drawn: list[Rates]) -> fig.Figure:
+    marks: list[fig.Mark] = [
+        fig.Lines(name="chance", x=(0.0, 1.0), y=(0.0, 1.0), role="null", style=fig.NULL)
+    ]
+    styles = fig.series_styles([rates.method for rates in drawn])
+    for rates in drawn:
+        area = "" if rates.auc is None else f" ({rates.auc.value:.3f})"
+        marks.append(
+            fig.Lines(
+                name=f"{rates.method}{area}",
+                x=tuple(x for x, _ in rates.roc),
+                y=tuple(y for _, y in rates.roc),
+                style=styles[rates.method],
+            )
+        )
+    panel = fig.Panel(
+        title="",
+        marks=tuple(marks),
+        x=fig.Axis(label="share of independent pairs above the threshold", low=0.0, high=1.0),
+        y=fig.Axis(label="share of related pairs above the threshold", low=0.0, high=1.0),
+        height=4.6,
+    )
+    return fig.Figure(
+        title="ROC curves, with the area under each",
+        panels=(panel,),
+        note="Pairs without a score are left out of a curve; the table says how many.",
+    )
+
+
+def _scores(result: BenchResult, drawn: list[Rates]) -> fig.Figure:
+    panels = []
+    for rates in drawn:
+        rows = [row for row in result.rows if row.method == rates.method and row.score is not None]
+        panels.append(_panel(rates.method, rows))
+    return fig.Figure(
+        title="Scores of related and independent pairs",
+        panels=tuple(panels),
+        columns=min(3, len(panels)),
+        note="Independent pairs are what chance looks like. Each method has units of its own.",
+    )
+
+
+def _panel(method: str, rows: list[BenchRow]) -> fig.Panel:
+    shown = {"independent": ("null", fig.NULL, 0.0), "related": ("data", fig.Style(tone="orange"), 1.0)}
+    marks: list[fig.Mark] = []
+    large = max(abs(row.score or 0.0) for row in rows) > 100.0
+    for truth, (role, style, height) in shown.items():
+        values = [_axis(row.score or 0.0, large=large) for row in rows if row.pair.truth == truth]
+        spots = np.random.default_rng(0).uniform(-0.3, 0.3, len(values))
+        marks.append(
+            fig.Scatter(
+                name=truth,
+                x=fig.numbers(values),
+                y=fig.numbers(height + spot for spot in spots),
+                role=role,  # type: ignore[arg-type]
+                style=style,
+            )
+        )
+    return fig.Panel(
+        title=method,
+        marks=tuple(marks),
+        x=fig.Axis(label="log10(1 + score)" if large else "score"),
+        y=fig.Axis(low=-0.5, high=1.5, ticks=((0.0, "independent"), (1.0, "related"))),
+        height=1.6,
+    )
+
+
+def _axis(score: float, *, large: bool) -> float:
+    return math.copysign(math.log10(1.0 + abs(score)), score) if large else score

@@ -1,0 +1,303 @@
+"""Pairs side by side: opened, priced against what is left, asked, and every answer kept at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from modelkin._version import __version__
+from modelkin.comparison import Comparison, Published, compare
+from modelkin.comparison.methods import load_cards
+from modelkin.document.codec import Reader, dumps, plain
+from modelkin.errors import FormatError, ModelkinError, not_written
+from modelkin.message import Message, say, told
+from modelkin.model import Model, open_models, read_headers
+from modelkin.options import READING, CompareOptions, FetchOptions
+from modelkin.progress import Progress, Silent
+from modelkin.reference import ReferenceOptions, chosen_references, reference_costs, reference_scores
+
+from .pairs import LabelledPair
+from .rates import Scored, rates_of
+from .record import BenchOptions, BenchResult, BenchRow, Unavailable
+
+OURS = "modelkin"
+KEPT = "results.jsonl"
+_EVERYTHING = "all"
+_SAME_BYTES = 1e6
+"""The score of identical weights, which need no p-value: larger than any."""
+
+
+def bench_methods(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of methods, ours first; ``all`` is ours and every method that reads weights.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+    published = [name for name in names if name != OURS]
+    ours = (OURS,) if OURS in names or _EVERYTHING in names else ()
+    return (*ours, *(method.card.name for method in chosen_references(published)))
+
+
+def run_bench(
+    pairs: Sequence[LabelledPair],
+    out: Path,
+    options: BenchOptions | None = None,
+    *,
+    fetch: FetchOptions | None = None,
+    progress: Progress | None = None,
+) -> BenchResult:
+    """Ask methods about labelled pairs; answers that `out` holds already are taken from there.
+
+    Parameters
+    ----------
+    pairs
+        What is known of whom. Pairs that are neither related nor independent are asked about and not counted.
+    out
+        The folder of the report. Each answer is added to ``results.jsonl`` at once, so that a run that was
+        stopped goes on where it was. Answers of another version, seed, depth or limit are made again.
+    options, fetch
+        What is asked, and how models are read.
+    progress
+        Told about each pair.
+    """
+    options = options or BenchOptions()
+    work = _Work(
+        options=options,
+        methods=bench_methods(options.methods),
+        fetch=fetch or FetchOptions(),
+        out=out,
+        kept=_kept_rows(out / KEPT),
+        progress=progress or Silent(),
+        total=len(pairs),
+    )
+    found: dict[int, tuple[BenchRow, ...] | Unavailable] = {}
+    with ThreadPoolExecutor(options.side_by_side) as pool:
+        running = {pool.submit(work.pair, pair): place for place, pair in enumerate(pairs)}
+        try:
+            for future in as_completed(running):
+                found[running[future]] = future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    listed = [found[place] for place in sorted(found)]
+    rows = tuple(row for item in listed if not isinstance(item, Unavailable) for row in item)
+    result = BenchResult(
+        pairs=len(pairs),
+        rows=rows,
+        unavailable=tuple(item for item in listed if isinstance(item, Unavailable)),
+        options=options,
+        modelkin=__version__,
+        bytes_read=work.spent,
+    )
+    return with_rates(result)
+
+
+def with_rates(result: BenchResult) -> BenchResult:
+    """Return a result with the rates that follow from its rows."""
+    by_method: dict[str, list[Scored]] = {}
+    for row in result.rows:
+        by_method.setdefault(row.method, []).append(
+            Scored(
+                group=row.pair.group,
+                truth=row.pair.truth,
+                score=row.score,
+                says=row.says,
+                n_bytes=max(row.bytes_read),
+                seconds=row.seconds,
+            )
+        )
+    rates = (rates_of(name, rows, seed=result.options.seed) for name, rows in by_method.items())
+    return replace(result, rates=tuple(rates))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    options: BenchOptions
+    methods: tuple[str, ...]
+    fetch: FetchOptions
+    out: Path
+    kept: dict[str, BenchRow]
+    progress: Progress
+    total: int
+    spent: int = 0
+    done: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def pair(self, pair: LabelledPair) -> tuple[BenchRow, ...] | Unavailable:
+        """Answer for one pair, or say why it could not be had."""
+        keys = {name: self._key(pair, name) for name in self.methods}
+        missing = [name for name, key in keys.items() if key not in self.kept]
+        made: dict[str, BenchRow] = {}
+        if missing:
+            try:
+                with open_models((pair.candidate, pair.base), self.fetch) as (candidate, base):
+                    read_headers((candidate, base))
+                    refused = self._paid(candidate, base, missing)
+                    if refused is not None:
+                        return self._missing(pair, refused)
+                    for row in self._answers(pair, candidate, base, missing, keys):
+                        made[row.method] = self._added(row)
+            except ModelkinError as error:
+                return self._missing(pair, told(error))
+        self._counted()
+        # A pair may be listed twice, by two benchmarks with two labels.
+        return tuple(
+            replace(made[name] if name in made else self.kept[keys[name]], pair=pair) for name in self.methods
+        )
+
+    def _missing(self, pair: LabelledPair, reason: Message) -> Unavailable:
+        self._counted()
+        return Unavailable(pair=pair, reason=reason)
+
+    def _counted(self) -> None:
+        with self.lock:
+            self.done += 1
+            self.progress.note(say("step-bench", n=self.done, m=self.total))
+
+    def _answers(
+        self,
+        pair: LabelledPair,
+        candidate: Model,
+        base: Model,
+        missing: Sequence[str],
+        keys: dict[str, str],
+    ) -> Iterator[BenchRow]:
+        if OURS in missing:
+            yield _own_row(pair, candidate, base, self.options, key=keys[OURS], fetch=self.fetch)
+        for name in missing:
+            if name == OURS:
+                continue
+            asked = ReferenceOptions(
+                methods=(name,), byte_limit=self.options.method_bytes, seed=self.options.seed
+            )
+            (score,) = reference_scores(candidate, base, asked)
+            yield BenchRow(
+                key=keys[name],
+                pair=pair,
+                method=name,
+                version=score.version,
+                score=score.score,
+                says=score.says,
+                bytes_read=score.bytes_read,
+                seconds=score.seconds,
+                reason=score.reason,
+            )
+
+    def _paid(self, candidate: Model, base: Model, methods: Sequence[str]) -> Message | None:
+        """Set aside the bytes of a pair, or say that they are not left."""
+        price = sum(self._prices(candidate, base, methods))
+        with self.lock:
+            budget = self.options.byte_budget
+            if budget is not None and self.spent + price > budget:
+                return say("bench-budget", n=price, m=max(0, budget - self.spent))
+            self.spent += price
+        return None
+
+    def _prices(self, candidate: Model, base: Model, methods: Sequence[str]) -> Iterator[int]:
+        if OURS in methods:
+            ceiling = READING[self.options.depth][0]
+            for model in (candidate, base):
+                size = model.index.n_bytes
+                yield size if self.options.depth == "full" else min(size, ceiling)
+        published = [name for name in methods if name != OURS]
+        limit = self.options.method_bytes
+        for cost in reference_costs(candidate, base, published, seed=self.options.seed).values():
+            if not isinstance(cost, Message) and (limit is None or max(cost) <= limit):
+                yield sum(cost)
+
+    def _key(self, pair: LabelledPair, method: str) -> str:
+        options = self.options
+        if method == OURS:
+            facts: tuple[object, ...] = (__version__, _own_version(), options.depth)
+        else:
+            (asked,) = chosen_references((method,))
+            facts = (asked.card.version, options.method_bytes)
+        whole = json.dumps([pair.candidate, pair.base, method, options.seed, *facts])
+        return hashlib.sha256(whole.encode()).hexdigest()[:24]
+
+    def _added(self, row: BenchRow) -> BenchRow:
+        with self.lock:
+            try:
+                self.out.mkdir(parents=True, exist_ok=True)
+                with (self.out / KEPT).open("ab+") as file:
+                    line = (dumps(plain(row), indent=None) + "\n").encode()
+                    file.write(line if _ends_a_line(file) else b"\n" + line)
+            except OSError as error:
+                raise not_written(str(self.out), "an answer ", error) from error
+            self.kept[row.key] = row
+        return row
+
+
+def _ends_a_line(file: BinaryIO) -> bool:
+    """Say whether what a run left ends with a whole line; else the next would be lost with the half one."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _own_version() -> str:
+    return "+".join(card.version for card in load_cards().values())
+
+
+def _own_row(
+    pair: LabelledPair, candidate: Model, base: Model, options: BenchOptions, *, key: str, fetch: FetchOptions
+) -> BenchRow:
+    begun = time.perf_counter()
+    result = compare(
+        candidate=candidate,
+        base=base,
+        options=CompareOptions(depth=options.depth, seed=options.seed, fetch=fetch),
+    )
+    seconds = time.perf_counter() - begun
+    related = result.verdict.related
+    says: Published | None = None if related is None else "related" if related else "unrelated"
+    read = {"candidate": 0, "base": 0}
+    for item in result.ledger.files:
+        read[item.model] += item.n_bytes
+    return BenchRow(
+        key=key,
+        pair=pair,
+        method=OURS,
+        version=__version__,
+        score=_own_score(result),
+        says=says,
+        bytes_read=(read["candidate"], read["base"]),
+        seconds=seconds,
+        reason=result.verdict.summary if related is None else None,
+    )
+
+
+def _own_score(result: Comparison) -> float | None:
+    verdict = result.verdict
+    if verdict.related is None:
+        return None
+    if verdict.log10_p is None:
+        return _SAME_BYTES if verdict.related else 0.0
+    return -verdict.log10_p + 0.0
+
+
+def _kept_rows(path: Path) -> dict[str, BenchRow]:
+    """Read the answers of earlier runs; a line that was cut off when a run was stopped is made again."""
+    if not path.exists():
+        return {}
+    return {row.key: row for row in _read_lines(path.read_text(encoding="utf-8").splitlines())}
+
+
+def _read_lines(lines: Iterable[str]) -> Iterator[BenchRow]:
+    reader = Reader(KEPT)
+    for line in lines:
+        try:
+            yield reader.record(BenchRow, json.loads(line), "")
+        except (ValueError, FormatError):
+            continue

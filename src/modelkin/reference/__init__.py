@@ -1,0 +1,23 @@
+"""Published fingerprints as reference methods: shown beside our evidence, never part of the verdict.
+
+One file a method; ``run`` prices, reads and asks them, ``catalogue`` knows their names. A score is a
+`modelkin.comparison.ReferenceScore`, which is no `Evidence`: a comparison has its verdict before any of
+this runs, and `modelkin.comparison` imports nothing from here.
+"""
+
+from ._interface import ReferenceCard
+from .catalogue import chosen_references, load_reference, load_reference_cards, read_reference_cards
+from .run import ReferenceOptions, read_prompts, reference_costs, reference_scores, with_references
+
+__all__ = [
+    "ReferenceCard",
+    "ReferenceOptions",
+    "chosen_references",
+    "load_reference",
+    "load_reference_cards",
+    "read_prompts",
+    "read_reference_cards",
+    "reference_costs",
+    "reference_scores",
+    "with_references",
+]

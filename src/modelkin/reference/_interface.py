@@ -1,0 +1,129 @@
+"""What a reference method is: a card, what it wants to read, and one score that decides nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from modelkin.comparison import Published
+from modelkin.message import Message
+from modelkin.model import Model
+from modelkin.tensors import TensorSlice
+
+from .reading import SideReader
+from .tokens import RowPairs, pair_rows
+
+_Made = TypeVar("_Made")
+Needs = Literal["weights", "running"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceCard:
+    """What a reader must know of a published method before believing it."""
+
+    name: str
+    version: str
+    needs: Needs
+    """``weights``: reads tensors. ``running``: runs both models, extra ``repr``."""
+    level: float | None
+    """From which score on the publication calls two models related; None where it names no level."""
+    measures: Message
+    survives: Message
+    """Changes that leave what a model computes, and the score, as they are."""
+    defeated_by: Message
+    level_from: Message
+    """Where the level comes from, or that there is none."""
+    publication: str
+    reference: str
+    """Its page in the documentation."""
+    class_path: str = field(repr=False, metadata={"json": False})
+    """Module and class of its code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawScore:
+    """A score, and what it is made of."""
+
+    score: float
+    """Larger is more alike."""
+    details: Mapping[str, float] = field(default_factory=dict)
+    layers: tuple[tuple[int, int], ...] = ()
+    """Which layer of the candidate was held against which of the base, where the method chooses."""
+
+
+class ReferencePair:
+    """Two opened models, as reference methods see them."""
+
+    def __init__(
+        self,
+        candidate: Model,
+        base: Model,
+        *,
+        seed: int = 0,
+        controls: Sequence[Model] = (),
+        prompts: Sequence[str] = (),
+        layers: tuple[int, int] | None = None,
+    ) -> None:
+        self.candidate = candidate
+        self.base = base
+        self.seed = seed
+        self.controls = tuple(controls)
+        self.prompts = tuple(prompts)
+        self.layers = layers
+        self._seen: dict[Hashable, tuple[object, int]] = {}
+        self._rows: RowPairs | Message | None = None
+
+    @property
+    def models(self) -> tuple[Model, Model]:
+        """Candidate and base."""
+        return self.candidate, self.base
+
+    @property
+    def rows(self) -> RowPairs | Message:
+        """Rows of both embeddings that stand for the same tokens, or why there are none."""
+        if self._rows is None:
+            self._rows = pair_rows(self.candidate, self.base)
+        return self._rows
+
+    def remembered(self, reader: SideReader, key: Hashable, make: Callable[[SideReader], _Made]) -> _Made:
+        """Return what was made of a model before, so that several methods run it once; or make it.
+
+        What it took to read counts for each of them.
+        """
+        whole = id(reader.model), key
+        if whole not in self._seen:
+            before = reader.n_bytes
+            self._seen[whole] = make(reader), reader.n_bytes - before
+        else:
+            reader.n_bytes += self._seen[whole][1]
+        return self._seen[whole][0]  # type: ignore[return-value]
+
+
+Wanted = tuple[list[TensorSlice], list[TensorSlice]]
+"""What is read of candidate and base."""
+
+
+class ReferenceMethod(ABC):
+    """One published way to compare two models."""
+
+    uses_tokens: bool = False
+    """Whether tokenizers are read."""
+
+    def __init__(self, card: ReferenceCard) -> None:
+        self.card = card
+
+    @abstractmethod
+    def wanted(self, pair: ReferencePair) -> Wanted | Message:
+        """Say what would be read, from headers alone, or why there can be no score."""
+
+    @abstractmethod
+    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
+        """Read and compute the score; what was read is what `wanted` said."""
+
+    def says(self, score: float) -> Published | None:
+        """Return what the publication would say of a score."""
+        if self.card.level is None:
+            return None
+        return "related" if score >= self.card.level else "unrelated"

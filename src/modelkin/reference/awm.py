@@ -1,0 +1,187 @@
+"""AWM: columns of both embeddings matched, then unbiased CKA of queries and keys (Zeng and others, 2026).
+
+The columns are matched by the size of their cosine, order and signs are applied to the columns of the query
+and key matrices, and unbiased CKA compares them. Norm gains are not folded: the published method does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role
+from modelkin.message import Message
+from modelkin.model import Model
+
+from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
+from .reading import RoleMatrix, SideReader, Spill, both_sides, layer_matrices_of, rows_slice, slices_of
+from .tails import assigned
+
+STRANGERS_MEAN, STRANGERS_SPREAD = 0.00375, 0.0028
+"""Of AWM's own unrelated pairs, as constants in its code; its "absolute z" is a distance from them."""
+WEAKEST_CHILD = 12.1
+"""The smallest absolute z that AWM reports of a true child (Llama-3.2-1B); strangers have about 1 at most."""
+_ROLES = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY)
+
+Matrix = npt.NDArray[np.floating]
+Gram = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMatch:
+    """Column ``candidate[i]`` goes with column ``base[i]`` times ``signs[i]``."""
+
+    candidate: npt.NDArray[np.intp]
+    base: npt.NDArray[np.intp]
+    signs: npt.NDArray[np.float64]
+
+
+def match_columns(candidate: Matrix, base: Matrix) -> ColumnMatch | Message:
+    """Match the columns of two embeddings over the same tokens; of the wider one some stay alone."""
+    cosines = _unit_columns(candidate).T @ _unit_columns(base)
+    columns = assigned(np.abs(cosines))
+    if isinstance(columns, Message):
+        return columns
+    (ours,) = np.nonzero(columns >= 0)
+    theirs = columns[ours]
+    signs = np.where(cosines[ours, theirs] < 0, -1.0, 1.0)
+    return ColumnMatch(candidate=ours, base=theirs, signs=signs)
+
+
+def ucka(first: Matrix, second: Matrix) -> float:
+    """Return the unbiased CKA of two matrices whose columns are the samples."""
+    return _product(centred_gram(first), centred_gram(second))
+
+
+def centred_gram(weight: Matrix) -> Gram:
+    """Return the Gram matrix of the columns, centred without bias and of norm one (Song et al., 2007)."""
+    gram = weight.T @ weight
+    n = len(gram)
+    np.fill_diagonal(gram, 0.0)
+    means = gram.sum(axis=0, dtype=np.float64) / (n - 2)
+    means -= means.sum() / (2 * (n - 1))
+    gram -= means[:, None].astype(gram.dtype)
+    gram -= means[None, :].astype(gram.dtype)
+    np.fill_diagonal(gram, 0.0)
+    size = float(np.sqrt(np.einsum("ij,ij->i", gram, gram).sum(dtype=np.float64)))
+    return np.asarray(gram / size if size > 0 else gram, dtype=np.float32)
+
+
+def _product(first: Gram, second: Gram) -> float:
+    return float(np.einsum("ij,ij->i", first, second).sum(dtype=np.float64))
+
+
+@final
+class Awm(ReferenceMethod):
+    """Mean unbiased CKA of queries and keys after matching the columns of the embeddings."""
+
+    uses_tokens = True
+
+    def wanted(self, pair: ReferencePair) -> Wanted | Message:
+        """Want rows of shared tokens, and all query and key matrices."""
+        layers = self._layers(pair)
+        rows = pair.rows
+        if isinstance(rows, Message):
+            return rows
+        if isinstance(layers, Message):
+            return layers
+        tables = [
+            rows_slice(model, name, numbers)
+            for model, (name, numbers) in zip(pair.models, rows.sides(), strict=True)
+        ]
+        return [tables[0], *slices_of(layers[0])], [tables[1], *slices_of(layers[1])]
+
+    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
+        """Match columns, then compare layer by layer; all with all where depths differ."""
+        layers, rows = self._layers(pair), pair.rows
+        if isinstance(layers, Message):
+            return layers
+        if isinstance(rows, Message):
+            return rows
+        tables = [
+            reader.rows(name, numbers) for reader, (name, numbers) in zip(readers, rows.sides(), strict=True)
+        ]
+        columns = match_columns(tables[0], tables[1])
+        if isinstance(columns, Message):
+            return columns
+        del tables
+        if len(layers[0]) == len(layers[1]):
+            found = np.array(list(_diagonal(readers, layers, columns)))
+            pairs = [(layer, layer) for layer in range(len(found))]
+            by_pair = found
+        else:
+            every = _all_pairs(readers, layers, columns)
+            chosen = assigned(every.mean(axis=2))
+            if isinstance(chosen, Message):
+                return chosen
+            pairs = [(place, int(other)) for place, other in enumerate(chosen) if other >= 0]
+            by_pair = np.array([every[place] for place in pairs])
+        score = float(by_pair.mean())
+        return RawScore(
+            score=score,
+            details={
+                "absolute_z": abs(score - STRANGERS_MEAN) / STRANGERS_SPREAD,
+                "queries": float(by_pair[:, 0].mean()),
+                "keys": float(by_pair[:, 1].mean()),
+                "tokens": float(len(rows)),
+            },
+            layers=_numbered(pair, pairs),
+        )
+
+    def _layers(
+        self, pair: ReferencePair
+    ) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
+        def find(model: Model) -> list[tuple[RoleMatrix, ...]] | Message:
+            return layer_matrices_of(model, _ROLES)
+
+        return both_sides(pair.models, find)
+
+
+def _numbered(pair: ReferencePair, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    mine, theirs = (model.architecture.layers for model in pair.models)
+    return tuple((mine[first], theirs[second]) for first, second in pairs)
+
+
+_Layers = tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]]
+
+
+def _mine(reader: SideReader, layer: tuple[RoleMatrix, ...], columns: ColumnMatch) -> Iterator[Gram]:
+    for matrix in layer:
+        yield centred_gram(reader.matrix(matrix)[:, columns.candidate])
+
+
+def _theirs(reader: SideReader, layer: tuple[RoleMatrix, ...], columns: ColumnMatch) -> Iterator[Gram]:
+    for matrix in layer:
+        yield centred_gram(reader.matrix(matrix)[:, columns.base] * columns.signs.astype(np.float32))
+
+
+def _diagonal(
+    readers: tuple[SideReader, SideReader], layers: _Layers, columns: ColumnMatch
+) -> Iterator[list[float]]:
+    for first, second in zip(*layers, strict=True):
+        ours, theirs = _mine(readers[0], first, columns), _theirs(readers[1], second, columns)
+        yield [_product(a, b) for a, b in zip(ours, theirs, strict=True)]
+
+
+def _all_pairs(
+    readers: tuple[SideReader, SideReader], layers: _Layers, columns: ColumnMatch
+) -> npt.NDArray[np.float64]:
+    found = np.zeros((len(layers[0]), len(layers[1]), len(_ROLES)))
+    with Spill() as kept:
+        for place, layer in enumerate(layers[1]):
+            for role, gram in enumerate(_theirs(readers[1], layer, columns)):
+                kept.keep((place, role), gram)
+        for mine, layer in enumerate(layers[0]):
+            for role, gram in enumerate(_mine(readers[0], layer, columns)):
+                for theirs in range(len(layers[1])):
+                    found[mine, theirs, role] = _product(gram, kept[theirs, role])
+    return found
+
+
+def _unit_columns(rows: Matrix) -> Matrix:
+    sizes = np.linalg.norm(rows, axis=0)
+    return np.asarray(rows / np.where(sizes > 0, sizes, 1.0))

@@ -1,0 +1,113 @@
+"""Methods that compare what models answer: agreement of next tokens, and its rank among controls.
+
+What two models answer says nothing about whose weights they have. It is all that can be seen of a student
+that learnt from a teacher's answers, and it is told as behaviour.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+
+from modelkin.message import Message, say
+
+from ._interface import RawScore, ReferencePair
+from .reading import Floats, SideReader
+from .representations import RunningMethod
+from .running import Trace, shipped_prompts, traced
+from .tokens import RowPairs, pair_rows
+
+FEWEST_CONTROLS = 3
+"""With two controls the smallest rank is one of three, which says nothing."""
+
+
+def divergences(first: Floats, second: Floats) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each prompt the Jensen-Shannon divergence in bits, and whether the first choice is the same.
+
+    Columns are the same tokens; what models give to other tokens is left out.
+    """
+    logs = [_log_softmax(rows.astype(np.float64)) for rows in (first, second)]
+    middle = np.logaddexp(logs[0], logs[1]) - math.log(2.0)
+    parts = [np.sum(np.exp(log) * (log - middle), axis=1) for log in logs]
+    same = logs[0].argmax(axis=1) == logs[1].argmax(axis=1)
+    return (parts[0] + parts[1]) / (2.0 * math.log(2.0)), same
+
+
+def _log_softmax(rows: np.ndarray) -> np.ndarray:
+    shifted = rows - rows.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def agreement(mine: Trace, theirs: Trace, rows: RowPairs) -> RawScore | Message:
+    """Return one minus the mean divergence over the tokens that both vocabularies have."""
+    if mine.logits is None or theirs.logits is None:
+        return say("reference-no-tokens")
+    sides = []
+    for trace, numbers in ((mine.logits, rows.candidate), (theirs.logits, rows.base)):
+        if max(numbers) >= trace.shape[1]:
+            return say("reference-shapes")
+        sides.append(trace[:, list(numbers)])
+    found, same = divergences(sides[0], sides[1])
+    return RawScore(
+        score=1.0 - float(found.mean()),
+        details={
+            "same_first_choice": float(same.mean()),
+            "largest_divergence": float(found.max()),
+            "tokens": float(len(rows)),
+            "prompts": float(len(found)),
+        },
+    )
+
+
+@final
+class LogitAgreement(RunningMethod):
+    """One minus the mean Jensen-Shannon divergence of next-token distributions."""
+
+    def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
+        """Compare the answers to all prompts."""
+        return pair.rows if isinstance(pair.rows, Message) else agreement(mine, theirs, pair.rows)
+
+
+@final
+class BehaviourRank(RunningMethod):
+    """The rank of the candidate's agreement with the base among that of unrelated models with the base.
+
+    Null hypothesis: the candidate is one more model like the controls, so that every rank is equally likely.
+    The smallest p is one over the number of controls plus one, however much the models agree.
+    """
+
+    def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
+        """Run the controls on the same prompts and count those that agree as much."""
+        if len(pair.controls) < FEWEST_CONTROLS:
+            return say("reference-needs-controls", n=len(pair.controls), m=FEWEST_CONTROLS)
+        if isinstance(pair.rows, Message):
+            return pair.rows
+        own = agreement(mine, theirs, pair.rows)
+        if isinstance(own, Message):
+            return own
+        prompts = pair.prompts or shipped_prompts()
+        others: list[float] = []
+        for control in pair.controls:
+            reader = SideReader(control)
+            trace = pair.remembered(reader, ((), prompts), lambda r: traced(r, prompts))
+            rows = pair_rows(control, pair.base)
+            if isinstance(trace, Message) or isinstance(rows, Message):
+                continue
+            found = agreement(trace, theirs, rows)
+            if not isinstance(found, Message):
+                others.append(found.score)
+        if len(others) < FEWEST_CONTROLS:
+            return say("reference-needs-controls", n=len(others), m=FEWEST_CONTROLS)
+        p = (1 + sum(other >= own.score for other in others)) / (len(others) + 1)
+        return RawScore(
+            score=-math.log10(p) + 0.0,
+            details={
+                "p": p,
+                "agreement": own.score,
+                "largest_control": max(others),
+                "controls": float(len(others)),
+                "same_first_choice": own.details["same_first_choice"],
+            },
+        )

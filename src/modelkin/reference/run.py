@@ -1,0 +1,183 @@
+"""Published methods asked about a pair: priced first, read within a limit, told beside the verdict."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from modelkin.comparison import Comparison, ReferenceScore
+from modelkin.errors import BudgetExceeded, MissingExtra, UsageError
+from modelkin.message import Message, say, told
+from modelkin.model import Model, ModelLike, open_models
+from modelkin.options import FetchOptions
+from modelkin.progress import Progress, Silent
+
+from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
+from .catalogue import ALL, chosen_references
+from .reading import SideReader
+
+_SILENT = Silent()
+_FEWEST_PROMPTS = 4
+"""Unbiased alignment divides by the number of samples minus three."""
+_MOST_PROMPT_BYTES = 10_000_000
+"""Nobody waits for more prompts than this holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOptions:
+    """What published methods may do."""
+
+    methods: tuple[str, ...] = (ALL,)
+    """By name; ``all`` is every method that reads weights."""
+    byte_limit: int | None = 1_000_000_000
+    """Most bytes of a model that one method may read, as much as `deep` does. None is no limit: some read a
+    whole model."""
+    seed: int = 0
+    """Chooses samples."""
+    prompts: tuple[str, ...] = ()
+    """For methods that run the models; empty takes those that come with the package."""
+    layers: tuple[int, int] | None = None
+    """Which states `reef` compares, of candidate and base: 0 is the embedding, n follows layer n - 1. None is
+    the published depth."""
+
+
+def read_prompts(path: Path) -> tuple[str, ...]:
+    """Read prompts, one a line; empty lines are left out.
+
+    Raises
+    ------
+    UsageError
+        There are fewer than four, no text, or far too much of it.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_PROMPT_BYTES + 1).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(str(path), "expected prompts as UTF-8 text, one a line") from error
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not len(found) >= _FEWEST_PROMPTS or len(text) > _MOST_PROMPT_BYTES:
+        problem = f"expected {_FEWEST_PROMPTS} prompts or more, up to 10 MB, got {len(found)}"
+        raise UsageError(str(path), problem)
+    return found
+
+
+def reference_scores(
+    candidate: ModelLike,
+    base: ModelLike,
+    options: ReferenceOptions | None = None,
+    *,
+    controls: Sequence[ModelLike] = (),
+    fetch: FetchOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[ReferenceScore, ...]:
+    """Ask published methods about two models. Nothing of what they say is evidence.
+
+    Parameters
+    ----------
+    candidate, base
+        Model references, sources, or opened models.
+    options
+        Which methods, and how much each may read.
+    controls
+        Unrelated models, for the method that ranks behaviour among them.
+    fetch
+        How models that are not open yet are read.
+    progress
+        Told which method begins.
+    """
+    options, heard = options or ReferenceOptions(), progress or _SILENT
+    methods = chosen_references(options.methods)
+    with open_models((candidate, base, *controls), fetch or FetchOptions(), progress=progress) as opened:
+        mine, theirs, *others = opened
+        pair = ReferencePair(
+            mine,
+            theirs,
+            seed=options.seed,
+            controls=others,
+            prompts=options.prompts,
+            layers=options.layers,
+        )
+        found = []
+        for method in methods:
+            heard.note(say("step-reference", name=method.card.name))
+            found.append(_asked(method, pair, options.byte_limit))
+        return tuple(found)
+
+
+def with_references(comparison: Comparison, scores: Iterable[ReferenceScore]) -> Comparison:
+    """Return a comparison that tells what published methods say; its verdict stays as it is."""
+    return replace(comparison, reference=tuple(scores))
+
+
+def _asked(method: ReferenceMethod, pair: ReferencePair, limit: int | None) -> ReferenceScore:
+    begun = time.perf_counter()
+    readers = SideReader(pair.candidate), SideReader(pair.base)
+    try:
+        # Weights of unknown authors may make any formula overflow; what comes of that is no score.
+        with np.errstate(all="ignore"):
+            found = _measured(method, pair, readers, limit)
+    except (BudgetExceeded, MissingExtra) as error:
+        found = told(error)
+    except np.linalg.LinAlgError:
+        found = say("reference-not-finite")
+    if not isinstance(found, Message) and not _is_finite(found):
+        found = say("reference-not-finite")
+    seconds = time.perf_counter() - begun
+    n_bytes = readers[0].n_bytes, readers[1].n_bytes
+    if method.uses_tokens and max(n_bytes) and not isinstance(pair.rows, Message):
+        n_bytes = n_bytes[0] + pair.rows.n_bytes[0], n_bytes[1] + pair.rows.n_bytes[1]
+    card = method.card
+    score = None if isinstance(found, Message) else found.score
+    return ReferenceScore(
+        method=card.name,
+        version=card.version,
+        score=score,
+        level=card.level,
+        says=None if score is None else method.says(score),
+        details={} if isinstance(found, Message) else dict(found.details),
+        layers=() if isinstance(found, Message) else found.layers,
+        bytes_read=n_bytes,
+        seconds=seconds,
+        reason=found if isinstance(found, Message) else None,
+    )
+
+
+def _is_finite(found: RawScore) -> bool:
+    return all(math.isfinite(value) for value in (found.score, *found.details.values()))
+
+
+def _measured(
+    method: ReferenceMethod, pair: ReferencePair, readers: tuple[SideReader, SideReader], limit: int | None
+) -> RawScore | Message:
+    wanted = method.wanted(pair)
+    if isinstance(wanted, Message):
+        return wanted
+    price = max(_costs(pair.models, wanted))
+    if limit is not None and price > limit:
+        return say("reference-limit", n=price, m=limit)
+    return method.measure(pair, readers)
+
+
+def _costs(models: tuple[Model, Model], wanted: Wanted) -> tuple[int, int]:
+    mine, theirs = (model.cost(slices) for model, slices in zip(models, wanted, strict=True))
+    return mine, theirs
+
+
+def reference_costs(
+    candidate: Model, base: Model, methods: Iterable[str], *, seed: int = 0
+) -> dict[str, tuple[int, int] | Message]:
+    """Return the bytes that each method would read of both models, or why it would read none."""
+    pair = ReferencePair(candidate, base, seed=seed)
+    found: dict[str, tuple[int, int] | Message] = {}
+    for method in chosen_references(methods):
+        try:
+            wanted = method.wanted(pair)
+        except MissingExtra as error:
+            wanted = told(error)
+        found[method.card.name] = wanted if isinstance(wanted, Message) else _costs(pair.models, wanted)
+    return found

@@ -1,0 +1,266 @@
+"""``modelkin bench``: rates on known numbers, tables of pairs, runs that are stopped, priced and resumed."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from tests.places import ZOO
+
+from modelkin.casework.bench import (
+    BenchOptions,
+    bench_blocks,
+    bench_methods,
+    public_sources,
+    rates_of,
+    read_pairs,
+    run_bench,
+    write_bench,
+)
+from modelkin.casework.bench import run as running
+from modelkin.casework.bench.rates import (
+    Scored,
+    area,
+    area_interval,
+    level_for,
+    partial_area,
+    roc_points,
+    wilson,
+)
+from modelkin.document import render_markdown
+from modelkin.errors import StudyError, UsageError
+from modelkin.reference import reference_scores
+
+HEADER = "source\tmodel_a\tmodel_b\tlabel\trelation\tnote\n"
+LINES = (
+    ("base", "finetune-light", "related", "fine-tune"),
+    ("base", "depth-up", "related", "depth"),
+    ("base", "twin-1", "independent", ""),
+    ("base", "twin-2", "independent", ""),
+    ("base", "same-initialisation", "disputed", "same start"),
+    ("base", "nowhere", "related", "gone"),
+)
+CHEAP = ("anchors", "mdir", "phi-u")
+
+
+@pytest.fixture
+def table(tmp_path):
+    lines = [f"zoo\t{ZOO / a}\t{ZOO / b}\t{label}\t{kind}\t\n" for a, b, label, kind in LINES]
+    place = tmp_path / "pairs.tsv"
+    place.write_text(HEADER + "".join(lines))
+    return str(place)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+
+
+def test_an_area_is_the_share_of_pairs_in_the_right_order():
+    rng = np.random.default_rng(0)
+    high, low = rng.normal(1.0, size=40).round(1), rng.normal(size=60).round(1)
+    counted = np.mean([(h > x) + 0.5 * (h == x) for h in high for x in low])
+    assert area(high, low) == pytest.approx(float(counted))
+    points = roc_points(high, low)
+    xs, ys = zip(*points, strict=True)
+    assert np.trapezoid(ys, xs) == pytest.approx(float(counted))
+    assert partial_area(high, low, largest=1.0) == pytest.approx(float(counted))
+
+
+def test_a_perfect_area_of_few_pairs_has_an_interval():
+    few, many = area_interval(1.0, 3, 3), area_interval(1.0, 300, 300)
+    assert few.low < 0.6
+    assert many.low > 0.98
+    assert few.high == many.high == 1.0
+    chance = area_interval(0.5, 50, 50)
+    assert chance.low + chance.high == pytest.approx(1.0, abs=1e-9)
+
+
+def test_intervals_of_areas_hold_what_they_promise():
+    """95 % of intervals hold the true area: normal scores one standard deviation apart."""
+    rng = np.random.default_rng(1)
+    truth = 0.5 * (1 + math.erf(1 / 2.0))
+    inside = 0
+    for _ in range(400):
+        found = area_interval(area(rng.normal(1, size=30), rng.normal(size=40)), 30, 40)
+        inside += found.low <= truth <= found.high
+    assert 0.92 <= inside / 400 <= 0.985
+
+
+def test_the_partial_area_is_one_for_the_best_and_a_half_for_chance():
+    assert partial_area(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == pytest.approx(1.0)
+    both = np.arange(1000.0)
+    assert partial_area(both, both) == pytest.approx(0.5, abs=0.001)
+
+
+def test_levels_let_no_more_strangers_pass_than_allowed():
+    low = np.arange(200.0)
+    assert (low > level_for(low, 0.01)).sum() == 2
+    assert (low > level_for(low, 0.0)).sum() == 0
+    assert (low[:50] > level_for(low[:50], 0.01)).sum() == 0
+
+
+def test_wilsons_interval_is_the_known_one():
+    found = wilson(8, 10)
+    assert found is not None
+    assert (round(found.low, 4), round(found.high, 4)) == (0.4902, 0.9433)
+    assert wilson(0, 0) is None
+
+
+def scored(truth, score, says=None):
+    return Scored(group=truth, truth=truth, score=score, says=says, n_bytes=10, seconds=1.0)
+
+
+def test_a_pair_without_a_score_is_a_miss_and_no_number():
+    rows = [scored("related", 2.0), scored("related", None), scored("independent", 1.0)]
+    rates = rates_of("x", rows)
+    assert rates.hits_at_0 is not None
+    assert (rates.hits_at_0.found, rates.hits_at_0.of) == (1, 2)
+    assert rates.auc is not None
+    assert rates.auc.value == 1.0
+    assert rates.hits_at_level is None
+
+
+def test_without_strangers_there_are_no_areas():
+    rates = rates_of("x", [scored("related", 2.0, "related"), scored("unclear", 1.0)])
+    assert (rates.auc, rates.hits_at_0, rates.roc) == (None, None, ())
+    assert rates.hits_at_level is not None
+    assert rates.hits_at_level.found == 1
+
+
+# -- tables of pairs -------------------------------------------------------------------------------------
+
+
+def test_published_pairs_come_with_the_package():
+    assert {"AWM", "Zhu2025", "LeaFBench", "MDGBench", "CiscoMPK", "HuRef"} <= public_sources().keys()
+    awm = read_pairs("public:AWM")
+    assert sum(pair.truth == "independent" for pair in awm) == 90
+    assert sum(pair.truth == "related" for pair in awm) >= 60
+    assert len(read_pairs("public")) == sum(public_sources().values()) == 884
+    with pytest.raises(UsageError, match="no such benchmark"):
+        read_pairs("public:AMW")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a\tb\n", "line 1: expected the columns"),
+        (HEADER, "at least one pair"),
+        (HEADER + "x\ta\tb\n", "line 2: expected 6 columns, got 3"),
+        (HEADER + "x\ta\t\trelated\t\t\n", "line 2: expected two models"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_line(tmp_path, text, words):
+    place = tmp_path / "pairs.tsv"
+    place.write_text(text)
+    with pytest.raises(StudyError, match=words):
+        read_pairs(str(place))
+
+
+def test_a_table_that_is_not_there_or_no_text_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_pairs(str(tmp_path / "none.tsv"))
+    (tmp_path / "bytes.tsv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StudyError, match="expected UTF-8"):
+        read_pairs(str(tmp_path / "bytes.tsv"))
+
+
+def test_all_methods_are_ours_and_those_on_weights():
+    assert bench_methods(("all",))[0] == "modelkin"
+    assert bench_methods(("awm", "modelkin")) == ("modelkin", "awm")
+    with pytest.raises(UsageError, match="no such published method"):
+        bench_methods(("modelkim",))
+
+
+# -- runs ------------------------------------------------------------------------------------------------
+
+
+def without_seconds(result):
+    return [(row.pair, row.method, row.score, row.says, row.bytes_read) for row in result.rows]
+
+
+def test_pairs_are_judged_listed_and_told(tmp_path, table):
+    out = tmp_path / "out"
+    result = run_bench(read_pairs(table), out, BenchOptions(methods=("modelkin", "phi-u"), depth="quick"))
+    assert len(result.rows) == 5 * 2
+    (gone,) = result.unavailable
+    assert gone.pair.relation == "gone"
+    ours = result.rates[0]
+    assert ours.method == "modelkin"
+    assert ours.hits_at_level is not None
+    assert (ours.hits_at_level.found, ours.hits_at_level.of) == (2, 2)
+    assert ours.accused is not None
+    assert ours.accused.found == 0
+    files = {path.relative_to(out).as_posix() for path in write_bench(result, out)}
+    assert {"bench.json", "pairs.csv", "BENCH.md", "bench.html", "figures/roc.png"} <= files
+    document = json.loads((out / "bench.json").read_text())
+    assert document["schema"] == "modelkin.bench/1"
+    text = render_markdown(bench_blocks(result))
+    assert "same start (unclear)" in text
+    assert "nowhere" in text
+    assert (out / "pairs.csv").read_text().count("\n") == 11
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, table, monkeypatch):
+    options = BenchOptions(methods=CHEAP, side_by_side=1)
+    whole = run_bench(read_pairs(table), tmp_path / "whole", options)
+    asked = []
+    real = reference_scores
+
+    def counted(candidate, base, options, **rest):
+        asked.append(options.methods)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return real(candidate, base, options, **rest)
+
+    monkeypatch.setattr(running, "reference_scores", counted)
+    out = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(read_pairs(table), out, options)
+    kept = out / "results.jsonl"
+    lines = kept.read_text().splitlines()
+    assert 4 <= len(lines) < 15
+    kept.write_text("\n".join(lines)[:-9])  # the last line was being written
+    monkeypatch.setattr(running, "reference_scores", real)
+    again = run_bench(read_pairs(table), out, options)
+    assert without_seconds(again) == without_seconds(whole)
+    monkeypatch.setattr(running, "reference_scores", None)
+    assert without_seconds(run_bench(read_pairs(table), out, options)) == without_seconds(whole)
+
+
+def test_answers_of_another_limit_are_made_again(tmp_path, table):
+    pairs = read_pairs(table)[:1]
+    first = run_bench(pairs, tmp_path, BenchOptions(methods=("anchors",), method_bytes=10))
+    assert first.rows[0].score is None
+    second = run_bench(pairs, tmp_path, BenchOptions(methods=("anchors",)))
+    assert second.rows[0].score is not None
+
+
+def test_side_by_side_gives_the_same_numbers(tmp_path, table):
+    pairs = read_pairs(table)
+    one = run_bench(pairs, tmp_path / "one", BenchOptions(methods=CHEAP, side_by_side=1))
+    four = run_bench(pairs, tmp_path / "four", BenchOptions(methods=CHEAP, side_by_side=4))
+    assert without_seconds(one) == without_seconds(four)
+
+
+def test_pairs_beyond_the_budget_wait_for_the_next_run(tmp_path, table):
+    pairs = read_pairs(table)[:4]
+    options = BenchOptions(methods=("phi-u",), byte_budget=600_000, side_by_side=1)
+    first = run_bench(pairs, tmp_path, options)
+    assert first.bytes_read <= 600_000
+    waiting = [item.pair.candidate.rpartition("/")[2] for item in first.unavailable]
+    assert waiting == ["twin-2"]  # depth-up has no score and costs nothing
+    assert str(first.unavailable[0].reason).startswith("it would read 245,760 bytes")
+    second = run_bench(pairs, tmp_path, options)
+    assert second.unavailable == ()
+
+
+def test_numbers_of_pairs_at_a_time_are_checked():
+    with pytest.raises(ValueError, match="side_by_side must be between 1 and 64"):
+        BenchOptions(side_by_side=0)
+
+
+def test_names_in_a_table_are_no_formulas(tmp_path):
+    place = tmp_path / "pairs.tsv"
+    place.write_text(HEADER + f"zoo\t{ZOO / 'base'}\t{ZOO / 'twin-1'}\trelated\t=1+1\t\n")
+    result = run_bench(read_pairs(str(place)), tmp_path, BenchOptions(methods=("anchors",)))
+    write_bench(result, tmp_path)
+    assert "'=1+1" in (tmp_path / "pairs.csv").read_text()
