@@ -1,0 +1,307 @@
+"""One family: its middle, its merges, what hangs on what, and the tree of its distances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modelkin.lineage.inheritance import (
+    Blend,
+    find_blend,
+    hang,
+    mean_distances,
+    site_distances,
+)
+from modelkin.lineage.joining import four_point, join_neighbours, newick, splits
+from modelkin.lineage.sparse_merges import sparse_blend
+from modelkin.lineage.tree_facts import agreed_parent, facts_of, frozen_facts
+from modelkin.lineage.tree_result import DirectionFact, Family, JudgedPair, TreeEdge
+from modelkin.lineage.tree_samples import ModelSample, facing_layers, renumbered
+from modelkin.message import Message, say
+
+Floats = NDArray[np.float64]
+Pairs = Mapping[frozenset[str], JudgedPair]
+
+_DRAWS = 100
+_EDGE_DRAWS = 20
+_NO_TREE = 0.1
+"""Four-point residual from which on distances are not those of a tree."""
+_FEW_ZEROS = 0.05
+_STRANGE = 1.8
+"""Squared distance from which on samples tell nothing of a relation that the comparison found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyGrowth:
+    """A family and its edges."""
+
+    family: Family
+    edges: tuple[TreeEdge, ...]
+
+
+def grown_family(
+    members: Sequence[ModelSample], pairs: Pairs, dates: Mapping[str, str], *, seed: int
+) -> FamilyGrowth:
+    """Grow one family of models that accepted pairs connect."""
+    return _Growth(list(members), pairs, dates, seed).grown()
+
+
+@dataclass(slots=True)
+class _Growth:
+    members: list[ModelSample]
+    pairs: Pairs
+    dates: Mapping[str, str]
+    seed: int
+    facts: dict[frozenset[str], tuple[DirectionFact, ...]] = field(default_factory=dict)
+
+    def grown(self) -> FamilyGrowth:
+        for pair in self.pairs:
+            first, second = (self._of(name) for name in sorted(pair))
+            self.facts[pair] = facts_of(first, second, self.dates)
+        plain = dict(self.facts)
+
+        def older(name: str, than: str) -> bool:
+            return agreed_parent(plain.get(frozenset((name, than)), ())) == name
+
+        for pair in self.pairs:
+            first, second = (self._of(name) for name in sorted(pair))
+            frozen = frozen_facts(first, second, self._relatives(first, second), older)
+            self.facts[pair] = (*self.facts[pair], *frozen)
+        faced = self._renumbered()
+        by_site = site_distances(faced)
+        blends = self._blends(by_site)
+        mixed = {blend.child for blend in blends}
+        middle = self._middle(mean_distances(by_site), mixed)
+        edges: list[TreeEdge | None] = [edge for blend in blends for edge in self._merged(blend, by_site)]
+        draws = self._draws(len(by_site))
+        edges += [
+            self._descent(by_site, child, middle, mixed, draws)
+            for child in range(len(self.members))
+            if child != middle and child not in mixed
+        ]
+        kept = [place for place in range(len(self.members)) if place not in mixed]
+        tree, joined, fit = self._joined(by_site, kept, draws)
+        return FamilyGrowth(
+            family=Family(
+                members=tuple(member.name for member in self.members),
+                middle=self.members[middle].name,
+                newick=tree,
+                joined=joined,
+                four_point=fit,
+                notes=(say("tree-not-additive"),) if fit is not None and fit > _NO_TREE else (),
+            ),
+            edges=tuple(edge for edge in edges if edge is not None),
+        )
+
+    # -- what is measured ------------------------------------------------------------------------------
+
+    def _of(self, name: str) -> ModelSample:
+        return next(member for member in self.members if member.name == name)
+
+    def _relatives(self, first: ModelSample, second: ModelSample) -> list[ModelSample]:
+        """Return the models that are accepted relatives of both."""
+        return [
+            member
+            for member in self.members
+            if {frozenset((member.name, first.name)), frozenset((member.name, second.name))}
+            <= self.pairs.keys()
+        ]
+
+    def _renumbered(self) -> list[ModelSample]:
+        """Give layers of models of another depth the numbers of those that they face in a usual one."""
+        depths = Counter(len(member.layers) for member in self.members)
+        usual = max(depths, key=lambda depth: (depths[depth], -depth))
+        reference = next(member for member in self.members if len(member.layers) == usual)
+        return [
+            member
+            if len(member.layers) == usual
+            else renumbered(
+                member, {layer: there for layer, (there, _) in facing_layers(member, reference).items()}
+            )
+            for member in self.members
+        ]
+
+    def _blends(self, by_site: Floats) -> list[Blend]:
+        """Find merges: first those that lie between two others, then those that show in single values."""
+        found: dict[int, Blend] = {}
+        for child in range(len(self.members)):
+            near = self._near(child)
+            inside = by_site[np.ix_(range(len(by_site)), near, near)]
+            blend = find_blend(inside, near.index(child))
+            if blend is not None:
+                found[child] = blend.renamed(near)
+        # What is itself a merge or a rounded copy is a parent of nothing here: its parents explain more.
+        plain = {
+            place
+            for place, member in enumerate(self.members)
+            if place not in found and member.levels is None and member.zeros < _FEW_ZEROS
+        }
+        for child in sorted(plain):
+            near = [place for place in self._near(child) if place in plain]
+            blend = sparse_blend([self.members[place] for place in near], near.index(child))
+            if blend is not None:
+                found[child] = blend.renamed(near)
+        return [blend for blend in found.values() if self._stands(blend, found)]
+
+    def _stands(self, blend: Blend, found: Mapping[int, Blend]) -> bool:
+        """Say whether no fact puts the merge before a parent, and no parent is a clearer merge of it."""
+        name = self.members[blend.child].name
+        for parent in blend.parents:
+            # The mean of a decayed row and a fresh one lies between them: of merges that says nothing.
+            key = frozenset((name, self.members[parent].name))
+            facts = [fact for fact in self.facts.get(key, ()) if fact.kind != "decayed-rows"]
+            other = found.get(parent)
+            clearer = (
+                other is not None and blend.child in other.parents and other.opposition >= blend.opposition
+            )
+            if agreed_parent(facts) == name or clearer:
+                return False
+        return True
+
+    def _near(self, child: int) -> list[int]:
+        """Return a member with its accepted relatives."""
+        return [place for place in range(len(self.members)) if place == child or self._accepted(child, place)]
+
+    def _middle(self, distances: Floats, mixed: set[int]) -> int:
+        """Choose the member that facts put first most often; of several, the one that is nearest to all."""
+        names = [member.name for member in self.members]
+        first: Counter[str] = Counter()
+        for facts in self.facts.values():
+            parent = agreed_parent(facts)
+            if parent is not None:
+                first[parent] += 1
+                first[next(fact.child for fact in facts)] -= 1
+        able = [place for place in range(len(names)) if place not in mixed]
+        near = [
+            float(np.nanmedian(np.delete(distances[place], place)))
+            if np.isfinite(np.delete(distances[place], place)).any()
+            else np.inf
+            for place in range(len(names))
+        ]
+        return max(able or range(len(names)), key=lambda place: (first[names[place]], -near[place]))
+
+    def _draws(self, n_sites: int) -> list[NDArray[np.int64]]:
+        rng = np.random.default_rng(self.seed)
+        return [rng.integers(0, n_sites, n_sites) for _ in range(_DRAWS)] if n_sites else []
+
+    # -- edges -----------------------------------------------------------------------------------------
+
+    def _merged(self, blend: Blend, by_site: Floats) -> list[TreeEdge]:
+        child = self.members[blend.child].name
+        distances = mean_distances(by_site)
+        edges = []
+        for parent, share in zip(blend.parents, blend.shares, strict=True):
+            name = self.members[parent].name
+            reason = say("tree-hull", share=f"{share:.2f}", opposition=f"{blend.opposition:.2f}")
+            fact = DirectionFact(kind="merge-hull", parent=name, child=child, reason=reason)
+            edges.append(
+                self._edge(blend.child, parent, "merge", reason, distances, facts=(fact,), weight=share)
+            )
+        return edges
+
+    def _barred(self, child: int) -> set[int]:
+        """Return those that cannot be the parent: no accepted pair, or facts say that they came after it."""
+        name = self.members[child].name
+        keys = [frozenset((name, member.name)) for member in self.members]
+        return {
+            place
+            for place, key in enumerate(keys)
+            if place != child and (key not in self.pairs or agreed_parent(self.facts[key]) == name)
+        }
+
+    def _descent(
+        self, by_site: Floats, child: int, middle: int, mixed: set[int], draws: Sequence[NDArray[np.int64]]
+    ) -> TreeEdge | None:
+        distances = mean_distances(by_site)
+        near = np.delete(distances[child], child)
+        barred = self._barred(child) - {middle} if self._accepted(child, middle) else self._barred(child)
+        hung = hang(by_site, child, middle, mixed, barred)
+        if hung is None or not np.isfinite(near).any() or float(np.nanmin(near)) > _STRANGE:
+            return self._reshaped(child, middle, mixed, distances)
+        again = [hang(by_site[draw], child, middle, mixed, barred) for draw in draws[:_EDGE_DRAWS]]
+        support = float(np.mean([drawn is not None and drawn.parent == hung.parent for drawn in again]))
+        if hung.least is None:
+            return self._edge(child, hung.parent, "nearest", say("tree-nearest"), distances, support=support)
+        reason = say("tree-inherits", share=f"{hung.least:.2f}")
+        return self._edge(
+            child, hung.parent, "inherits", reason, distances, inheritance=hung.least, support=support
+        )
+
+    def _accepted(self, first: int, second: int) -> bool:
+        return frozenset((self.members[first].name, self.members[second].name)) in self.pairs
+
+    def _reshaped(self, child: int, middle: int, mixed: set[int], distances: Floats) -> TreeEdge | None:
+        """Hang a member without tensors to measure on the relative with which it shares most."""
+        able = set(range(len(self.members))) - mixed - self._barred(child) - {child}
+
+        def strength(place: int) -> tuple[float, bool]:
+            pair = self.pairs[frozenset((self.members[child].name, self.members[place].name))]
+            return -1.0 if pair.effect is None else round(pair.effect, 2), place == middle
+
+        if not able:
+            return None
+        return self._edge(child, max(able, key=strength), "reshaped", say("tree-reshaped"), distances)
+
+    def _edge(
+        self,
+        child: int,
+        parent: int,
+        kind: str,
+        reason: Message,
+        distances: Floats,
+        *,
+        facts: tuple[DirectionFact, ...] = (),
+        inheritance: float | None = None,
+        support: float | None = None,
+        weight: float | None = None,
+    ) -> TreeEdge:
+        first, second = self.members[child].name, self.members[parent].name
+        key = frozenset((first, second))
+        said = (*facts, *self.facts.get(key, ()))
+        away = float(distances[child, parent])
+        return TreeEdge(
+            first=first,
+            second=second,
+            kind=kind,  # type: ignore[arg-type]
+            parent=agreed_parent(facts or said),
+            facts=said,
+            reason=reason,
+            distance=away if np.isfinite(away) else None,
+            inheritance=inheritance,
+            support=support,
+            weight=weight,
+            pair=self.pairs.get(key),
+        )
+
+    # -- the tree of distances -------------------------------------------------------------------------
+
+    def _joined(
+        self, by_site: Floats, kept: list[int], draws: Sequence[NDArray[np.int64]]
+    ) -> tuple[str | None, tuple[str, ...], float | None]:
+        """Join the members whose distances are all known; those without a common shape are left out."""
+        distances = mean_distances(by_site)
+        while kept and not np.isfinite(distances[np.ix_(kept, kept)]).all():
+            missing = [int((~np.isfinite(distances[place, kept])).sum()) for place in kept]
+            kept = [place for number, place in enumerate(kept) if number != int(np.argmax(missing))]
+        names = tuple(self.members[place].name for place in kept)
+        if len(kept) < 3:
+            return None, names, None
+        held = distances[np.ix_(kept, kept)]
+        tree = join_neighbours(held)
+        counted: Counter[frozenset[int]] = Counter()
+        used = 0
+        for draw in draws:
+            drawn = mean_distances(by_site[draw])[np.ix_(kept, kept)]
+            if np.isfinite(drawn).all():
+                counted.update(splits(join_neighbours(drawn), len(kept)))
+                used += 1
+        support = {split: counted[split] / max(1, used) for split in splits(tree, len(kept))}
+        return newick(tree, names, support), names, four_point(held, self.seed)
+
+
+def _layers_of(member: ModelSample, reference: ModelSample) -> dict[int, int]:
+    return {layer: there for layer, (there, _) in facing_layers(member, reference).items()}

@@ -1,0 +1,141 @@
+"""Points in weight space seen from one of them: mixture weights, and whether the others lie around it.
+
+Everything linear follows from inner products of the differences to the candidate, kept by chunks of values so
+that intervals need no second look at the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_CHUNK = 256
+_NORMAL_95 = 1.959964
+_SINGULAR = 1e-10
+UNKNOWN_ERROR = 1e3
+"""Half width of an interval that too few values leave open: JSON knows no infinity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grams:
+    """Inner products of differences to the candidate, one matrix a chunk of neighbouring values."""
+
+    chunks: Floats
+    """chunks x points x points."""
+    n: int
+
+    @property
+    def total(self) -> Floats:
+        """The sum over all chunks."""
+        return np.asarray(self.chunks.sum(axis=0), np.float64)
+
+    @property
+    def spread(self) -> float:
+        """Mean squared distance between two points; 0 if they are all the same."""
+        return mean_distance(self.total)
+
+
+def grams(candidate: Floats, points: Sequence[Floats]) -> Grams:
+    """Return the inner products of the differences between points and the candidate."""
+    differences = np.stack([point - candidate for point in points])
+    n = differences.shape[1]
+    n_chunks = max(1, n // _CHUNK)
+    pieces = np.array_split(differences, n_chunks, axis=1) if n_chunks > 1 else [differences]
+    return Grams(chunks=np.stack([piece @ piece.T for piece in pieces]), n=n)
+
+
+def mean_distance(gram: Floats) -> float:
+    """Return the mean squared distance between two points."""
+    k = len(gram)
+    if k < 2:
+        return 0.0
+    own = np.diagonal(gram)
+    distances = own[:, None] + own[None, :] - 2 * gram
+    return float(np.maximum(distances, 0)[np.triu_indices(k, 1)].mean())
+
+
+def mixture(gram: Floats) -> Floats:
+    """Return the weights, with sum one, of the mixture of the points that is nearest to the candidate."""
+    normal, right = _normal_equations(gram)
+    free = np.linalg.lstsq(normal, right, rcond=_SINGULAR)[0]
+    return np.asarray([1.0 - free.sum(), *free], np.float64)
+
+
+def _normal_equations(gram: Floats) -> tuple[Floats, Floats]:
+    """Write the differences to the first point by those of the others."""
+    first = gram[0]
+    normal = gram[1:, 1:] - first[None, 1:] - first[1:, None] + first[0]
+    right = first[0] - first[1:]
+    return normal, right
+
+
+def residual(gram: Floats, weights: Floats) -> float:
+    """Return the squared distance of a mixture from the candidate."""
+    return max(0.0, float(weights @ gram @ weights))
+
+
+def star_residual(gram: Floats) -> float:
+    """Return what would be left if the changes from the candidate to the points were orthogonal.
+
+    That is how a common ancestor sees its descendants: mixing them cancels changes, yet nothing was merged.
+    """
+    own = np.diagonal(gram)
+    return 0.0 if np.any(own <= 0) else float(1.0 / np.sum(1.0 / own))
+
+
+def opposition(left: float, star: float) -> float | None:
+    """Return how far points lie on opposite sides of the candidate: 1 for a mixture, 0 for an ancestor."""
+    return None if star <= 0 else 1.0 - left / star
+
+
+def weight_errors(parts: Grams, weights: Floats) -> Floats:
+    """Return standard errors of the weights, robust to residuals that differ between chunks."""
+    normal, _ = _normal_equations(parts.total)
+    inverse = np.linalg.pinv(normal, rcond=_SINGULAR, hermitian=True)
+    scores = []
+    for chunk in parts.chunks:
+        of_chunk, right = _normal_equations(chunk)
+        scores.append(right - of_chunk @ weights[1:])
+    middle = np.asarray(scores)
+    covariance = inverse @ (middle.T @ middle) @ inverse
+    free = np.sqrt(np.maximum(np.diagonal(covariance), 0))
+    first = float(np.sqrt(max(0.0, covariance.sum())))
+    n = len(parts.chunks)
+    if n <= len(free) + 1:
+        return np.full(len(free) + 1, UNKNOWN_ERROR)
+    errors = np.asarray([first, *free]) * _NORMAL_95 * np.sqrt(n / (n - len(free)))
+    return np.asarray(errors, np.float64)
+
+
+def collinearity(gram: Floats) -> Floats:
+    """Return for each point how well the others make it up: 1 if its weight cannot be told from theirs."""
+    k = len(gram)
+    own = np.diagonal(gram)
+    distances = own[:, None] + own[None, :] - 2 * gram
+    found = np.zeros(k)
+    for place in range(k):
+        others = [other for other in range(k) if other != place]
+        mean = float(distances[place, others].mean())
+        if mean <= 0:
+            found[place] = 1.0
+            continue
+        seen = gram[np.ix_(others, others)] - gram[others, place][:, None] - gram[others, place][None, :]
+        seen = seen + own[place]
+        left = residual(seen, mixture(seen)) if len(others) > 1 else float(seen[0, 0])
+        found[place] = 1.0 - left / mean
+    return found
+
+
+def rounding_variance(values: Floats, dtype: str) -> float | None:
+    """Return what rounding to the stored format adds to squared distances; None for coded formats."""
+    bits = {"F64": 52, "F32": 23, "F16": 10, "BF16": 7}.get(dtype)
+    if bits is None:
+        return None
+    size = np.abs(values)
+    exponents = np.floor(np.log2(np.where(size > 0, size, 1.0)))
+    steps = np.where(size > 0, np.exp2(exponents - bits), 0.0)
+    return float((steps**2).sum() / 12.0)

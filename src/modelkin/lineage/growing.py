@@ -1,0 +1,202 @@
+"""A collection becomes a forest: every model is read once, every pair is judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modelkin._version import __version__
+from modelkin.comparison.controls import Memory
+from modelkin.comparison.pair import ModelPair
+from modelkin.comparison.record import model_summary
+from modelkin.comparison.stages import judge
+from modelkin.errors import UsageError
+from modelkin.lineage.family_tree import FamilyGrowth, grown_family
+from modelkin.lineage.tree_facts import pairs_of
+from modelkin.lineage.tree_result import Family, FamilyForest, JudgedPair, TreeEdge
+from modelkin.lineage.tree_samples import ModelSample, read_sample
+from modelkin.message import say
+from modelkin.model import Model, ModelLike, open_models, read_headers
+from modelkin.options import CompareOptions
+from modelkin.progress import Progress, Silent
+from modelkin.source import ModelRef
+
+# A family has two members.
+_FEWEST = 2
+
+
+def family_forest(
+    models: Mapping[str, ModelLike] | Sequence[ModelLike],
+    *,
+    dates: Mapping[str, str] | None = None,
+    known: Sequence[JudgedPair] = (),
+    options: CompareOptions | None = None,
+    progress: Progress | None = None,
+) -> FamilyForest:
+    """Find the families of a collection, and inside of each who comes from whom.
+
+    Parameters
+    ----------
+    models
+        Model references, sources or opened models; a mapping gives them names.
+    dates
+        When models are said to be from, by name, as ISO dates. A claim, and named as one where it decides.
+    known
+        Verdicts on pairs of these names that were made before, such as `FamilyForest.pairs`.
+    options
+        Depth and seed of the comparisons.
+    progress
+        Told about long reads.
+
+    Returns
+    -------
+    FamilyForest
+        Families by accepted pairs only, edges with their evidence, directions with their facts.
+
+    Examples
+    --------
+    >>> from modelkin.demo import demo_zoo
+    >>> with demo_zoo() as zoo:
+    ...     found = family_forest({name: str(zoo / name) for name in ("base", "twin-1", "finetune-light")})
+    >>> [family.members for family in found.families], found.alone
+    ([('base', 'finetune-light')], ('twin-1',))
+    """
+    options, told = options or CompareOptions(), progress or Silent()
+    given = _named(models)
+    if unknown := sorted(set(dates or {}) - given.keys()):
+        raise UsageError(unknown[0], "a date was given for a model that is not in the collection")
+    with open_models(list(given.values()), options.fetch, progress=progress) as opened:
+        read_headers(opened)
+        return _Forest(dict(zip(given, opened, strict=True)), dict(dates or {}), options, told).grown(known)
+
+
+def judge_pair(
+    first: Model, second: Model, options: CompareOptions, memory: Memory
+) -> tuple[str, bool | None, float | None, float | None]:
+    """Compare two models: conclusion, whether they are relatives, effect, and log10 p."""
+    verdict = memory.verdict(ModelPair(candidate=first, base=second, options=options))
+    effect = None if verdict.effect is None else verdict.effect.value
+    return verdict.conclusion.value, verdict.related, effect, verdict.log10_p
+
+
+def pair_memory() -> Memory:
+    """Return a memory of verdicts without controls."""
+
+    def of_pair(pair: ModelPair, memory: Memory):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        judged = judge(pair, memory)
+        return judged.verdict, judged.evidence
+
+    return Memory(of_pair)
+
+
+@dataclass(slots=True)
+class _Forest:
+    models: Mapping[str, Model]
+    dates: Mapping[str, str]
+    options: CompareOptions
+    told: Progress
+    edges: list[TreeEdge] = field(default_factory=list)
+
+    def grown(self, known: Sequence[JudgedPair]) -> FamilyForest:
+        pairs = self._judged({frozenset((pair.first, pair.second)): pair for pair in known})
+        groups = _components(list(self.models), [pair for pair in pairs if pair.related])
+        families: list[Family] = []
+        for members in sorted((group for group in groups if len(group) >= _FEWEST), key=len, reverse=True):
+            self.told.note(say("step-family", n=len(members)))
+            grown = self._family(members, pairs)
+            families.append(grown.family)
+            self.edges += grown.edges
+        alone = tuple(name for group in groups if len(group) < _FEWEST for name in group)
+        return FamilyForest(
+            models={name: model_summary(model) for name, model in self.models.items()},
+            families=tuple(families),
+            alone=alone,
+            edges=tuple(self.edges),
+            pairs=tuple(pairs),
+            summary=say(
+                "tree-summary",
+                n=len(self.models),
+                families=len(families),
+                alone=len(alone),
+                edges=len(self.edges),
+            ),
+            limitations=(say("tree-limit-missing"), say("tree-limit-alike"), say("tree-limit-direction")),
+            depth=self.options.depth,
+            seed=self.options.seed,
+            modelkin=__version__,
+        )
+
+    def _judged(self, known: Mapping[frozenset[str], JudgedPair]) -> list[JudgedPair]:
+        memory, found = pair_memory(), []
+        try:
+            for second, first in pairs_of(list(self.models)):
+                if (before := known.get(frozenset((first, second)))) is not None:
+                    found.append(before)
+                    continue
+                self.told.note(say("step-pair", first=second, second=first))
+                said = judge_pair(self.models[second], self.models[first], self.options, memory)
+                conclusion, related, effect, log10_p = said
+                found.append(
+                    JudgedPair(
+                        first=second,
+                        second=first,
+                        conclusion=conclusion,
+                        related=related,
+                        effect=effect,
+                        log10_p=log10_p,
+                    )
+                )
+        finally:
+            memory.close()
+        return found
+
+    def _family(self, members: Sequence[str], pairs: Sequence[JudgedPair]) -> FamilyGrowth:
+        held: dict[str, ModelSample] = {
+            name: read_sample(name, self.models[name], self.options.depth, self.options.seed)
+            for name in members
+        }
+        inside = {
+            frozenset((pair.first, pair.second)): pair
+            for pair in pairs
+            if pair.first in held and pair.second in held and pair.related
+        }
+        return grown_family(list(held.values()), inside, self.dates, seed=self.options.seed)
+
+
+def _components(names: Sequence[str], accepted: Sequence[JudgedPair]) -> list[tuple[str, ...]]:
+    """Return groups that accepted pairs connect."""
+    group = {name: name for name in names}
+    for pair in accepted:
+        kept, gone = group[pair.first], group[pair.second]
+        if kept != gone:
+            group = {name: kept if own == gone else own for name, own in group.items()}
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(group[name], []).append(name)
+    return [tuple(members) for members in found.values()]
+
+
+def _named(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, ModelLike]:
+    if isinstance(models, Mapping):
+        named = dict(models)
+    else:
+        named = {}
+        for model in models:
+            name = _reference(model)
+            if name in named:
+                raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
+            named[name] = model
+    if len(named) < _FEWEST:
+        raise UsageError("models", f"expected at least two, got {len(named)}")
+    return named
+
+
+def _reference(model: ModelLike) -> str:
+    if isinstance(model, str):
+        return model
+    return model.text if isinstance(model, ModelRef) else model.location.ref
+
+
+def components_of(found: FamilyForest) -> list[tuple[str, ...]]:
+    """Return all clusters of a forest, models that stand alone among them."""
+    return [*(family.members for family in found.families), *((name,) for name in found.alone)]

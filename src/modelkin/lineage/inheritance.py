@@ -1,0 +1,233 @@
+"""Who hangs on whom inside a family: by what is carried over, not by what is near.
+
+A child carries all of its parent's change. Seen from a relative q, the part of it that c carries is
+beta = <c - q, p - q> / |p - q|^2, which distances alone tell. Siblings that were trained on alike data move
+in a common direction and come nearer to each other than to their parent; they carry not what is each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modelkin.lineage.geometry import mixture, residual, star_residual
+from modelkin.lineage.samples import Site
+from modelkin.lineage.tree_samples import ModelSample
+
+Floats = NDArray[np.float64]
+
+_CARRIED = (0.85, 1.15)
+_LEAST = 0.6
+"""What of a parent's change has to be carried over, seen from every other relative."""
+_SEEN = 0.1
+"""A parent's change, over that of the child, below which nothing can be said."""
+_DESCENDS = 0.8
+_FARTHER = 1.02
+_UNRELATED = 1.5
+"""Squared distance of tensors, over the product of lengths, from which on they share next to nothing."""
+_MIXED = 0.8
+_SHARES = (0.03, 0.97)
+_FEWEST_SITES = 2
+_AROUND = 1.02
+_AS_NEAR = 3.0
+_EXACT = 1e-6
+_MOST_OF = 0.8
+"""A parent has tensors of as many of the child's shapes as others have."""
+
+
+def site_distances(members: Sequence[ModelSample]) -> Floats:
+    """Return distances by tensor: sites x members x members, NaN where they cannot be compared."""
+    sites = sorted({site for member in members for site in member.values})
+    found = np.full((len(sites), len(members), len(members)), np.nan)
+    for place, site in enumerate(sites):
+        holders = [number for number, member in enumerate(members) if site in member.values]
+        # One scale for all, so that distances add up; by value, as token tables may have more rows.
+        scale = float(np.mean([np.square(members[number].values[site]).mean() for number in holders]))
+        for i in holders:
+            found[place, i, i] = 0.0
+            for j in holders:
+                if j < i and scale > 0 and comparable_samples(members[i], members[j], site):
+                    first, second = members[i].values[site], members[j].values[site]
+                    n = min(first.size, second.size)
+                    away = float(np.square(first[:n] - second[:n], dtype=np.float64).mean()) / scale
+                    found[place, i, j] = found[place, j, i] = away
+    return found
+
+
+def comparable_samples(mine: ModelSample, theirs: ModelSample, site: Site) -> bool:
+    """Say whether two tensors have one shape; of token tables, rows of one length."""
+    if site.group in ("embedding", "head"):
+        return mine.shapes[site][1:] == theirs.shapes[site][1:]
+    return mine.shapes[site] == theirs.shapes[site]
+
+
+def mean_distances(by_site: Floats) -> Floats:
+    """Average over tensors; NaN for two models that share fewer than two shapes."""
+    count = np.isfinite(by_site).sum(axis=0)
+    total = np.nansum(by_site, axis=0)
+    return np.where(count >= _FEWEST_SITES, total / np.maximum(count, 1), np.nan)
+
+
+def related_sites(by_site: Floats, place: int) -> NDArray[np.intp]:
+    """Return the tensors in which a member is near any other: elsewhere it has nothing of its family."""
+    others = np.delete(by_site[:, place, :], place, axis=1)
+    nearest = np.nanmin(np.where(np.isfinite(others), others, np.inf), axis=1)
+    chosen = np.flatnonzero(nearest < _UNRELATED)
+    return chosen if chosen.size >= _FEWEST_SITES else np.arange(len(by_site))
+
+
+def carried(distances: Floats, child: int, parent: int, seen_from: int) -> float:
+    """Return which part of the parent's change the child carries, seen from a third model."""
+    own = distances[parent, seen_from]
+    return float((distances[child, seen_from] + own - distances[child, parent]) / (2 * own))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hung:
+    """One member and what it hangs on."""
+
+    child: int
+    parent: int
+    inherits: bool
+    """Whether it carries what the parent changed; otherwise it hangs on the middle of the family."""
+    least: float | None
+
+
+def hang(
+    by_site: Floats, child: int, middle: int, mixed: Collection[int], barred: Collection[int] = ()
+) -> Hung | None:
+    """Find what a member hangs on: the nearest one whose change it carries, or the middle.
+
+    Parameters
+    ----------
+    by_site
+        Distances by tensor.
+    child, middle
+        Places of the member, and of the one that is looked from.
+    mixed
+        Places of merges: between their parents they say nothing about what is carried.
+    barred
+        Places of those that cannot be its parent: facts say that they came after it, or no pair was accepted.
+    """
+    used = by_site[related_sites(by_site, child)]
+    held = mean_distances(used)
+    common = np.isfinite(used[:, child, :]).sum(axis=0)
+    most = int(np.delete(common, child).max(initial=0))
+    if not np.isfinite(held[child, middle]):
+        return None
+    best: Hung | None = None
+    for parent in range(len(held)):
+        if (
+            parent in (child, middle)
+            or not np.isfinite(held[[child, middle, parent]][:, [child, middle, parent]]).all()
+        ):
+            continue
+        if common[parent] < _MOST_OF * most or parent in barred:
+            continue
+        least = _carries(held, child, parent, middle, mixed)
+        nearer = best is None or held[child, parent] < held[child, best.parent]
+        if least is not None and nearer:
+            best = Hung(child=child, parent=parent, inherits=True, least=least)
+    if best is None and middle in barred:
+        return None
+    return best or Hung(child=child, parent=middle, inherits=False, least=None)
+
+
+def _carries(held: Floats, child: int, parent: int, middle: int, mixed: Collection[int]) -> float | None:
+    """Return the least part of the parent's change that is carried, or None if it is no parent."""
+    change, own = held[parent, middle], held[child, parent]
+    if change > _FARTHER * held[child, middle] or change < _SEEN * own or change <= 0:
+        return None
+    least = carried(held, child, parent, middle)
+    if not _CARRIED[0] <= least <= _CARRIED[1]:
+        return None
+    for other in range(len(held)):
+        if (
+            other in (child, parent, middle)
+            or other in mixed
+            or not np.isfinite(held[other, [child, parent, middle]]).all()
+        ):
+            continue
+        away = held[parent, other]
+        if away < max(_SEEN * own, _SEEN * change) or away <= 0:
+            continue
+        if own > 0 and carried(held, other, child, parent) >= _DESCENDS:
+            continue  # it comes from the child itself
+        least = min(least, carried(held, child, parent, other))
+    return least if least >= _LEAST else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blend:
+    """A member that lies between two others."""
+
+    child: int
+    parents: tuple[int, int]
+    shares: tuple[float, float]
+    opposition: float
+
+    def renamed(self, places: Sequence[int]) -> Blend:
+        """Return the same under the places of a longer list."""
+        first, second = self.parents
+        return replace(self, child=places[self.child], parents=(places[first], places[second]))
+
+
+def find_blend(by_site: Floats, child: int) -> Blend | None:
+    """Find the two members that a member lies between, if it lies between any, tensor by tensor."""
+    n = by_site.shape[1]
+    held = mean_distances(by_site)
+    best: Blend | None = None
+    for first in range(n):
+        for second in range(first):
+            apart = held[first, second]
+            # Seen from a mixture, its parents are on opposite sides.
+            if child in (first, second) or not held[child, first] + held[child, second] <= _AROUND * apart:
+                continue
+            found = _between(by_site, child, first, second)
+            if found is not None and (best is None or found.opposition > best.opposition):
+                best = found
+    return best
+
+
+def _between(by_site: Floats, child: int, first: int, second: int) -> Blend | None:
+    to_first, to_second = by_site[:, child, first], by_site[:, child, second]
+    apart = by_site[:, first, second]
+    used = np.isfinite(to_first) & np.isfinite(to_second) & np.isfinite(apart)
+    used &= np.nan_to_num(apart) > 0
+    if used.sum() < _FEWEST_SITES:
+        return None
+    a, b, c = to_first[used] / apart[used], to_second[used] / apart[used], np.ones(int(used.sum()))
+    if min(a.mean(), b.mean()) < 1e-3:
+        return None  # a copy of one of them lies between that one and everything
+    cross = (a + b - c) / 2
+    gram = np.array([[a.mean(), cross.mean()], [cross.mean(), b.mean()]])
+    weights = mixture(gram)
+    if not _SHARES[0] <= weights[0] <= _SHARES[1]:
+        return None
+    star = star_residual(gram)
+    opposed = 1.0 - residual(gram, weights) / star if star > 0 else 0.0
+    whole = np.minimum(a, b) < _EXACT
+    stacked = whole.mean() > 0.9 and 0 < (a[whole] < b[whole]).mean() < 1
+    if opposed < _MIXED and not stacked:
+        return None
+    left = (
+        np.minimum(a, b)
+        if stacked
+        else a * weights[0] ** 2 + b * weights[1] ** 2 + 2 * cross * weights.prod()
+    )
+    others = [place for place in range(by_site.shape[1]) if place not in (child, first, second)]
+    for other in others:
+        away = by_site[:, child, other][used] / apart[used]
+        known = np.isfinite(away)
+        alone = float(away[known].mean()) if known.sum() >= _FEWEST_SITES else np.inf
+        if alone <= _AS_NEAR * float(np.maximum(left, 0).mean()):
+            return None  # one member alone is as near
+    return Blend(
+        child=child,
+        parents=(first, second),
+        shares=(float(weights[0]), float(weights[1])),
+        opposition=max(opposed, 1.0 if stacked else 0.0),
+    )

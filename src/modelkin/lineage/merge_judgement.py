@@ -1,0 +1,255 @@
+"""From fitted tensors to an answer: is it a merge, by which method, and which recipe is the nearest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from modelkin.lineage.geometry import collinearity
+from modelkin.lineage.merge_measures import CellFit, pooled_opposition, pooled_weights
+from modelkin.lineage.merge_methods import chosen_method, is_upcycled, method_fits, on_arc
+from modelkin.lineage.merge_recipes import nearest_recipe
+from modelkin.lineage.merge_result import (
+    GroupShare,
+    MergeCell,
+    MergeConclusion,
+    MergeMethod,
+    MethodFit,
+    MixtureShare,
+)
+from modelkin.message import Message, say
+from modelkin.model import Model
+
+OPPOSED = 0.5
+"""Opposition from which on a candidate counts as a mixture; a common ancestor has 0 (docs/lineage.md)."""
+_PERHAPS = 0.2
+_COUNTS = 0.02
+"""A smaller weight is none."""
+_COPIED = 1e-3
+"""Squared distance, over that of the parents, below which a tensor is that of one parent."""
+# Squared distance, over that of the parents, within which an expert counts as made of an MLP: noise and
+# training moved it.
+_NEAR = 0.25
+# MixtureShare of matrices that are one parent's: a few may have been touched afterwards.
+_MOSTLY = 0.9
+# Part of a parent that the others make up, from which on weights are warned about: a cosine of 0.95.
+_COLLINEAR = 0.9
+# Weight from which on one parent stands for the mixture, and share of experts that have to have an owner.
+_SINGLE = 0.8
+
+
+class JudgedMerge(TypedDict):
+    """What a result says beyond its tensors."""
+
+    conclusion: MergeConclusion
+    method: MergeMethod | None
+    summary: Message
+    weights: tuple[MixtureShare, ...]
+    opposition: MixtureShare | None
+    gain: float | None
+    best_single: str | None
+    left: float | None
+    to_rounding: float | None
+    collinearity: tuple[float, ...]
+    methods: tuple[MethodFit, ...]
+    groups: tuple[GroupShare, ...]
+    layers: tuple[GroupShare, ...]
+    layer_map: tuple[tuple[int, ...], ...]
+    recipe: str | None
+    warnings: tuple[Message, ...]
+    limitations: tuple[Message, ...]
+
+
+def judged_merge(
+    fits: Sequence[CellFit],
+    unfitted: Sequence[MergeCell],
+    *,
+    names: tuple[str, ...],
+    with_base: bool,
+    candidate: Model,
+    maps: Sequence[Mapping[int, int]],
+    seed: int,
+) -> JudgedMerge:
+    """Judge what was fitted."""
+    layer_map = tuple(
+        (layer, *(of[layer] for of in maps))
+        for layer in candidate.architecture.layers
+        if all(layer in of for of in maps)
+    )
+    limits = (
+        say("merge-limit-place"),
+        say("merge-limit-trained"),
+        *(() if with_base else (say("merge-limit-base"),)),
+    )
+    if not fits:
+        return JudgedMerge(
+            conclusion="not-testable",
+            method=None,
+            summary=say("merge-not-testable"),
+            weights=(),
+            opposition=None,
+            gain=None,
+            best_single=None,
+            left=None,
+            to_rounding=None,
+            collinearity=(),
+            methods=(),
+            groups=(),
+            layers=(),
+            layer_map=layer_map,
+            recipe=None,
+            warnings=_left_out(unfitted),
+            limitations=limits,
+        )
+    weights, opposed = pooled_weights(fits), pooled_opposition(fits, seed)
+    left = float(np.mean([fit.left for fit in fits]))
+    singles = [float(np.mean([fit.single(place) for fit in fits])) for place in range(len(names))]
+    best = int(np.argmin(singles))
+    known = [fit.cell.to_rounding for fit in fits if fit.cell.to_rounding is not None]
+    lined = collinearity(np.asarray(sum(fit.gram for fit in fits), np.float64))
+    tried = method_fits(fits, with_base=with_base)
+    conclusion, method = _concluded(fits, weights, opposed, singles, tried, with_base=with_base, maps=maps)
+    return JudgedMerge(
+        conclusion=conclusion,
+        method=method,
+        summary=_summary(conclusion, method, names, weights, singles, with_base=with_base),
+        weights=weights,
+        opposition=opposed,
+        gain=1.0 - left / singles[best] if singles[best] > 0 else None,
+        best_single=names[best],
+        left=left,
+        to_rounding=sum(known) / len(known) if known else None,
+        collinearity=tuple(map(float, lined)),
+        methods=tried,
+        groups=tuple(_grouped(fits, lambda cell: (cell.group, None))),
+        layers=tuple(
+            _grouped([fit for fit in fits if fit.cell.layer is not None], lambda cell: ("", cell.layer))
+        ),
+        layer_map=layer_map,
+        recipe=nearest_recipe(method, fits, names=names, with_base=with_base, candidate=candidate, maps=maps),
+        warnings=(
+            *_inexact(conclusion, method, known),
+            *_outside(conclusion, weights, with_base=with_base),
+            *_collinear(names, lined.tolist()),
+            *_left_out(unfitted),
+        ),
+        limitations=limits,
+    )
+
+
+def _concluded(
+    fits: Sequence[CellFit],
+    weights: Sequence[MixtureShare],
+    opposed: MixtureShare | None,
+    singles: Sequence[float],
+    tried: Sequence[MethodFit],
+    *,
+    with_base: bool,
+    maps: Sequence[Mapping[int, int]],
+) -> tuple[MergeConclusion, MergeMethod | None]:
+    experts = [fit for fit in fits if fit.cell.expert is not None and fit.cell.group == "experts"]
+    owners = Counter(owner for fit in experts if (owner := _owner(fit, _NEAR)) is not None)
+    if experts and is_upcycled(fits) and owners.total() >= _SINGLE * len(experts):
+        return ("merge" if len(owners) > 1 else "single-parent"), "mixture-of-experts"
+    matrices = [fit for fit in fits if fit.is_matrix]
+    copied = Counter(owner for fit in matrices if (owner := _owner(fit, _COPIED)) is not None)
+    moved = any(layer != facing for of in maps for layer, facing in of.items())
+    if matrices and copied.total() >= _MOSTLY * len(matrices):
+        parents = [place for place, count in copied.items() if count > 1]
+        if len(parents) > 1:
+            return "merge", "passthrough"
+        return "single-parent", "passthrough" if moved else None
+    method = chosen_method(fits, weights, tried, with_base=with_base)
+    counted = [share for share in weights if abs(share.value) >= _COUNTS and share.low * share.high > 0]
+    if method in ("ties", "dare"):
+        return "merge", method
+    if opposed is not None and opposed.low >= OPPOSED and len(counted) > 1:
+        return "merge", method
+    if on_arc(tried) and len(counted) > 1:
+        return "merge", "slerp"
+    best = int(np.argmin(singles))
+    if weights[best].value >= _SINGLE and singles[best] < 2 * _NEAR:
+        return "single-parent", None
+    if opposed is not None and opposed.high >= OPPOSED and opposed.value >= _PERHAPS:
+        return "undetermined", None
+    return "not-a-merge", None
+
+
+def _owner(fit: CellFit, limit: float) -> int | None:
+    """Return the parent that a tensor is a copy of, if it is of one alone."""
+    away = np.diagonal(fit.gram)
+    first, second = (int(place) for place in np.argsort(away)[:2])
+    rounding = 4 * (fit.floor or 0.0)
+    if away[first] > max(limit, rounding) or away[second] <= 4 * max(away[first], rounding):
+        return None
+    return first
+
+
+def _summary(
+    conclusion: MergeConclusion,
+    method: MergeMethod | None,
+    names: Sequence[str],
+    weights: Sequence[MixtureShare],
+    singles: Sequence[float],
+    *,
+    with_base: bool,
+) -> Message:
+    best = names[int(np.argmin(singles))]
+    if conclusion == "merge":
+        assert method is not None
+        how = say(f"merge-method-{method}")
+        if method in ("passthrough", "mixture-of-experts"):
+            return say("merge-of-parts", method=how)
+        largest = max(range(len(names)), key=lambda place: abs(weights[place].value))
+        return say("merge-found", method=how, name=names[largest], share=f"{weights[largest].value:.2f}")
+    if conclusion == "single-parent":
+        return say("merge-single", name=best)
+    if conclusion == "undetermined":
+        return say("merge-undetermined")
+    return say("merge-not-with-base") if with_base else say("merge-not")
+
+
+def _grouped(fits: Sequence[CellFit], key: Callable[[MergeCell], tuple[str, int | None]]) -> list[GroupShare]:
+    groups: dict[tuple[str, int | None], list[CellFit]] = {}
+    for fit in fits:
+        groups.setdefault(key(fit.cell), []).append(fit)
+    return [
+        GroupShare(
+            group=group,
+            layer=layer,
+            weights=pooled_weights(held),
+            left=float(np.mean([fit.left for fit in held])),
+            n_tensors=len(held),
+        )
+        for (group, layer), held in groups.items()
+    ]
+
+
+def _inexact(
+    conclusion: MergeConclusion, method: MergeMethod | None, to_rounding: Sequence[bool]
+) -> tuple[Message, ...]:
+    straight = method in ("linear", "task-arithmetic", "linear-or-slerp")
+    if conclusion != "merge" or not straight or not to_rounding or 2 * sum(to_rounding) >= len(to_rounding):
+        return ()
+    return (say("merge-inexact"),)
+
+
+def _outside(
+    conclusion: MergeConclusion, weights: Sequence[MixtureShare], *, with_base: bool
+) -> tuple[Message, ...]:
+    """Of three points on a line any one is made by the other two: the middle one is the mixture."""
+    beyond = any(share.value < -_COUNTS for share in weights)
+    return (say("merge-outside"),) if conclusion == "merge" and beyond and not with_base else ()
+
+
+def _collinear(names: Sequence[str], lined: Sequence[float]) -> tuple[Message, ...]:
+    found = [name for name, value in zip(names, lined, strict=True) if value >= _COLLINEAR]
+    return (say("merge-collinear", names=", ".join(found)),) if found else ()
+
+
+def _left_out(unfitted: Sequence[MergeCell]) -> tuple[Message, ...]:
+    reasons = Counter(cell.reason for cell in unfitted if cell.reason is not None)
+    return tuple(say("merge-left-out", n=count, why=reason) for reason, count in reasons.items())

@@ -1,0 +1,96 @@
+"""What is measured of one tensor, and sums of it over many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from modelkin.lineage.geometry import Floats, Grams, mixture, weight_errors
+from modelkin.lineage.merge_result import MergeCell, MixtureShare
+from modelkin.lineage.patterns import Arc, Sparse, fit_dropped, fit_elected, unchanged_share
+
+# Rounding leaves a few values unchanged by chance; a sparse merge leaves most.
+_LEAST_UNCHANGED = 0.02
+# Enough for an interval of 95 %.
+_DRAWS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseFits:
+    """How well dropped differences and elected signs predict one tensor, over its scale."""
+
+    unchanged: float
+    dropped: Sparse | None
+    elected: Sparse | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellFit:
+    """One tensor with all that its mixture is judged by, over the mean squared distance of the points."""
+
+    cell: MergeCell
+    gram: Floats
+    left: float
+    star: float
+    floor: float | None
+    """What rounding leaves."""
+    arc: tuple[Arc, float] | None
+    """The nearest place on the arc between two parents, and what the straight line leaves."""
+    sparse: SparseFits | None
+    is_matrix: bool
+    dense: bool = False
+    """Whether an expert faces the MLP of a dense model."""
+
+    def single(self, place: int) -> float:
+        """Return the squared distance of one parent."""
+        return float(self.gram[place, place])
+
+
+def sparse_fits(mine: Floats, parents: Sequence[Floats], base: Floats, scale: float) -> SparseFits | None:
+    """Explain a tensor by dropped or elected differences; None where nothing stayed as in the base."""
+    delta, tasks = mine - base, [parent - base for parent in parents]
+    unchanged = unchanged_share(delta, tasks)
+    if unchanged is None or unchanged < _LEAST_UNCHANGED:
+        return None
+
+    def scaled(fit: Sparse | None) -> Sparse | None:
+        return None if fit is None else replace(fit, left=fit.left / scale, size=fit.size / scale)
+
+    return SparseFits(
+        unchanged=unchanged,
+        dropped=scaled(fit_dropped(delta, tasks)),
+        elected=scaled(fit_elected(delta, tasks)),
+    )
+
+
+def pooled_weights(fits: Sequence[CellFit]) -> tuple[MixtureShare, ...]:
+    """Fit one mixture to several tensors, each counting alike; intervals from how much they differ."""
+    parts = Grams(chunks=np.stack([fit.gram for fit in fits]), n=len(fits))
+    weights = mixture(parts.total)
+    if len(fits) <= len(weights):
+        # Too few tensors to see how they differ: their own intervals are what is known.
+        widths = [
+            max(fit.cell.weights[i].high - fit.cell.weights[i].low for fit in fits) / 2
+            for i in range(len(weights))
+        ]
+    else:
+        widths = list(weight_errors(parts, weights))
+    return tuple(
+        MixtureShare(value=float(w), low=float(w - e), high=float(w + e))
+        for w, e in zip(weights, widths, strict=True)
+    )
+
+
+def pooled_opposition(fits: Sequence[CellFit], seed: int) -> MixtureShare | None:
+    """Return the opposition over tensors with a 95 % interval from drawing them anew."""
+    used = [fit for fit in fits if fit.star > (fit.floor or 0.0)]
+    if not used:
+        return None
+    left, star = np.asarray([fit.left for fit in used]), np.asarray([fit.star for fit in used])
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(0, len(used), size=(_DRAWS, len(used)))
+    drawn = 1.0 - left[picks].sum(axis=1) / star[picks].sum(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return MixtureShare(value=float(1.0 - left.sum() / star.sum()), low=float(low), high=float(high))

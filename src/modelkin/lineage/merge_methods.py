@@ -1,0 +1,115 @@
+"""Which way of merging predicts the candidate best, and whether that can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from modelkin.lineage.merge_measures import CellFit
+from modelkin.lineage.merge_result import MergeMethod, MethodFit, MixtureShare
+from modelkin.lineage.patterns import PARALLEL, Sparse
+from modelkin.message import say
+
+_PREDICTED = 0.9
+"""Part of the difference from the base that dropped or elected differences have to predict."""
+_CLEARLY = 0.5
+"""A method is named before another if it leaves at most this much of what the other leaves."""
+_ROUNDED = 0.9
+_BY_SIZE = 1.2
+"""Kept differences that are so much larger than all were not chosen by chance."""
+# What the arc may leave of what the line leaves, where nothing else shows a mixture.
+_ON_ARC = 0.1
+
+
+def method_fits(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...]:
+    """Return what each method leaves unexplained, or why it was not tried."""
+    linear = MethodFit(method="linear", left=float(np.mean([fit.left for fit in fits])))
+    return (linear, _slerp(fits), *_sparse(fits, with_base=with_base))
+
+
+def _slerp(fits: Sequence[CellFit]) -> MethodFit:
+    arcs = [fit.arc for fit in fits if fit.arc is not None and fit.is_matrix and fit.arc[0].cosine < PARALLEL]
+    if not arcs:
+        return MethodFit(method="slerp", left=None, reason=say("merge-no-arc"))
+    details = (
+        ("t", float(np.median([arc.t for arc, _ in arcs]))),
+        ("left_straight", float(np.mean([line for _, line in arcs]))),
+    )
+    return MethodFit(method="slerp", left=float(np.mean([arc.left for arc, _ in arcs])), details=details)
+
+
+def _sparse(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...]:
+    if not with_base:
+        reason = say("merge-needs-base")
+        return tuple(MethodFit(method=name, left=None, reason=reason) for name in ("ties", "dare"))
+    found = []
+    for name, attribute in (("ties", "elected"), ("dare", "dropped")):
+        kept = sparse_of(fits, attribute)
+        if not kept:
+            found.append(MethodFit(method=name, left=None, reason=say("merge-nothing-unchanged")))
+            continue
+        size = sum(item.size for item in kept)
+        details: tuple[tuple[str, float], ...] = (
+            ("predicted", 1.0 - sum(item.left for item in kept) / size if size > 0 else 0.0),
+            ("density", float(np.median([np.mean(item.densities) for item in kept]))),
+        )
+        if name == "dare":
+            details = (*details, ("magnitude_of_kept", float(np.median([item.magnitude for item in kept]))))
+        found.append(
+            MethodFit(method=name, left=float(np.mean([item.left for item in kept])), details=details)
+        )
+    return tuple(found)
+
+
+def sparse_of(fits: Sequence[CellFit], attribute: str) -> list[Sparse]:
+    """Return the fits of one sparse method, of matrices."""
+    found = [getattr(fit.sparse, attribute) for fit in fits if fit.sparse is not None and fit.is_matrix]
+    return [item for item in found if item is not None]
+
+
+def chosen_method(
+    fits: Sequence[CellFit], weights: Sequence[MixtureShare], tried: Sequence[MethodFit], *, with_base: bool
+) -> MergeMethod:
+    """Name the method; of those that cannot be told apart, say so."""
+    by_name = {fit.method: fit for fit in tried}
+    known = [fit.cell.to_rounding for fit in fits if fit.cell.to_rounding is not None]
+    if not (known and sum(known) >= _ROUNDED * len(known)):
+        sparse = [fit for fit in tried if fit.method in ("ties", "dare") and _predicts(fit, fits)]
+        if sparse:
+            best = min(sparse, key=lambda fit: fit.left or 0.0)
+            return "ties" if best.method == "ties" else "dare"
+    if with_base and weights[-1].low * weights[-1].high > 0 and abs(weights[-1].value) >= 0.02:
+        return "task-arithmetic"
+    slerp = by_name["slerp"]
+    if slerp.left is None:
+        return "linear"
+    line = dict(slerp.details)["left_straight"]
+    if slerp.left <= _CLEARLY * line:
+        return "slerp"
+    return "linear" if line <= _CLEARLY * slerp.left else "linear-or-slerp"
+
+
+def on_arc(tried: Sequence[MethodFit]) -> bool:
+    """Say whether an arc between two parents makes the candidate where the straight line does not."""
+    slerp = next(fit for fit in tried if fit.method == "slerp")
+    if slerp.left is None:
+        return False
+    details = dict(slerp.details)
+    return slerp.left <= _ON_ARC * details["left_straight"] and 0.02 <= details["t"] <= 0.98
+
+
+def _predicts(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
+    if fit.left is None or dict(fit.details)["predicted"] < _PREDICTED:
+        return False
+    if fit.method == "dare" and dict(fit.details)["magnitude_of_kept"] > _BY_SIZE:
+        return False
+    attribute = "elected" if fit.method == "ties" else "dropped"
+    matrices = [item for item in fits if item.is_matrix]
+    plain = float(np.mean([item.left for item in matrices]))
+    return len(sparse_of(fits, attribute)) >= _CLEARLY * len(matrices) and fit.left <= _CLEARLY * plain
+
+
+def is_upcycled(fits: Sequence[CellFit]) -> bool:
+    """Say whether experts of the candidate face dense MLPs."""
+    return any(fit.cell.group == "experts" and fit.cell.expert is not None and fit.dense for fit in fits)

@@ -1,0 +1,156 @@
+"""What is said about a candidate and its possible parents: weights, method, and how well they fit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from modelkin.comparison import ModelSummary
+from modelkin.message import Message
+from modelkin.options import Depth
+
+MERGE_SCHEMA = "modelkin.merge/1"
+
+MergeConclusion = Literal["merge", "single-parent", "not-a-merge", "undetermined", "not-testable"]
+MergeMethod = Literal[
+    "linear",
+    "slerp",
+    "linear-or-slerp",
+    "task-arithmetic",
+    "ties",
+    "dare",
+    "passthrough",
+    "mixture-of-experts",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureShare:
+    """A mixture weight with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCell:
+    """One tensor of the candidate and the mixture that is nearest to it."""
+
+    tensor: str
+    module: str
+    group: str
+    layer: int | None
+    expert: int | None
+    facing: tuple[int | None, ...]
+    """Layer of each parent that faces it, the base last."""
+    weights: tuple[MixtureShare, ...]
+    """Of the parents in the order given, the base last; empty if they are all equal here."""
+    nearest: int | None
+    """Place of the nearest parent."""
+    left: float | None
+    """Squared distance of the mixture from the candidate, over the parents' mean squared distance."""
+    left_single: float | None
+    """The same for the nearest parent alone."""
+    opposition: float | None
+    to_rounding: bool | None
+    """Whether the mixture is the candidate up to the rounding of its format; None if that is not known."""
+    n: int
+    reason: Message | None = None
+    """Why there are no weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShare:
+    """Weights of one kind of module over all layers, or of one layer over all modules."""
+
+    group: str
+    layer: int | None
+    weights: tuple[MixtureShare, ...]
+    left: float
+    n_tensors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodFit:
+    """How well one way to merge predicts the candidate."""
+
+    method: str
+    left: float | None
+    """Squared distance of its prediction, over the parents' mean squared distance; None if not tried."""
+    details: tuple[tuple[str, float], ...] = ()
+    reason: Message | None = None
+    """Why it was not tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReading:
+    """What was read of all models together."""
+
+    requests: int
+    bytes_fetched: int
+    bytes_needed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """Whether the candidate is a mixture of the parents, and which."""
+
+    candidate: ModelSummary
+    parents: tuple[ModelSummary, ...]
+    base: ModelSummary | None
+    conclusion: MergeConclusion
+    method: MergeMethod | None
+    summary: Message
+    weights: tuple[MixtureShare, ...]
+    """Over all tensors, each counting alike: of the parents in their order, the base last if there is one."""
+    opposition: MixtureShare | None
+    """How far the parents lie on opposite sides of the candidate: 1 a mixture, 0 a common ancestor."""
+    gain: float | None
+    """Part of the distance to the best single parent that mixing takes away. Ancestors have 1 - 1/k, too."""
+    best_single: str | None
+    left: float | None
+    to_rounding: float | None
+    """MixtureShare of tensors that the mixture makes up to rounding."""
+    collinearity: tuple[float, ...]
+    methods: tuple[MethodFit, ...]
+    groups: tuple[GroupShare, ...]
+    layers: tuple[GroupShare, ...]
+    layer_map: tuple[tuple[int, ...], ...]
+    """Of each layer of the candidate: itself, then the layer of each parent (and base) that faces it."""
+    cells: tuple[MergeCell, ...]
+    recipe: str | None
+    """The nearest recipe for mergekit, as YAML."""
+    warnings: tuple[Message, ...]
+    limitations: tuple[Message, ...]
+    depth: Depth
+    seed: int
+    read: MergeReading
+    modelkin: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """References of the parents, the base last."""
+        return (*(item.ref for item in self.parents), *([self.base.ref] if self.base else []))
+
+    def to_json(self) -> str:
+        """Write everything as one document, by the schema ``modelkin.merge/1``."""
+        from modelkin.document import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> MergeResult:
+        """Read what `to_json` wrote."""
+        from modelkin.document import merge_from_json
+
+        return merge_from_json(text)
+
+    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
+        """Write ``merge.json``, ``merge.csv``, ``recipe.yaml``, ``MERGE.md`` and ``report.html``."""
+        from modelkin.document import write_merge
+
+        return write_merge(self, folder, language=language)

@@ -1,0 +1,192 @@
+"""Which of two relatives came first: only from facts that are not the same seen from both sides, each named.
+
+That one looks more trained, has heavier tails or a higher rank is no such fact: where it was
+tried, it was a coin toss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from modelkin.lineage.tree_result import DirectionFact
+from modelkin.lineage.tree_samples import ModelSample, distance, facing_layers
+from modelkin.message import Message, say
+from modelkin.tensors import decode, encode
+
+# Squared distance over lengths, 2 for strangers: clearly the same tensor.
+_NEAR = 0.5
+# MixtureShare of zeros that training does not make.
+_MORE_ZEROS = 0.05
+# Cosine of a row with itself after rounding to bfloat16; training moves it further.
+_UNTOUCHED = 0.9999
+# Rows that have to agree in one factor: no chance makes eight.
+_FEWEST_ROWS = 8
+# Spread of that factor, which rounding to bfloat16 leaves.
+_ONE_FACTOR = 2e-3
+# Smaller changes of length may be rounding.
+_SHORTER = 2e-3
+# Formats by the numbers that they hold.
+_WIDER = {"F64": 3, "F32": 2, "F16": 1, "BF16": 1}
+
+
+def facts_of(first: ModelSample, second: ModelSample, dates: Mapping[str, str]) -> tuple[DirectionFact, ...]:
+    """Return everything that says which of two relatives came first."""
+    found: list[DirectionFact] = []
+    for parent, child in ((first, second), (second, first)):
+        for kind, reason in _signs(parent, child):
+            found.append(DirectionFact(kind=kind, parent=parent.name, child=child.name, reason=reason))
+        if parent.name in dates and child.name in dates and dates[parent.name] < dates[child.name]:
+            reason = say("tree-dates", parent=dates[parent.name], child=dates[child.name])
+            found.append(DirectionFact(kind="dates", parent=parent.name, child=child.name, reason=reason))
+    return tuple(found)
+
+
+def agreed_parent(facts: Sequence[DirectionFact]) -> str | None:
+    """Return the parent if all facts name the same one."""
+    parents = {fact.parent for fact in facts}
+    return parents.pop() if len(parents) == 1 else None
+
+
+def _signs(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    yield from _vocabulary(parent, child)
+    yield from _numbers(parent, child)
+    yield from _shape(parent, child)
+    yield from _decayed(parent, child)
+
+
+def _vocabulary(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    n, m = parent.size("vocab"), child.size("vocab")
+    if n is None or m is None or n >= m:
+        return
+    rows = [site for site in parent.values if site.group == "embedding" and site in child.values]
+    for site in rows:
+        a, b = parent.values[site], child.values[site]
+        size = min(a.size, b.size)
+        if parent.shapes[site][1:] == child.shapes[site][1:] and distance(a[:size], b[:size]) < _NEAR:
+            yield "vocabulary-superset", say("tree-vocabulary", n=n, m=m)
+            return
+
+
+def _numbers(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    if child.levels is not None and (parent.levels is None or parent.levels > child.levels):
+        yield "quantised-grid", say("tree-grid", n=child.levels)
+    elif child.zeros > _MORE_ZEROS + 2 * parent.zeros:
+        yield "pruned-subset", say("tree-zeros", share=f"{child.zeros:.2f}", other=f"{parent.zeros:.2f}")
+    yield from _precision(parent, child)
+
+
+def _precision(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    """Tell rounding, and its trail: values of a wider format that a narrower one could hold."""
+    common = [
+        site for site in parent.values if site in child.values and parent.dtypes[site] != child.dtypes[site]
+    ]
+    common = [site for site in common if parent.values[site].size == child.values[site].size]
+    if not common or any(
+        dtype not in _WIDER for site in common for dtype in (parent.dtypes[site], child.dtypes[site])
+    ):
+        return
+    equal = all(np.array_equal(parent.values[site], child.values[site]) for site in common)
+    wider = all(_WIDER[parent.dtypes[site]] > _WIDER[child.dtypes[site]] for site in common)
+    if not equal and wider and all(_rounded(parent, child, site) for site in common):
+        yield "rounded", say("tree-rounded", dtype=child.dtypes[common[0]])
+    narrower = all(_WIDER[parent.dtypes[site]] < _WIDER[child.dtypes[site]] for site in common)
+    if equal and narrower:
+        yield "rounding-trail", say("tree-trail", dtype=parent.dtypes[common[0]])
+
+
+def _rounded(parent: ModelSample, child: ModelSample, site: object) -> bool:
+    values, dtype = parent.values[site], child.dtypes[site]  # type: ignore[index]
+    again = decode(encode(values, dtype), dtype, values.size)
+    return bool(np.array_equal(again.reshape(-1), child.values[site]))  # type: ignore[index]
+
+
+def _shape(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    if child.size("experts") and not parent.size("experts"):
+        yield "experts", say("tree-experts", n=child.size("experts"))
+        return
+    if parent.size("experts") and not child.size("experts"):
+        return
+    n, m = len(parent.layers), len(child.layers)
+    if m > n and _repeats(child, parent):
+        yield "repeated-layers", say("tree-repeated", n=m, m=n)
+    elif m < n and not _repeats(parent, child):
+        yield "pruned-subset", say("tree-fewer-layers", n=m, m=n)
+    for name in ("mlp", "residual"):
+        mine, theirs = parent.size(name), child.size(name)
+        if mine is not None and theirs is not None and theirs < mine:
+            yield "pruned-subset", say("tree-narrower", n=theirs, m=mine)
+            return
+
+
+def _repeats(longer: ModelSample, shorter: ModelSample) -> bool:
+    """Say whether two layers of the longer one come from the same layer of the shorter one."""
+    facing = [layer for layer, away in facing_layers(longer, shorter).values() if away < 1.0]
+    return len(set(facing)) < len(facing)
+
+
+def frozen_facts(
+    first: ModelSample,
+    second: ModelSample,
+    relatives: Sequence[ModelSample],
+    older: Callable[[str, str], bool],
+) -> tuple[DirectionFact, ...]:
+    """Find tensors that one holds bit for bit as an outgroup does, and the other has lost.
+
+    What changed was not changed back. An outgroup is a relative that other facts put before both:
+    that a descendant holds them as well would say nothing.
+    """
+    found = []
+    for parent, child in ((first, second), (second, first)):
+        for third in relatives:
+            if third.name in (parent.name, child.name) or not (
+                older(third.name, parent.name) and older(third.name, child.name)
+            ):
+                continue
+            if _holds(parent, child, third):
+                reason = say("tree-frozen", model=third.name)
+                found.append(
+                    DirectionFact(
+                        kind="frozen-with-outgroup", parent=parent.name, child=child.name, reason=reason
+                    )
+                )
+                break
+    return tuple(found)
+
+
+def _holds(parent: ModelSample, child: ModelSample, third: ModelSample) -> bool:
+    for site, held in parent.digests.items():
+        if site not in child.digests or third.digests.get(site) != held or child.digests[site] == held:
+            continue
+        kept, lost = parent.values[site], child.values[site]
+        if kept.size == lost.size and np.any(kept) and distance(kept, lost) < _NEAR:
+            return True
+    return False
+
+
+def _decayed(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+    """Find token rows that no training touched and weight decay made shorter, all by one factor."""
+    for site, before in parent.values.items():
+        if (
+            site.group != "embedding"
+            or site not in child.values
+            or parent.shapes[site][1:] != child.shapes[site][1:]
+        ):
+            continue
+        width = parent.shapes[site][1]
+        n = min(before.size, child.values[site].size) // width
+        a, b = before.reshape(-1, width)[:n], child.values[site].reshape(-1, width)[:n]
+        lengths = np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
+        able = (lengths[0] > 0) & (lengths[1] > 0)
+        cosines = (a * b).sum(axis=1)[able] / (lengths[0] * lengths[1])[able]
+        factors = (lengths[1][able] / lengths[0][able])[cosines > _UNTOUCHED]
+        if factors.size >= _FEWEST_ROWS and factors.std() < _ONE_FACTOR and factors.mean() < 1 - _SHORTER:
+            yield "decayed-rows", say("tree-decayed", n=int(factors.size), factor=f"{factors.mean():.4f}")
+            return
+
+
+def pairs_of(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Return all pairs, the later one first: children are mostly named after their parents."""
+    yield from ((second, first) for first, second in combinations(names, 2))

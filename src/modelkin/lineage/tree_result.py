@@ -1,0 +1,118 @@
+"""A collection as a forest: families, who hangs on whom, which came first where that can be told, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from modelkin.comparison import ModelSummary
+from modelkin.message import Message
+from modelkin.options import Depth
+
+TREE_SCHEMA = "modelkin.tree/1"
+
+EdgeKind = Literal["nearest", "inherits", "merge", "reshaped"]
+"""``inherits``: carries what the other one changed. ``nearest``: hangs on the middle of its family.
+``merge``: a part of a mixture. ``reshaped``: no tensor of one shape; by the effect of the comparison."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPair:
+    """The verdict on two models of the collection."""
+
+    first: str
+    second: str
+    conclusion: str
+    related: bool | None
+    effect: float | None
+    log10_p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionFact:
+    """One asymmetric fact about two relatives."""
+
+    kind: str
+    parent: str
+    child: str
+    reason: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEdge:
+    """Two models of which one comes from the other, as far as the collection shows."""
+
+    first: str
+    second: str
+    kind: EdgeKind
+    parent: str | None
+    """Which of both came first; None if that is not identified."""
+    facts: tuple[DirectionFact, ...]
+    """All facts about the direction of this edge; if they contradict each other, none counts."""
+    reason: Message
+    """Why the edge is there."""
+    distance: float | None
+    """Mean squared distance of tensors of one shape, over the product of their lengths: 2 for strangers."""
+    inheritance: float | None
+    """Least part of the parent's change that the child carries, seen from other relatives."""
+    support: float | None
+    """MixtureShare of drawn samples of tensors in which the edge is the same."""
+    weight: float | None
+    """Of a merge."""
+    pair: JudgedPair | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Models that are connected by accepted pairs."""
+
+    members: tuple[str, ...]
+    middle: str
+    """What the others were looked at from: by facts on direction first, then by distance."""
+    newick: str | None
+    """Neighbour joining on squared distances, with bootstrap support; None below three measured members."""
+    joined: tuple[str, ...]
+    """The members in it."""
+    four_point: float | None
+    """How far distances are from those of a tree: 0 is a tree."""
+    notes: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyForest:
+    """All models, the families among them, and what connects them."""
+
+    models: Mapping[str, ModelSummary]
+    """By the names that everything else uses."""
+    families: tuple[Family, ...]
+    """Of at least two, the largest first."""
+    alone: tuple[str, ...]
+    edges: tuple[TreeEdge, ...]
+    pairs: tuple[JudgedPair, ...]
+    summary: Message
+    limitations: tuple[Message, ...]
+    depth: Depth
+    seed: int
+    modelkin: str
+
+    def to_json(self) -> str:
+        """Write everything as one document, by the schema ``modelkin.tree/1``."""
+        from modelkin.document import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> FamilyForest:
+        """Read what `to_json` wrote."""
+        from modelkin.document import tree_from_json
+
+        return tree_from_json(text)
+
+    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
+        """Write ``tree.json``, ``tree.nwk``, ``tree.graphml``, ``TREE.md`` and ``report.html``."""
+        from modelkin.document import write_tree
+
+        return write_tree(self, folder, language=language)

@@ -1,0 +1,200 @@
+"""Collections become forests: families by accepted pairs, edges by what is carried, directions by facts."""
+
+import json
+from itertools import combinations
+from xml.etree import ElementTree
+
+import jsonschema
+import numpy as np
+import pytest
+from tests.lineage.collection import truths
+from tests.lineage.models import loaded, source
+
+from modelkin import FamilyForest, family_forest
+from modelkin.casework.lab import derive
+from modelkin.document import render_markdown, schema, to_json, tree_view
+from modelkin.errors import FormatError, UsageError
+from modelkin.lineage.joining import four_point, join_neighbours, newick, splits
+from modelkin.lineage.tree_result import JudgedPair
+from modelkin.lineage.tree_samples import read_sample
+from modelkin.model import open_model
+
+LIGHT, HEAVY = "finetune-light", "finetune-heavy"
+
+
+def relatives(models, **rest):
+    """Grow a family whose pairs are taken as accepted: what is tested here is what follows from that."""
+    names = list(models)
+    known = [
+        JudgedPair(first=b, second=a, conclusion="shared", related=True, effect=0.5, log10_p=-9.0)
+        for a, b in combinations(names, 2)
+    ]
+    return family_forest(models, known=known, **rest)
+
+
+@pytest.fixture(scope="module")
+def forest():
+    models = {name: source(name) for name in ("base", LIGHT, HEAVY, "twin-1")}
+    models["int8"] = source(derive.round_to_int8(loaded(LIGHT)), "int8")
+    models["mixed"] = source(derive.merge_linear([loaded(LIGHT), loaded(HEAVY)], [0.4, 0.6]), "mixed")
+    return family_forest(models)
+
+
+def edges(found):
+    return {(edge.first, edge.second): edge for edge in found.edges}
+
+
+def test_families_are_what_accepted_pairs_connect(forest):
+    assert [set(family.members) for family in forest.families] == [{"base", LIGHT, HEAVY, "int8", "mixed"}]
+    assert forest.alone == ("twin-1",)
+    assert len(forest.pairs) == 6 * 5 // 2
+    assert all(pair.related is False for pair in forest.pairs if "twin-1" in (pair.first, pair.second))
+
+
+def test_a_copy_hangs_on_what_it_was_made_of_and_a_fact_says_which_came_first(forest):
+    int8 = edges(forest)["int8", LIGHT]
+    assert (int8.kind, int8.parent) == ("inherits", LIGHT)
+    assert "quantised-grid" in {fact.kind for fact in int8.facts}
+    assert int8.inheritance == pytest.approx(1, abs=0.1)
+    assert int8.support > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [("pruned", "pruned-subset"), ("extended", "vocabulary-superset"), ("experts", "experts")],
+)
+def test_asymmetric_facts_say_which_came_first(name, fact):
+    made = {
+        "pruned": lambda: derive.prune_by_magnitude(loaded("base"), fraction=0.5),
+        "extended": lambda: loaded("extended"),
+        "experts": lambda: derive.upcycle(loaded("base"), n_experts=2, rng=np.random.default_rng(1)),
+    }[name]()
+    (edge,) = relatives({"base": source("base"), name: source(made, name)}).edges
+    assert edge.parent == "base"
+    assert fact in {item.kind for item in edge.facts}
+
+
+def test_a_merge_hangs_on_both_parents_with_its_weights(forest):
+    weights = {edge.second: edge.weight for edge in forest.edges if edge.kind == "merge"}
+    assert weights == pytest.approx({LIGHT: 0.4, HEAVY: 0.6}, abs=0.02)
+    assert all(edge.parent == edge.second for edge in forest.edges if edge.kind == "merge")
+
+
+def test_without_an_asymmetric_fact_no_direction_is_named():
+    rng = np.random.default_rng(1)
+    base = loaded("gpt2-base")
+    noisy = derive.add_noise(base, size=0.05, rng=rng)
+    found = relatives({"base": source(base), "noisy": source(noisy)})
+    (edge,) = found.edges
+    assert (edge.parent, edge.facts) == (None, ())
+    assert "direction not identified" in render_markdown(tree_view(found))
+    dated = relatives(
+        {"base": source(base), "noisy": source(noisy)}, dates={"base": "2024-01-01", "noisy": "2024-02-01"}
+    )
+    assert dated.edges[0].parent == "base"
+    assert [fact.kind for fact in dated.edges[0].facts] == ["dates"]
+
+
+def test_facts_that_contradict_each_other_name_no_direction():
+    made = derive.round_to_int8(loaded(LIGHT))
+    found = relatives(
+        {"light": source(LIGHT), "int8": source(made)}, dates={"light": "2024-02-01", "int8": "2024-01-01"}
+    )
+    assert found.edges[0].parent is None
+    assert {fact.parent for fact in found.edges[0].facts} == {"light", "int8"}
+
+
+def test_repeated_and_removed_layers_are_told_apart():
+    grown = derive.reorder_layers(loaded("base"), [0, 1, 2, 1, 2, 3])
+    short = derive.reorder_layers(loaded("base"), [0, 1, 3])
+    found = relatives({"base": source("base"), "grown": source(grown), "short": source(short)})
+    facts = {edge.first: {(fact.kind, fact.parent) for fact in edge.facts} for edge in found.edges}
+    assert ("repeated-layers", "base") in facts["grown"]
+    assert ("pruned-subset", "base") in facts["short"]
+
+
+def test_a_stored_copy_in_another_format_leaves_its_trail():
+    wide = derive.add_noise(loaded("gpt2-base"), size=0.01, rng=np.random.default_rng(1))
+    models = {"wide": source(wide, dtype="F32"), "narrow": source(wide, dtype="BF16")}
+    (rounded,) = relatives(models).edges
+    assert (rounded.parent, rounded.facts[0].kind) == ("wide", "rounded")
+    stored = {"wide": source("gpt2-base", dtype="F32"), "narrow": source("gpt2-base", dtype="BF16")}
+    (trail,) = relatives(stored).edges
+    assert (trail.parent, trail.facts[0].kind) == ("narrow", "rounding-trail")
+
+
+@pytest.mark.parametrize(
+    ("change", "levels"), [(derive.round_to_int8, 255), (derive.round_to_int4, 16), (None, None)]
+)
+def test_grids_are_seen_and_trained_weights_have_none(change, levels):
+    made = loaded(HEAVY) if change is None else change(loaded(HEAVY))
+    with open_model(source(made)) as model:
+        assert read_sample("made", model, "standard", 0).levels == levels
+
+
+def additive(lengths, inner):
+    """Return the distances of ((0, 1), (2, 3)) with the given leaf and inner branches."""
+    n = len(lengths)
+    return np.array(
+        [
+            [0 if i == j else lengths[i] + lengths[j] + inner * (i // 2 != j // 2) for j in range(n)]
+            for i in range(n)
+        ]
+    )
+
+
+def test_neighbour_joining_finds_an_additive_tree_and_its_lengths():
+    distances = additive([1.0, 2.0, 3.0, 0.5], 4.0)
+    tree = join_neighbours(distances)
+    assert splits(tree, 4) == {frozenset({2, 3})}
+    assert four_point(distances, 0) == pytest.approx(0)
+    text = newick(tree, ["a", "b's", "c", "d"], {frozenset({2, 3}): 0.98})
+    assert text.endswith(";")
+    assert "'b''s':2" in text
+    assert "0.98" in text
+
+
+def test_distances_of_no_tree_are_told_by_the_four_point_check():
+    square = np.array([[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 1], [1, 2, 1, 0]], float)
+    assert four_point(square, 0) == pytest.approx(0.5)
+
+
+def test_the_record_follows_its_schema_and_is_read_back_equal(forest):
+    jsonschema.validate(json.loads(to_json(forest)), schema("modelkin.tree/1"))
+    assert FamilyForest.from_json(forest.to_json()) == forest
+    with pytest.raises(FormatError, match="expected the schema"):
+        FamilyForest.from_json('{"schema": "modelkin.merge/1"}')
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "Family of base"), ("ko", "base 계열")])
+def test_the_folder_holds_page_newick_and_graphml(forest, tmp_path, language, words):
+    written = {path.name: path.read_text() for path in forest.write(tmp_path, language=language)}
+    assert written.keys() == {"tree.json", "tree.nwk", "tree.graphml", "TREE.md", "report.html"}
+    assert words in written["TREE.md"]
+    assert written["report.html"].count('class="edge ') == len(forest.edges)
+    assert written["tree.nwk"].startswith("(")
+    graph = ElementTree.fromstring(written["tree.graphml"])
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    assert len(graph.findall(f".//{space}node")) == 6
+    directed = [edge.get("directed") for edge in graph.findall(f".//{space}edge")]
+    assert directed.count("true") == sum(edge.parent is not None for edge in forest.edges)
+
+
+def test_verdicts_made_before_are_not_made_again(forest):
+    models = {name: source(name) for name in ("base", LIGHT)}
+    known = [pair for pair in forest.pairs if {pair.first, pair.second} == {"base", LIGHT}]
+    assert family_forest(models, known=known).pairs == tuple(known)
+
+
+def test_wrong_collections_are_readable_errors():
+    with pytest.raises(UsageError, match="expected at least two, got 1"):
+        family_forest([source("base")])
+    with pytest.raises(UsageError, match="a date was given for a model that is not in the collection"):
+        family_forest({"a": source("base"), "b": source(LIGHT)}, dates={"c": "2024-01-01"})
+
+
+def test_the_collection_of_the_measurement_is_large_enough():
+    known = truths()
+    assert len(known) >= 60
+    assert sum(len(truth.parents) > 1 for truth in known.values()) == 7
+    assert len({truth.cluster for truth in known.values()}) == 20

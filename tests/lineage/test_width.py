@@ -1,0 +1,49 @@
+"""Merges at the width that users have: 4,096, with the rows of a real vocabulary."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.support import LlamaShape, llama_config, llama_tensors
+
+from modelkin import MemorySource, explain_merge
+from modelkin.formats.safetensors import safetensors_bytes
+from modelkin.options import READING
+
+pytestmark = pytest.mark.scale
+
+SHAPE = LlamaShape(layers=1, hidden=4096, mlp=1024, heads=32, kv_heads=4, vocab=32_000, tied=True)
+
+
+def stored(tensors, name):
+    weights = safetensors_bytes({key: values.astype(ml_dtypes.bfloat16) for key, values in tensors.items()})
+    config = json.dumps(llama_config(SHAPE, dtype="BF16")).encode()
+    return MemorySource({"config.json": config, "model.safetensors": weights}, name=name)
+
+
+def changed(base, seed):
+    rng = np.random.default_rng(seed)
+    return {
+        name: values + np.float32(0.002) * rng.standard_normal(values.shape, dtype=np.float32)
+        for name, values in base.items()
+    }
+
+
+def test_a_merge_is_taken_apart_at_full_width_within_the_bytes_of_the_depth():
+    base = llama_tensors(SHAPE, seed=0)
+    first, second = changed(base, 1), changed(base, 2)
+    made = {name: np.float32(0.3) * first[name] + np.float32(0.7) * second[name] for name in base}
+    parents = [stored(first, "first"), stored(second, "second")]
+    found = explain_merge(stored(made, "made"), parents)
+    assert found.conclusion == "merge"
+    assert found.opposition is not None
+    assert found.opposition.low > 0.9
+    np.testing.assert_allclose([share.value for share in found.weights], [0.3, 0.7], atol=0.01)
+    assert found.read.bytes_fetched <= 3 * READING["standard"][0]
+    ancestor = explain_merge(stored(base, "base"), parents)
+    assert ancestor.conclusion == "not-a-merge"
+    assert ancestor.opposition is not None
+    # Gains near one change by less than bfloat16 holds: rounding is common to both, and lowers it a little.
+    assert -0.3 < ancestor.opposition.value < 0.05
+    assert ancestor.gain == pytest.approx(0.5, abs=0.1)
