@@ -1,0 +1,27 @@
+"""Fingerprints: a sketch of a model, of a few kilobytes, whose product with another is the exact test."""
+
+from modelkin.fingerprint._value import (
+    FINGERPRINT_SCHEMA,
+    Fingerprint,
+    FingerprintedModel,
+    SlotRecord,
+)
+from modelkin.fingerprint.making import fingerprint_model
+from modelkin.fingerprint.products import (
+    BlockProduct,
+    FingerprintProduct,
+    FingerprintRows,
+    fingerprint_product,
+)
+
+__all__ = [
+    "FINGERPRINT_SCHEMA",
+    "BlockProduct",
+    "Fingerprint",
+    "FingerprintProduct",
+    "FingerprintRows",
+    "FingerprintedModel",
+    "SlotRecord",
+    "fingerprint_model",
+    "fingerprint_product",
+]

@@ -1,0 +1,126 @@
+"""The fingerprint of a model: a fixed number of bytes, and what must be known to read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.errors import FormatError
+from modelkin.message import Message
+
+from .recipe import BLOCK_BYTES, CODE_BYTES, DATA_BYTES, N_FEATURES, RECIPE, SLOTS
+
+FINGERPRINT_SCHEMA = "modelkin.fingerprint/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRecord:
+    """What one slot holds."""
+
+    kind: str
+    layer: int | None
+    """Of the model; None for blocks that no layer has, and for slots without one."""
+    n_units: int
+    """Units that are used; 0 where there is no block."""
+    marks: tuple[str, ...] = ()
+    """``tied``, ``sorted``: order that may be no accident."""
+    reason: Message | None = None
+    """Why there is no block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FingerprintedModel:
+    """Which model a fingerprint was made of."""
+
+    ref: str
+    kind: str
+    revision: str | None
+    family: str | None
+    model_type: str | None
+    layers: int | None
+    hidden_size: int | None
+    vocab_size: int | None
+    parameters: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """A sketch of a model's weights that carries the exact test."""
+
+    recipe: str
+    model: FingerprintedModel
+    slots: tuple[SlotRecord, ...]
+    token_gram: bool
+    """Whether there is a Gram matrix of tokens."""
+    data: bytes = field(repr=False)
+    """All blocks, then the Gram matrix of tokens: one signed byte a number."""
+
+    @property
+    def digest(self) -> str:
+        """Names the numbers: equal for two models with the same sketch."""
+        return blake2b(self.data, digest_size=16).hexdigest()
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of slots that hold a block."""
+        return sum(slot.n_units > 0 for slot in self.slots)
+
+    def block(self, number: int) -> npt.NDArray[np.int8]:
+        """Return the block of a slot: units by features."""
+        return slot_block(self.data, number)
+
+    def gram(self) -> npt.NDArray[np.float32]:
+        """Return the Gram matrix of tokens as one vector."""
+        return np.frombuffer(self.data, np.int8)[BLOCK_BYTES:].astype(np.float32)
+
+    def code(self) -> bytes:
+        """Return the signs of all blocks, one bit each."""
+        return code_of(self.data)
+
+    def check(self, where: str) -> None:
+        """Refuse a fingerprint that another recipe made, or that is damaged."""
+        if self.recipe != RECIPE:
+            raise FormatError(
+                where,
+                f"expected a fingerprint of recipe {RECIPE}, got recipe {self.recipe[:20]!r}",
+                hint="Fingerprints of two recipes cannot be compared: make this one again.",
+            )
+        if len(self.data) != DATA_BYTES or len(self.slots) != len(SLOTS):
+            raise FormatError(
+                where,
+                f"expected {DATA_BYTES} bytes in {len(SLOTS)} blocks, "
+                f"got {len(self.data)} bytes in {len(self.slots)}",
+            )
+        wrong = [slot.kind for slot, known in zip(self.slots, SLOTS, strict=True) if slot.kind != known.kind]
+        if wrong:
+            raise FormatError(where, f"expected the blocks of recipe {RECIPE}, got {wrong[0][:20]!r}")
+
+
+def slot_block(data: bytes | memoryview, number: int) -> npt.NDArray[np.int8]:
+    """Return the block of a slot: units by features."""
+    slot = SLOTS[number]
+    return np.frombuffer(data, np.int8)[slot.start : slot.stop].reshape(slot.n_units, N_FEATURES)
+
+
+def code_of(data: bytes) -> bytes:
+    """Return which numbers are above the median of their feature, one bit each.
+
+    A feature then has as many ones as zeros, so that half of the bits of unrelated blocks agree, however
+    skewed their numbers are. A number that is not there has the bit 0.
+    """
+    numbers = np.frombuffer(data, np.int8)
+    above = np.zeros(8 * CODE_BYTES, np.bool_)
+    for number, slot in enumerate(SLOTS):
+        block = slot_block(data, number)
+        used = np.asarray(block.any(axis=1))
+        if used.any():
+            found = np.asarray(block > np.median(block[used], axis=0))
+            above[slot.start : slot.stop] = (found & used[:, None]).reshape(-1)
+    gram = numbers[BLOCK_BYTES:]
+    if gram.any():
+        above[BLOCK_BYTES:DATA_BYTES] = gram > np.median(gram)
+    return np.packbits(above, bitorder="little").tobytes()

@@ -1,0 +1,298 @@
+"""Two fingerprints against each other: the exact test on every pair of blocks, and what is left of it.
+
+Half of the error is for blocks of equal place, alone and added up, half for all other pairs of layers. A pair
+is then worth as much as one test; whoever looks at many pairs pays for these, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.stats import trace_test
+
+from ._value import Fingerprint
+from .recipe import DIMENSION_KINDS, LAYER_KINDS, SLOTS, UNIT_KINDS, Kind, slot_numbers
+
+Numbers = npt.NDArray[np.float64]
+_FEWEST_UNITS = 8
+"""That both blocks have: the same as for a block."""
+_EVERYWHERE_Z = 3.0
+"""z at which all layers together agree with layers that they do not face; see `compare`'s own guard."""
+_REPEATED_Z = 6.0
+"""z at which two layers of one model are one."""
+_BOUNDED = 4
+"""Blocks whose bound is computed, those of largest |z|: the price is that of all."""
+_LEAST_Z = 3.0
+"""|z| below which a bound says nothing."""
+N_POOLS = 4
+"""Units of all layers, values of all layers, dimensions, everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockProduct:
+    """One pair of blocks, or several added up."""
+
+    kind: str
+    """Kind of the blocks; ``units``, ``values``, ``dimensions`` or ``all`` for sums."""
+    layers: tuple[int, int] | None
+    """Of candidate and base, where it is about one layer of each."""
+    z: float
+    effect: float
+    """Cosine of the centred blocks."""
+    log10_p: float | None = None
+    """Corrected for all blocks of the pair; None where it was not worth computing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FingerprintProduct:
+    """What two fingerprints say about a common origin."""
+
+    log10_p: float
+    """An upper bound, corrected for all blocks of this pair and for nothing else."""
+    best: BlockProduct | None
+    """The block or sum that it comes from; None where nothing could be tested, or |z| is below 3 in all."""
+    blocks: tuple[BlockProduct, ...]
+    """All blocks of equal place and all sums, then the strongest others."""
+    refused: tuple[str, ...]
+    """Kinds of blocks whose layers agree with all layers of both models: their order is no accident."""
+    token_gram: float | None
+    """Cosine of the Gram matrices of tokens: where to look, no evidence."""
+
+
+class CentredBlock:
+    """One block, centred over the units that are used, and the small product that chance depends on."""
+
+    def __init__(self, rows: Numbers, used: npt.NDArray[np.bool_]) -> None:
+        kept = rows[used]
+        self.used = used
+        self.key = used.tobytes()
+        self.rows: Numbers = kept - kept.mean(axis=0) if len(kept) else kept
+        self.covariance: Numbers = (self.rows.T @ self.rows).reshape(-1)
+        self.size = float(np.linalg.norm(self.rows))
+        self._all = rows
+
+    def over(self, used: npt.NDArray[np.bool_]) -> CentredBlock:
+        """Return the block over fewer units, centred anew."""
+        return CentredBlock(self._all, used)
+
+
+class FingerprintRows:
+    """The blocks of one fingerprint as centred rows, made when they are asked for."""
+
+    def __init__(self, made: Fingerprint) -> None:
+        self.made = made
+        self._rows: dict[int, CentredBlock] = {}
+        self._repeats: dict[Kind, tuple[float, float]] = {}
+
+    def rows(self, number: int) -> CentredBlock:
+        """Return a block."""
+        if number not in self._rows:
+            codes = self.made.block(number).astype(np.float64)
+            self._rows[number] = CentredBlock(codes, np.asarray(codes.any(axis=1)))
+        return self._rows[number]
+
+    def layers(self, kind: Kind) -> list[int]:
+        """Return the slots of a kind that hold a block."""
+        return [number for number in slot_numbers(kind) if self.made.slots[number].n_units >= _FEWEST_UNITS]
+
+    def repeats(self, kind: Kind) -> tuple[float, float]:
+        """Return how much different layers of this model agree: z of all together, and the largest."""
+        if kind not in self._repeats:
+            numbers = self.layers(kind)
+            found = [
+                pair.z
+                for at, first in enumerate(numbers)
+                for second in numbers[at + 1 :]
+                if (pair := _paired(self.rows(first), self.rows(second))) is not None
+            ]
+            self._repeats[kind] = _joint(found), max(map(abs, found), default=0.0)
+        return self._repeats[kind]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PairedBlocks:
+    """Two blocks over the units that both have."""
+
+    mine: CentredBlock
+    theirs: CentredBlock
+    z: float
+    effect: float
+
+    def similarity(self) -> Numbers:
+        """Return the double-centred similarity of all units."""
+        return np.asarray(self.mine.rows @ self.theirs.rows.T)
+
+
+def _paired(mine: CentredBlock, theirs: CentredBlock) -> _PairedBlocks | None:
+    if mine.key != theirs.key:
+        both = mine.used & theirs.used
+        mine, theirs = mine.over(both), theirs.over(both)
+    n = len(mine.rows)
+    if n < _FEWEST_UNITS:
+        return None
+    squares = float(mine.covariance @ theirs.covariance)
+    if not (squares > 0.0 and mine.size > 0.0 and theirs.size > 0.0):
+        return None
+    trace = float(np.vdot(mine.rows, theirs.rows))
+    return _PairedBlocks(
+        mine, theirs, trace * math.sqrt((n - 1) / squares), trace / (mine.size * theirs.size)
+    )
+
+
+def fingerprint_product(candidate: FingerprintRows, base: FingerprintRows) -> FingerprintProduct:
+    """Test whether two models have a common origin, from their fingerprints alone."""
+    for side in (candidate, base):
+        side.made.check(side.made.model.ref)
+    refused = tuple(kind for kind in LAYER_KINDS if _begun_alike(candidate, base, kind))
+    equal, others = _cells(candidate, base, refused)
+    price = math.log10(2 * (len(equal) + N_POOLS)), math.log10(2 * max(1, len(others)))
+    told = [*_bounded(equal, price[0]), *_pools(candidate, base, equal, price[0])]
+    far = _bounded(others, price[1])[:_BOUNDED]
+    tested = [item for item in (*told, *far) if item.log10_p is not None]
+    best = min(tested, key=lambda item: (item.log10_p or 0.0, -abs(item.z)), default=None)
+    return FingerprintProduct(
+        log10_p=0.0 if best is None or best.log10_p is None else best.log10_p,
+        best=best,
+        blocks=(*told, *far),
+        refused=refused,
+        token_gram=gram_cosine(candidate.made, base.made),
+    )
+
+
+def gram_cosine(candidate: Fingerprint, base: Fingerprint) -> float | None:
+    """Return the cosine of the Gram matrices of tokens."""
+    if not (candidate.token_gram and base.token_gram):
+        return None
+    mine, theirs = candidate.gram(), base.gram()
+    size = float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs))
+    return float(mine @ theirs) / size if size > 0.0 else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cell:
+    kind: Kind
+    slots: tuple[int, int]
+    layers: tuple[int, int] | None
+    pair: _PairedBlocks
+
+
+def _cells(
+    candidate: FingerprintRows, base: FingerprintRows, refused: Sequence[Kind]
+) -> tuple[list[_Cell], list[_Cell]]:
+    """Return pairs of blocks of equal place, and all others."""
+    equal: list[_Cell] = []
+    others: list[_Cell] = []
+    for kind in dict.fromkeys(slot.kind for slot in SLOTS):
+        if kind in refused:
+            continue
+        for first in candidate.layers(kind):
+            for second in base.layers(kind):
+                # Where the order of units may be no accident in both models, nothing is tested.
+                if set(candidate.made.slots[first].marks) & set(base.made.slots[second].marks):
+                    continue
+                pair = _paired(candidate.rows(first), base.rows(second))
+                if pair is not None:
+                    cell = _Cell(kind, (first, second), _layers(candidate, first, base, second), pair)
+                    same = cell.layers is None or cell.layers[0] == cell.layers[1]
+                    (equal if same else others).append(cell)
+    return equal, others
+
+
+def _layers(
+    candidate: FingerprintRows, first: int, base: FingerprintRows, second: int
+) -> tuple[int, int] | None:
+    mine, theirs = candidate.made.slots[first].layer, base.made.slots[second].layer
+    return None if mine is None or theirs is None else (mine, theirs)
+
+
+def _bounded(cells: Sequence[_Cell], price: float) -> list[BlockProduct]:
+    """Bound p of the strongest cells; all of them are paid for."""
+    found = []
+    for rank, cell in enumerate(sorted(cells, key=lambda cell: -abs(cell.pair.z))):
+        worth = rank < _BOUNDED and abs(cell.pair.z) >= _LEAST_Z
+        tested = trace_test([cell.pair.similarity()]) if worth else None
+        found.append(
+            BlockProduct(
+                kind=cell.kind,
+                layers=cell.layers,
+                z=cell.pair.z,
+                effect=cell.pair.effect,
+                log10_p=None if tested is None else min(0.0, tested.log10_p + price),
+            )
+        )
+    return found
+
+
+def _pools(
+    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], price: float
+) -> Iterator[BlockProduct]:
+    """Add up blocks of equal place: those over the same units as one, different units as independent."""
+    units = _by_layer(candidate, base, equal, UNIT_KINDS)
+    values = _by_layer(candidate, base, equal, ("val",))
+    dimensions = [[cell for cell in equal if cell.kind in DIMENSION_KINDS]]
+    for name, groups in (
+        ("units", units),
+        ("values", values),
+        ("dimensions", dimensions),
+        ("all", [*units, *values, *dimensions]),
+    ):
+        cells = [cell for group in groups for cell in group]
+        if not cells or abs(_joint([cell.pair.z for cell in cells])) < _LEAST_Z:
+            continue
+        tested = trace_test([made for group in groups for made in _together(group)])
+        if tested is not None:
+            yield BlockProduct(
+                kind=name,
+                layers=None,
+                z=tested.z,
+                effect=float(np.mean([cell.pair.effect for cell in cells])),
+                log10_p=min(0.0, tested.log10_p + price),
+            )
+
+
+def _by_layer(
+    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], kinds: Sequence[Kind]
+) -> list[list[_Cell]]:
+    """Return the blocks of each layer; none where a model repeats layers, which are then not independent."""
+    if any(side.repeats(kind)[1] > _REPEATED_Z for side in (candidate, base) for kind in kinds):
+        return []
+    found: dict[tuple[int, int] | None, list[_Cell]] = {}
+    for cell in equal:
+        if cell.kind in kinds:
+            found.setdefault(cell.layers, []).append(cell)
+    return list(found.values())
+
+
+def _together(cells: Sequence[_Cell]) -> list[Numbers]:
+    """Add up similarities over the same units; those over other units than the first are left out."""
+    total: Numbers | None = None
+    for cell in cells:
+        if cell.pair.mine.key != cells[0].pair.mine.key:
+            continue
+        similarity = cell.pair.similarity()
+        similarity = similarity / np.linalg.norm(similarity)
+        total = similarity if total is None else total + similarity
+    return [] if total is None else [total]
+
+
+def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) -> bool:
+    """Say whether all layers of both models began from the same public numbers, or were copied in both."""
+    if min(candidate.repeats(kind)[0], base.repeats(kind)[0]) < _EVERYWHERE_Z:
+        return False
+    across = [
+        pair.z
+        for first in candidate.layers(kind)
+        for second in base.layers(kind)
+        if candidate.made.slots[first].layer != base.made.slots[second].layer
+        and (pair := _paired(candidate.rows(first), base.rows(second))) is not None
+    ]
+    return _joint(across) > _EVERYWHERE_Z
+
+
+def _joint(scores: Sequence[float]) -> float:
+    return math.fsum(scores) / math.sqrt(len(scores)) if scores else 0.0

@@ -1,0 +1,55 @@
+"""Registries of fingerprints: kept, followed, scanned; on this machine or on many."""
+
+from modelkin.registry.cluster import all_pairs_on, open_cluster, rows_on
+from modelkin.registry.pairs import (
+    PAIRS_SCHEMA,
+    RegistryPairs,
+    all_fingerprints,
+    all_pairs,
+    named_pairs,
+)
+from modelkin.registry.publishing import export_registry
+from modelkin.registry.scanning import SCAN_SCHEMA, ScanHit, ScanOptions, ScanResult, scan
+from modelkin.registry.store import (
+    Registry,
+    RegistryCheck,
+    RegistryInfo,
+    create_registry,
+    open_registry,
+)
+from modelkin.registry.sync import (
+    SyncResult,
+    SyncTarget,
+    sync,
+    targets_of_folder,
+    targets_of_hub,
+    targets_of_list,
+)
+
+__all__ = [
+    "PAIRS_SCHEMA",
+    "SCAN_SCHEMA",
+    "Registry",
+    "RegistryCheck",
+    "RegistryInfo",
+    "RegistryPairs",
+    "ScanHit",
+    "ScanOptions",
+    "ScanResult",
+    "SyncResult",
+    "SyncTarget",
+    "all_fingerprints",
+    "all_pairs",
+    "all_pairs_on",
+    "create_registry",
+    "export_registry",
+    "named_pairs",
+    "open_cluster",
+    "open_registry",
+    "rows_on",
+    "scan",
+    "sync",
+    "targets_of_folder",
+    "targets_of_hub",
+    "targets_of_list",
+]

@@ -1,0 +1,101 @@
+"""All pairs of a registry: the exact test on each, in blocks that can be done anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_product
+
+from .scanning import LEAST_COSINE, LOG10_FOUND, LOG10_SIZE
+from .store import Registry
+
+PAIRS_SCHEMA = "modelkin.registry-pairs/1"
+Pairs = list[tuple[int, int, float, float | None]]
+"""(first, second, log10 p with the price of the size, cosine of the token Grams)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedPair:
+    """Two models that have a common origin, or whose tokens look alike."""
+
+    first: str
+    second: str
+    found: bool
+    """Whether the fingerprints show a common origin; otherwise tokens look alike, which is no evidence."""
+    log10_p: float
+    token_gram: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryPairs:
+    """What all pairs of a registry say."""
+
+    registry: str
+    n_models: int
+    n_pairs: int
+    log10_size: float
+    threshold: float
+    pairs: tuple[RelatedPair, ...]
+
+
+def named_pairs(registry: Registry, rows: Sequence[Fingerprint], pairs: Pairs) -> RegistryPairs:
+    """Put names to pairs."""
+    return RegistryPairs(
+        registry=registry.place.name,
+        n_models=len(rows),
+        n_pairs=len(rows) * (len(rows) - 1) // 2,
+        log10_size=LOG10_SIZE,
+        threshold=LOG10_FOUND,
+        pairs=tuple(
+            RelatedPair(
+                first=rows[i].model.ref,
+                second=rows[j].model.ref,
+                found=log10_p < LOG10_FOUND,
+                log10_p=log10_p,
+                token_gram=gram,
+            )
+            for i, j, log10_p, gram in pairs
+        ),
+    )
+
+
+def all_fingerprints(registry: Registry) -> list[Fingerprint]:
+    """Return the fingerprints of a registry that have a block; of several revisions the newest alone."""
+    newest = {
+        row.ref: row.fingerprint() for row in registry.rows(range(registry.n_rows)) if row.reason_code is None
+    }
+    return list(newest.values())
+
+
+def all_pairs(rows: Sequence[Fingerprint], *, log10_size: float = LOG10_SIZE) -> Pairs:
+    """Test all pairs of fingerprints: (first, second, log10 p with the price of the size, token Gram).
+
+    Only pairs below the threshold, or with tokens that look alike, are listed.
+    """
+    return block_pairs(rows, rows, same=True, log10_size=log10_size)
+
+
+def block_pairs(
+    first: Sequence[Fingerprint],
+    second: Sequence[Fingerprint],
+    *,
+    same: bool,
+    log10_size: float = LOG10_SIZE,
+    offsets: tuple[int, int] = (0, 0),
+) -> Pairs:
+    """Test one block of all pairs: every fingerprint of one list with every later one of the other."""
+    mine = [FingerprintRows(made) for made in first]
+    theirs = mine if same else [FingerprintRows(made) for made in second]
+    found = []
+    for i, a in enumerate(mine):
+        for j, b in enumerate(theirs):
+            if same and j <= i:
+                continue
+            made = fingerprint_product(a, b)
+            log10_p = min(0.0, made.log10_p + log10_size)
+            alike = made.token_gram is not None and made.token_gram >= LEAST_COSINE
+            if log10_p < LOG10_FOUND or alike:
+                gram = None if made.token_gram is None else float(made.token_gram)
+                found.append((i + offsets[0], j + offsets[1], log10_p, gram))
+    return found

@@ -1,0 +1,240 @@
+"""One model against a whole registry: signs first, then the exact test, then `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from modelkin.comparison import Comparison, compare
+from modelkin.comparison.methods import Effect
+from modelkin.errors import ModelkinError
+from modelkin.fingerprint import (
+    BlockProduct,
+    Fingerprint,
+    FingerprintedModel,
+    FingerprintProduct,
+    FingerprintRows,
+    fingerprint_product,
+)
+from modelkin.message import Message, say
+from modelkin.model import Model
+from modelkin.options import CompareOptions, Depth, FetchOptions
+from modelkin.progress import Progress, Silent
+
+from .coarse import CodeQuery, coarse_pass
+from .segments import RegistryRow
+from .store import Registry
+
+SCAN_SCHEMA = "modelkin.scan/1"
+LOG10_SIZE = 8.0
+"""Every scan pays for a hundred million models. With the true number instead, a finding of today would be
+none next year, for no other reason than that the registry has grown."""
+LOG10_FOUND = -6.0
+"""What is left after that price must be below this, as in `compare`."""
+LEAST_COSINE = 0.6
+"""Of Gram matrices of tokens, for a proposal. Unrelated models reach 0.46 on the zoo, students of one teacher
+0.64, two trainings of one lab 0.59: it says where to look."""
+_MOST_ROWS = 4_000
+"""Rows that are tested at 8 bits: those with the largest scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """How a registry is scanned."""
+
+    top: int = 20
+    """Models that are listed."""
+    verify: int = 5
+    """Of those, how many are verified by `compare`."""
+    verify_depth: Depth | None = "standard"
+    """How much of each is read for that; None verifies nothing."""
+    n_threads: int = 2
+    log10_size: float = LOG10_SIZE
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+
+    def __post_init__(self) -> None:
+        if self.top < 1 or self.verify < 0 or self.n_threads < 1:
+            raise ValueError("top, n_threads: expected at least 1; verify: expected at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What `compare` says about a hit, or why it was not asked."""
+
+    depth: Depth | None
+    conclusion: str | None = None
+    log10_p: float | None = None
+    effect: Effect | None = None
+    relation: str | None = None
+    reason: Message | None = None
+    comparison: Comparison | None = field(default=None, repr=False, metadata={"json": False})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanHit:
+    """One model of the registry that is worth a look."""
+
+    ref: str
+    revision: str | None
+    family: str | None
+    parameters: int | None
+    found: bool
+    """Whether the fingerprints alone show a common origin."""
+    proposed: bool
+    """Whether the tokens look alike, up to a permutation or rotation: no evidence by itself."""
+    log10_p: float
+    """Corrected for all blocks of the pair and for the fixed size of the registry."""
+    best: BlockProduct | None
+    blocks: tuple[BlockProduct, ...]
+    refused: tuple[str, ...]
+    token_gram: float | None
+    copies: tuple[str, ...]
+    """Other models of the registry with the very same fingerprint."""
+    verified: Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanResult:
+    """What a scan found."""
+
+    query: FingerprintedModel
+    registry: str
+    recipe: str
+    n_models: int
+    n_tested: int
+    """Models that the signs let through."""
+    log10_size: float
+    """The price that every p-value has paid for the registry's size."""
+    threshold: float
+    n_found: int
+    n_proposed: int
+    hits: tuple[ScanHit, ...]
+    notes: tuple[Message, ...] = ()
+
+
+def scan(
+    query: Fingerprint,
+    registry: Registry,
+    options: ScanOptions | None = None,
+    *,
+    model: Model | None = None,
+    progress: Progress | None = None,
+) -> ScanResult:
+    """Ask which models of a registry have a common origin with one model.
+
+    Parameters
+    ----------
+    query
+        The fingerprint of the model.
+    model
+        The model itself, for the verification of the best hits; without it nothing is verified.
+    """
+    options, told = options or ScanOptions(), progress or Silent()
+    query.check(query.model.ref)
+    readable, problems = registry.without_damaged()
+    notes = tuple(say("scan-damaged", problem=problem) for problem in problems)
+    if not query.n_blocks:
+        notes = (*notes, say("scan-nothing", model=query.model.ref))
+    tested = _tested(query, readable, options)
+    ranked = sorted(_merged(tested, log10_size=options.log10_size), key=_order)
+    shown = [item for item in ranked if item[0].found or item[0].proposed][: options.top]
+    hits = list(_verified(shown, model, options, told))
+    return ScanResult(
+        query=query.model,
+        registry=registry.place.name,
+        recipe=query.recipe,
+        n_models=readable.n_rows,
+        n_tested=len(tested),
+        log10_size=options.log10_size,
+        threshold=LOG10_FOUND,
+        n_found=sum(hit.found for hit, _ in ranked),
+        n_proposed=sum(hit.proposed and not hit.found for hit, _ in ranked),
+        hits=tuple(hits),
+        notes=notes,
+    )
+
+
+def _tested(
+    query: Fingerprint, registry: Registry, options: ScanOptions
+) -> list[tuple[RegistryRow, FingerprintProduct]]:
+    seen = coarse_pass(CodeQuery(query), registry.codes(), n_threads=options.n_threads)
+    # Signs of Gram matrices have no unit in common with scores; a copy in other coordinates comes first.
+    weight = np.maximum(seen.scores, 100.0 * np.maximum(seen.grams - 0.33, 0.0))
+    chosen = seen.rows[np.argsort(-weight, kind="stable")[:_MOST_ROWS]]
+    mine = FingerprintRows(query)
+    return [
+        (row, fingerprint_product(mine, FingerprintRows(row.fingerprint())))
+        for row in registry.rows(np.sort(chosen).tolist())
+    ]
+
+
+def _merged(
+    tested: Sequence[tuple[RegistryRow, FingerprintProduct]], *, log10_size: float
+) -> Iterator[tuple[ScanHit, RegistryRow]]:
+    """Yield one hit for all models with the very same fingerprint."""
+    groups: dict[str, list[tuple[RegistryRow, FingerprintProduct]]] = {}
+    for row, product in tested:
+        groups.setdefault(row.fingerprint().digest, []).append((row, product))
+    for members in groups.values():
+        row, product = members[0]
+        log10_p = min(0.0, product.log10_p + log10_size)
+        yield (
+            ScanHit(
+                ref=row.ref,
+                revision=row.revision,
+                family=None if row.model is None else row.model.family,
+                parameters=None if row.model is None else row.model.parameters,
+                found=log10_p < LOG10_FOUND,
+                proposed=product.token_gram is not None and product.token_gram >= LEAST_COSINE,
+                log10_p=log10_p,
+                best=product.best,
+                blocks=product.blocks,
+                refused=product.refused,
+                token_gram=product.token_gram,
+                copies=tuple(other.ref for other, _ in members[1:]),
+                verified=Verification(depth=None, reason=say("scan-not-asked")),
+            ),
+            row,
+        )
+
+
+def _order(item: tuple[ScanHit, RegistryRow]) -> tuple[object, ...]:
+    hit, _ = item
+    strength = 0.0 if hit.best is None else abs(hit.best.effect)
+    return not hit.found, hit.log10_p if hit.found else 0.0, -(hit.token_gram or 0.0), -strength, hit.ref
+
+
+def _verified(
+    shown: Sequence[tuple[ScanHit, RegistryRow]],
+    model: Model | None,
+    options: ScanOptions,
+    progress: Progress,
+) -> Iterator[ScanHit]:
+    for number, (hit, row) in enumerate(shown):
+        if model is None or options.verify_depth is None or number >= options.verify:
+            yield hit
+            continue
+        progress.note(say("scan-verifying", model=hit.ref))
+        yield replace(hit, verified=_verify(model, row, options.verify_depth, options.fetch))
+
+
+def _verify(model: Model, row: RegistryRow, depth: Depth, fetch: FetchOptions) -> Verification:
+    """Compare with the model itself, at the revision that the registry knows."""
+    pin = row.kind == "hub" and row.revision is not None and "@" not in row.ref
+    base = f"{row.ref}@{row.revision}" if pin else row.ref
+    try:
+        result = compare(candidate=model, base=base, options=CompareOptions(depth=depth, fetch=fetch))
+    except ModelkinError as error:
+        # A model that has vanished since is no reason to lose what was found about the others.
+        return Verification(depth=depth, reason=say("scan-unreadable", problem=str(error)[:300]))
+    verdict = result.verdict
+    return Verification(
+        depth=depth,
+        conclusion=verdict.conclusion.value,
+        log10_p=verdict.log10_p,
+        effect=verdict.effect,
+        relation=result.relation.kind,
+        comparison=result,
+    )

@@ -1,0 +1,241 @@
+"""Rows of a registry, and the Parquet files that hold them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelkin.errors import FormatError, MissingExtra
+from modelkin.fingerprint import Fingerprint, FingerprintedModel, SlotRecord
+from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, RECIPE, SLOTS
+
+SEGMENT_SCHEMA = "modelkin.registry-segment/1"
+ROW_GROUP = 512
+"""Rows that are read together: 15 MB."""
+_EMPTY = bytes(DATA_BYTES)
+_TEXTS = ("ref", "revision", "kind", "family", "model_type", "format", "added", "reason_code", "reason")
+_NUMBERS = ("layers", "hidden_size", "vocab_size", "parameters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryRow:
+    """One model of a registry: its fingerprint, or why it has none."""
+
+    ref: str
+    revision: str | None
+    kind: str
+    added: str
+    """When, in UTC."""
+    model: FingerprintedModel | None
+    slots: tuple[SlotRecord, ...]
+    """Without the reasons of empty ones."""
+    token_gram: bool
+    recipe: str
+    reason_code: str | None
+    reason: str | None
+    """Why there is no block at all."""
+    data: bytes = field(repr=False)
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What must not stand there twice: a model at a revision."""
+        return self.ref, self.revision
+
+    def fingerprint(self) -> Fingerprint:
+        """Return the fingerprint as it was made, but for the reasons of empty slots."""
+        model = self.model or FingerprintedModel(
+            ref=self.ref,
+            kind=self.kind,
+            revision=self.revision,
+            family=None,
+            model_type=None,
+            layers=None,
+            hidden_size=None,
+            vocab_size=None,
+            parameters=0,
+            format="",
+        )
+        return Fingerprint(
+            recipe=self.recipe, model=model, slots=self.slots, token_gram=self.token_gram, data=self.data
+        )
+
+
+def row_of(made: Fingerprint, *, added: str) -> RegistryRow:
+    """Return the row of a fingerprint."""
+    reasons = [slot.reason for slot in made.slots if slot.reason is not None]
+    nothing = reasons[0] if reasons and not made.n_blocks else None
+    return RegistryRow(
+        ref=made.model.ref,
+        revision=made.model.revision,
+        kind=made.model.kind,
+        added=added,
+        model=made.model,
+        slots=tuple(
+            SlotRecord(kind=slot.kind, layer=slot.layer, n_units=slot.n_units, marks=slot.marks)
+            for slot in made.slots
+        ),
+        token_gram=made.token_gram,
+        recipe=made.recipe,
+        reason_code=None if nothing is None else nothing.code,
+        reason=None if nothing is None else str(nothing),
+        data=made.data,
+    )
+
+
+def failed_row(
+    ref: str, revision: str | None, *, kind: str, code: str, reason: str, added: str
+) -> RegistryRow:
+    """Return the row of a model that could not be read: it is not asked again at this revision."""
+    return RegistryRow(
+        ref=ref,
+        revision=revision,
+        kind=kind,
+        added=added,
+        model=None,
+        slots=tuple(SlotRecord(kind=slot.kind, layer=None, n_units=0) for slot in SLOTS),
+        token_gram=False,
+        recipe=RECIPE,
+        reason_code=code,
+        reason=reason,
+        data=_EMPTY,
+    )
+
+
+def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
+    """Return a Parquet file of rows and their codes."""
+    arrow, parquet = _arrow()
+    columns: dict[str, Any] = {name: [] for name in (*_TEXTS, *_NUMBERS, "recipe", "slots", "token_gram")}
+    for row in rows:
+        model = row.model
+        for name in _TEXTS:
+            source = row if name in ("ref", "revision", "kind", "added", "reason_code", "reason") else model
+            columns[name].append(None if source is None else getattr(source, name))
+        for name in _NUMBERS:
+            columns[name].append(None if model is None else getattr(model, name))
+        columns["recipe"].append(row.recipe)
+        columns["slots"].append(_slots_text(row.slots))
+        columns["token_gram"].append(row.token_gram)
+    kinds = {
+        **dict.fromkeys((*_TEXTS, "recipe", "slots"), arrow.string()),
+        **dict.fromkeys(_NUMBERS, arrow.int64()),
+        "token_gram": arrow.bool_(),
+    }
+    arrays = {name: arrow.array(values, type=kinds[name]) for name, values in columns.items()}
+    arrays["code"] = arrow.array(list(codes), type=arrow.binary(CODE_BYTES))
+    arrays["data"] = arrow.array([row.data for row in rows], type=arrow.binary(DATA_BYTES))
+    table = arrow.table(arrays).replace_schema_metadata({"modelkin.schema": SEGMENT_SCHEMA})
+    out = io.BytesIO()
+    # Numbers of a sketch look random: packing them takes time and saves nothing.
+    parquet.write_table(
+        table,
+        out,
+        row_group_size=ROW_GROUP,
+        compression={name: "NONE" if name in ("code", "data") else "ZSTD" for name in arrays},
+        use_dictionary=[name for name in arrays if name not in ("code", "data")],
+        write_statistics=[name for name in arrays if name not in ("code", "data")],
+    )
+    return out.getvalue()
+
+
+class SegmentFile:
+    """One Parquet file of rows, read in groups."""
+
+    def __init__(self, source: Any, where: str) -> None:  # noqa: ANN401  a path or bytes
+        arrow, parquet = _arrow()
+        self._where = where
+        self._errors = (arrow.ArrowException, OSError, ValueError)
+        try:
+            self._file = parquet.ParquetFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+            schema = (self._file.schema_arrow.metadata or {}).get(b"modelkin.schema", b"").decode()
+        except self._errors as error:
+            raise self._damaged(error) from error
+        if schema != SEGMENT_SCHEMA:
+            raise FormatError(where, f"expected the schema {SEGMENT_SCHEMA}, got {schema[:60]!r}")
+        self.n_rows: int = self._file.metadata.num_rows
+
+    def keys(self) -> list[tuple[str, str | None]]:
+        """Return models and revisions of all rows."""
+        table = self._read(["ref", "revision"])
+        return list(zip(table["ref"].to_pylist(), table["revision"].to_pylist(), strict=True))
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column."""
+        found: list[Any] = self._read([name])[name].to_pylist()
+        return found
+
+    def rows(self, numbers: Iterable[int]) -> list[RegistryRow]:
+        """Return some rows, in the order that is asked for."""
+        wanted = list(numbers)
+        groups = sorted({number // ROW_GROUP for number in wanted})
+        held: dict[int, Any] = {}
+        for group in groups:
+            try:
+                held[group] = self._file.read_row_group(group)
+            except self._errors as error:
+                raise self._damaged(error) from error
+        return [self._row(held[number // ROW_GROUP], number % ROW_GROUP) for number in wanted]
+
+    def codes(self) -> bytes:
+        """Return the codes of all rows, one after another."""
+        return b"".join(self.column("code"))
+
+    def _read(self, columns: list[str]) -> Any:  # noqa: ANN401  a table
+        try:
+            return self._file.read(columns=columns)
+        except self._errors as error:
+            raise self._damaged(error) from error
+
+    def _row(self, table: Any, at: int) -> RegistryRow:  # noqa: ANN401
+        values = {name: table[name][at].as_py() for name in table.column_names}
+        model = None
+        if values["format"] is not None:
+            model = FingerprintedModel(
+                **{
+                    name: values[name]
+                    for name in ("ref", "kind", "revision", "family", "model_type", "format")
+                },
+                **{name: values[name] for name in _NUMBERS},
+            )
+        return RegistryRow(
+            **{name: values[name] for name in ("ref", "revision", "kind", "added", "reason_code", "reason")},
+            model=model,
+            slots=_slots(values["slots"], self._where),
+            token_gram=values["token_gram"],
+            recipe=values["recipe"],
+            data=values["data"],
+        )
+
+    def _damaged(self, error: Exception) -> FormatError:
+        return FormatError(
+            self._where,
+            f"the segment is damaged: {str(error).splitlines()[0][:200]}",
+            hint="Run `modelkin registry verify`; other segments are not touched by it.",
+        )
+
+
+def _slots_text(slots: Sequence[SlotRecord]) -> str:
+    return json.dumps([[slot.kind, slot.layer, slot.n_units, list(slot.marks)] for slot in slots])
+
+
+def _slots(text: str, where: str) -> tuple[SlotRecord, ...]:
+    try:
+        return tuple(
+            SlotRecord(kind=str(kind), layer=layer, n_units=int(n_units), marks=tuple(marks))
+            for kind, layer, n_units, marks in json.loads(text)
+        )
+    except (ValueError, TypeError) as error:
+        raise FormatError(where, "the segment is damaged: its blocks are not described") from error
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "registry", "registries need pyarrow", hint="Install it with: pip install 'modelkin[registry]'"
+        ) from error
+    return pyarrow, pyarrow.parquet

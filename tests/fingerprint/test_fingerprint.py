@@ -1,0 +1,216 @@
+"""A fingerprint: the same bytes every time, few of them, few to read, and only of what has no order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from huggingface_hub import constants
+from tests.places import LOOKALIKES, ZOO
+from tests.support import HubServer, LlamaShape, llama_files, virtual_llama
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint, derive
+from modelkin.document import fingerprint_from_json, schema, to_json
+from modelkin.errors import FormatError
+from modelkin.fingerprint import FingerprintRows, fingerprint_model, fingerprint_product
+from modelkin.fingerprint.blocks import offset_z
+from modelkin.fingerprint.reading import MOST_BYTES, MOST_BYTES_WIDE, ModelRows, read_rows
+from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, SLOTS, chosen_layers, slot_numbers
+from modelkin.source import MemorySource
+
+
+@cache
+def made(path: str) -> FingerprintRows:
+    with mk.open_model(path) as model:
+        return FingerprintRows(fingerprint_model(model))
+
+
+def zoo(name: str) -> FingerprintRows:
+    return made(str(ZOO / name))
+
+
+def of_files(files, name="model") -> mk.Fingerprint:
+    with mk.open_model(MemorySource(files, name=name)) as model:
+        return fingerprint_model(model)
+
+
+def test_it_is_about_thirty_kilobytes_and_its_code_below_four():
+    assert DATA_BYTES <= 30_000
+    assert CODE_BYTES <= 4_096
+    found = zoo("base").made
+    assert len(found.data) == DATA_BYTES
+    assert len(found.code()) == CODE_BYTES
+
+
+def test_the_same_model_gives_the_same_bytes():
+    with mk.open_model(str(ZOO / "base")) as model:
+        again = fingerprint_model(model)
+    assert again.data == zoo("base").made.data
+    assert again.digest == zoo("base").made.digest
+
+
+def test_a_cast_hardly_changes_it():
+    base = Checkpoint.read(ZOO / "base")
+    cast = FingerprintRows(of_files(base.files("BF16")))
+    product = fingerprint_product(cast, zoo("base"))
+    assert product.best is not None
+    assert product.best.effect > 0.99
+
+
+def test_layers_at_the_beginning_in_the_middle_and_at_the_end_are_kept():
+    assert chosen_layers(80) == (0, 1, 2, 40, 79)
+    assert chosen_layers(1) == (0,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "limit"),
+    [
+        (LlamaShape(layers=32, hidden=4_096, mlp=11_008, heads=32, kv_heads=32, vocab=32_000), MOST_BYTES),
+        (
+            LlamaShape(layers=80, hidden=8_192, mlp=28_672, heads=64, kv_heads=8, vocab=128_256),
+            MOST_BYTES_WIDE,
+        ),
+    ],
+    ids=["7B", "70B"],
+)
+def test_all_layers_of_large_models_fit_into_the_bytes(shape, limit, monkeypatch):
+    fetch = mk.FetchOptions(use_store=False)
+    with HubServer({"org/big": virtual_llama(shape)}) as hub, monkeypatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", hub.url)
+        with mk.open_model("org/big", fetch) as model:
+            rows = read_rows(model)
+            totals = model.totals()
+    assert isinstance(rows, ModelRows)
+    assert [layer.read for layer in rows.layers] == [True] * 5
+    assert totals.bytes_fetched <= limit
+    assert totals.requests < 200
+
+
+def test_slots_without_a_block_say_why():
+    slots = zoo("base").made.slots
+    assert [str(slots[number].reason) for number in slot_numbers("experts")] == [
+        "the model lacks this tensor"
+    ]
+    assert all((slot.n_units == 0) == (slot.reason is not None) for slot in slots)
+
+
+def test_an_unknown_architecture_is_a_fingerprint_with_a_reason():
+    from modelkin.formats.safetensors import safetensors_bytes
+
+    strange = {"a.b": np.ones((3, 4, 5), np.float32)}
+    found = of_files({"model.safetensors": safetensors_bytes(strange), "config.json": b"{}"})
+    assert found.n_blocks == 0
+    assert {slot.reason.code for slot in found.slots if slot.reason} == {"unknown-architecture"}
+
+
+def test_units_that_belong_to_units_a_fixed_number_away_are_refused():
+    rng = np.random.default_rng(0)
+    first = rng.standard_normal((64, 96))
+    assert offset_z(first, rng.standard_normal((64, 96))) < 5
+    assert offset_z(first, 0.6 * np.roll(first, 7, axis=0) + rng.standard_normal((64, 96))) > 5
+
+
+def test_repeated_units_are_left_out():
+    tensors = dict(Checkpoint.read(ZOO / "base").tensors)
+    name = "model.layers.0.mlp.gate_proj.weight"
+    gate = tensors[name].copy()
+    gate[10:20] = gate[10]
+    tensors[name] = gate
+    found = of_files(Checkpoint.read(ZOO / "base").with_tensors(tensors).files("F32"))
+    assert found.slots[0].n_units == 64 - 10
+    assert not found.block(0)[10:20].any()
+
+
+def test_units_that_are_tied_to_coordinates_are_marked_and_not_tested():
+    def tied(seed):
+        files = Checkpoint.read(ZOO / "base")
+        rng = np.random.default_rng(seed)
+        gates = {
+            name: (np.eye(*values.shape) * 3 + rng.standard_normal(values.shape) * 0.2).astype(np.float32)
+            for name, values in files.tensors.items()
+            if "gate_proj" in name
+        }
+        noise = {
+            name: rng.standard_normal(values.shape).astype(np.float32) * 0.1 + (values.ndim == 1)
+            for name, values in files.tensors.items()
+            if name not in gates
+        }
+        return FingerprintRows(of_files(files.with_tensors({**noise, **gates}).files("F32")))
+
+    one, two = tied(1), tied(2)
+    assert "tied" in one.made.slots[0].marks
+    assert fingerprint_product(one, two).log10_p > -6
+
+
+def test_it_comes_back_equal_from_its_file():
+    import jsonschema
+
+    found = zoo("base").made
+    text = to_json(found)
+    jsonschema.validate(json.loads(text), schema("modelkin.fingerprint/1"))
+    assert fingerprint_from_json(text) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "0"}, "expected a fingerprint of recipe 1, got recipe '0'"),
+        ({"data": "AAAA"}, "bytes in"),
+        ({"data": "***"}, "bytes in base64"),
+        ({"slots": []}, "bytes in"),
+    ],
+)
+def test_another_recipe_or_a_damaged_file_is_refused(change, message):
+    document = json.loads(to_json(zoo("base").made)) | change
+    with pytest.raises(FormatError, match=message):
+        fingerprint_from_json(json.dumps(document))
+
+
+def test_fingerprints_of_two_recipes_are_not_compared():
+    other = FingerprintRows(replace(zoo("base").made, recipe="9"))
+    with pytest.raises(FormatError, match="recipe"):
+        fingerprint_product(zoo("base"), other)
+
+
+@pytest.mark.parametrize("change", ["rotated", "units"])
+def test_what_keeps_the_function_is_seen_by_the_blocks_that_do_not_see_it(change):
+    base, rng = Checkpoint.read(ZOO / "base"), np.random.default_rng(3)
+    copy = (
+        derive.rotate_residual(base, rng=rng)
+        if change == "rotated"
+        else derive.permute_mlp_units(base, rng=rng)
+    )
+    product = fingerprint_product(FingerprintRows(of_files(copy.files("F32"))), zoo("base"))
+    kinds = {block.kind for block in product.blocks if block.log10_p is not None and block.log10_p < -14}
+    assert kinds & ({"tok", "gram"} if change == "rotated" else {"emb", "norms", "val", "dimensions"})
+    assert (product.token_gram or 0.0) > 0.9
+
+
+def test_a_scrambled_copy_is_only_proposed():
+    product = fingerprint_product(zoo("scrambled-units"), zoo("base"))
+    assert product.token_gram is not None
+
+
+@pytest.mark.parametrize("pair", [("begun-1", "begun-2"), ("masked-1", "masked-2")])
+def test_common_beginnings_and_masks_are_no_finding(pair):
+    one, two = (made(str(LOOKALIKES / name)) for name in pair)
+    assert fingerprint_product(one, two).log10_p + 8 > -6
+
+
+def test_layers_that_a_model_repeats_are_not_added_up():
+    product = fingerprint_product(zoo("depth-up"), zoo("base"))
+    assert product.log10_p < -14
+    assert "units" not in {block.kind for block in product.blocks}
+
+
+def test_slots_lie_side_by_side():
+    assert [slot.start for slot in SLOTS[1:]] == [slot.stop for slot in SLOTS[:-1]]
+
+
+def test_a_model_with_few_units_has_blocks_of_few_units():
+    found = of_files(llama_files(LlamaShape(hidden=16, mlp=24, layers=2)))
+    assert {slot.n_units for slot in found.slots if slot.kind == "mlp" and slot.n_units} == {24}

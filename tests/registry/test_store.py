@@ -1,0 +1,271 @@
+"""Registries: what is committed stays, what is not does not count, whatever happens in between."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.places import ROOT
+from tests.registry.made import drawn
+
+from modelkin.errors import FormatError, MissingExtra, NotFound, OutputError, UsageError
+from modelkin.registry import create_registry, export_registry, open_registry
+from modelkin.registry.segments import failed_row
+from modelkin.registry.store import Registry
+
+
+@pytest.fixture
+def place(tmp_path) -> str:
+    return str(tmp_path / "registry")
+
+
+def filled(place: str, n: int = 3) -> Registry:
+    registry, added = create_registry(place).add([drawn(f"org/{at}", at) for at in range(n)])
+    assert added == n
+    return registry
+
+
+def test_rows_come_back_as_they_went_in(place):
+    filled(place)
+    registry, _ = open_registry(place).add([drawn("org/later", 9)])
+    again = open_registry(place)
+    assert again.n_rows == 4
+    rows = again.rows([3, 0])
+    assert [row.ref for row in rows] == ["org/later", "org/0"]
+    assert rows[0].fingerprint() == drawn("org/later", 9)
+    assert registry.known() == again.known()
+
+
+def test_a_model_at_a_revision_is_added_once(place):
+    registry = filled(place)
+    registry, added = registry.add([drawn("org/0", 0), drawn("org/0", 50)])
+    assert added == 1
+    assert registry.n_rows == 4
+
+
+def test_the_log_says_what_was_added_from_which_revision(place):
+    registry = filled(place, n=2)
+    (commit,) = registry.commits
+    assert commit.added == (("org/0", f"{0:040x}"), ("org/1", f"{1:040x}"))
+    assert commit.time.endswith("+00:00")
+    assert sorted(path.name for path in Path(place, "log").iterdir()) == ["00000001.json"]
+
+
+def test_a_model_without_a_fingerprint_is_a_row_with_a_reason(place):
+    row = failed_row(
+        "org/odd", "1" * 40, kind="hub", code="error-HeaderError", reason="bad header", added="now"
+    )
+    registry, _ = filled(place).add([row])
+    assert registry.info().reasons == {"error-HeaderError": 1}
+    assert registry.info().n_fingerprints == 3
+    assert registry.rows([3])[0].reason == "bad header"
+
+
+def test_there_is_no_registry_where_none_was_made(place):
+    with pytest.raises(NotFound, match="no registry here"):
+        open_registry(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schema": "modelkin.registry/2", "recipe": "1"}', "expected the schema modelkin.registry/1"),
+        (
+            '{"schema": "modelkin.registry/1", "recipe": "7"}',
+            "expected fingerprints of recipe 1, got recipe '7'",
+        ),
+        ("[]", "expected the schema"),
+        ("{", "expected a JSON object"),
+    ],
+)
+def test_another_version_is_refused(place, text, message):
+    filled(place)
+    Path(place, "registry.json").write_text(text)
+    with pytest.raises(FormatError, match=message):
+        open_registry(place)
+
+
+def test_a_damaged_segment_leaves_the_rest_intact(place):
+    filled(place)
+    registry, _ = open_registry(place).add([drawn("org/good", 9)])
+    first = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    first.write_bytes(first.read_bytes()[:-100])
+    found = open_registry(place).verify()
+    assert [item.segment for item in found.damaged] == [registry.commits[0].segment]
+    readable, problems = open_registry(place).without_damaged()
+    assert len(problems) == 1
+    assert [row.ref for row in readable.rows(range(readable.n_rows))] == ["org/good"]
+    with pytest.raises(FormatError, match="damaged"):
+        open_registry(place).rows([0])
+
+
+def test_a_changed_byte_is_found(place):
+    registry = filled(place)
+    path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    (damage,) = open_registry(place).verify().damaged
+    assert "not those that were committed" in damage.problem
+
+
+def test_codes_that_are_lost_are_made_again(place):
+    registry = filled(place)
+    before = [table.tobytes() for table in registry.codes()]
+    Path(place, "codes", f"{registry.commits[0].segment}.bits").unlink()
+    assert [table.tobytes() for table in open_registry(place).codes()] == before
+    assert open_registry(place).verify().repaired == (f"codes/{registry.commits[0].segment}.bits",)
+    assert open_registry(place).verify().repaired == ()
+
+
+def test_a_damaged_log_entry_is_named(place):
+    filled(place)
+    Path(place, "log", "00000001.json").write_text('{"segment": "../../etc/passwd"}')
+    with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is damaged"):
+        open_registry(place)
+
+
+def test_a_full_disk_leaves_everything_as_it_was(place, monkeypatch):
+    filled(place)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OutputError, match="No space left"):
+            open_registry(place).add([drawn("org/new", 7)])
+    assert open_registry(place).n_rows == 3
+    assert open_registry(place).verify().damaged == ()
+    assert open_registry(place).add([drawn("org/new", 7)])[1] == 1
+
+
+def test_what_a_stopped_writer_left_is_removed_by_the_next(place):
+    registry = filled(place)
+    Path(place, "segments", "00000002-0123456789ab.parquet").write_bytes(b"half")
+    Path(place, "codes", "x.bits.0a0b0c0d.draft").write_bytes(b"half")
+    assert open_registry(place).verify().left_over == ("segments/00000002-0123456789ab.parquet",)
+    registry, _ = open_registry(place).add([drawn("org/new", 7)])
+    assert registry.verify().left_over == ()
+    assert list(Path(place).rglob("*.draft")) == []
+
+
+def test_one_writer_at_a_time_and_readers_do_not_wait(place):
+    registry = filled(place)
+    with registry.place.writing(timeout=1.0):
+        assert open_registry(place).n_rows == 3
+        with pytest.raises(UsageError, match="another process is writing"):
+            open_registry(place).add([drawn("org/new", 7)], timeout=0.05)
+
+
+def test_writers_at_once_lose_nothing(place):
+    create_registry(place)
+
+    def write(first: int) -> None:
+        for at in range(5):
+            open_registry(place).add([drawn(f"org/{first}-{at}", 100 * first + at)])
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    registry = open_registry(place)
+    assert registry.n_rows == 20
+    assert [commit.number for commit in registry.commits] == list(range(1, 21))
+    assert registry.verify().damaged == ()
+
+
+def killed_everywhere(place: str, step: int) -> list[tuple[int, str, int]]:
+    filled(place)
+    command = [sys.executable, "-m", "tests.registry.killed", place, str(step)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    runs = [(int(at), how, int(n)) for at, how, n in map(str.split, done.stdout.splitlines())]
+    registry = open_registry(place)
+    assert registry.verify().damaged == ()
+    assert registry.n_rows == 3 + sum(n for _, _, n in runs)
+    return runs
+
+
+def test_a_writer_that_is_killed_at_any_point_leaves_all_or_nothing(place):
+    runs = killed_everywhere(place, step=97)
+    assert len(runs) > 10
+    assert {how for _, how, _ in runs[:-1]} == {"killed"}
+    assert {n for _, _, n in runs} == {0, 2}
+    assert runs[-1][1:] == ("finished", 2)
+
+
+@pytest.mark.scale
+@pytest.mark.timeout(1_200)
+def test_a_writer_that_is_killed_at_many_more_points_leaves_all_or_nothing(place):
+    assert {n for _, _, n in killed_everywhere(place, step=11)} == {0, 2}
+
+
+def test_it_is_published_as_a_dataset(place, tmp_path):
+    import pyarrow.parquet as pq
+
+    registry = filled(place)
+    files = export_registry(registry, tmp_path / "out")
+    assert [path.name for path in files] == ["train-00000-of-00001.parquet", "README.md"]
+    table = pq.read_table(files[0])
+    assert table["ref"].to_pylist() == ["org/0", "org/1", "org/2"]
+    assert table["data"][1].as_py() == drawn("org/1", 1).data
+    assert "recipe 1" in files[1].read_text()
+    with pytest.raises(UsageError, match="new or empty folder"):
+        export_registry(registry, tmp_path / "out")
+
+
+def test_it_works_on_an_object_store():
+    place = "memory://bucket-1/registry"
+    create_registry(place).add([drawn("org/a", 1), drawn("org/b", 2)])
+    registry, added = open_registry(place).add([drawn("org/b", 2), drawn("org/c", 3)])
+    assert added == 1
+    assert [row.ref for row in open_registry(place).rows([0, 2])] == ["org/a", "org/c"]
+    assert registry.verify().damaged == ()
+    assert sum(len(table) for table in registry.codes()) == 3 * 464
+
+
+def test_two_writers_on_an_object_store_are_found_out():
+    place = "memory://bucket-2/registry"
+    registry, _ = create_registry(place).add([drawn("org/a", 1)])
+    with pytest.raises(UsageError, match="two writers at once"):
+        registry.place.write("log/00000001.json", b"{}")
+
+
+def test_without_pyarrow_it_says_what_to_install(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match="need pyarrow"):
+        create_registry(place).add([drawn("org/a", 1)])
+
+
+@pytest.mark.scale
+def test_it_works_on_s3(monkeypatch):
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", "AKIATESTKEY"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+            ("AWS_ENDPOINT_URL", f"http://{host}:{port}"),
+        ):
+            monkeypatch.setenv(name, value)
+        boto3.client("s3", endpoint_url=f"http://{host}:{port}").create_bucket(Bucket="kin")
+        place = "s3://kin/registry"
+        create_registry(place).add([drawn("org/a", 1), drawn("org/b", 2)])
+        registry, added = open_registry(place).add([drawn("org/c", 3)])
+        assert added == 1
+        assert open_registry(place).verify().damaged == ()
+        assert [row.ref for row in open_registry(place).rows([2, 0])] == ["org/c", "org/a"]
+        assert registry.n_rows == 3
+    finally:
+        server.stop()
