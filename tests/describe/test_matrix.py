@@ -1,5 +1,6 @@
 """``matrix``: the right tensors, read once, with the right reasons for what is not there."""
 
+import itertools
 import json
 from collections.abc import Mapping
 
@@ -13,7 +14,7 @@ from tests.support import HubServer, LlamaShape, llama_config, llama_files, llam
 import modelkin as mk
 from modelkin.architecture import Segment
 from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_role
-from modelkin.describe.matrix.views import View
+from modelkin.describe.matrix.views import View, published_windows
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
 from modelkin.document import matrix_markdown, schema
 from modelkin.errors import BadSelection, FormatError, UsageError
@@ -254,6 +255,44 @@ def test_next_token_prediction_layers_are_apart_and_labelled():
         ("attention_norm", 1),
         ("mtp.attention_norm", 2),
     ]
+
+
+def test_windows_are_those_of_the_published_probe():
+    """Its routers were counted twice over: half of the values that it counted were different ones."""
+
+    def share(name, size, layers):
+        found = [
+            published_windows(f"model.layers.{layer}.{name}", seed=0, windows=3, length=2**18, size=size)
+            for layer in layers
+        ]
+        assert all(stop <= start for part in found for (_, stop), (start, _) in itertools.pairwise(part))
+        return np.mean([sum(stop - start for start, stop in part) for part in found]) / (3 * 2**18)
+
+    assert share("mlp.gate.weight", 128 * 4096, range(1, 46)) == pytest.approx(0.50, abs=0.005)
+    assert share("self_attn.k_proj.weight", 1024 * 4096, range(46)) == pytest.approx(0.95, abs=0.02)
+
+
+def test_windows_are_read_at_the_same_places_of_both_models():
+    shape = LlamaShape(hidden=64, heads=8)
+    models = {"a": llama(shape), "b": llama(shape, seed=1)}
+    result = run(models, roles=("k-proj",), measures=("cosine",), windows=2, sample=200)
+    tensors = [llama_tensors(shape, seed=seed) for seed in (0, 1)]
+    for layer in (0, 1):
+        name = f"model.layers.{layer}.self_attn.k_proj.weight"
+        flat = [np.asarray(part[name], dtype=float).ravel() for part in tensors]
+        places = published_windows(name, seed=0, windows=2, length=200, size=flat[0].size)
+        one, other = (np.concatenate([values[start:stop] for start, stop in places]) for values in flat)
+        wanted = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        assert value(result, "cosine", layer_a=layer) == pytest.approx(wanted)
+    with pytest.raises(UsageError, match="windows"):
+        run(models, roles=("k-proj",), windows=2, pairs=("all",))
+
+
+def test_a_mean_is_of_as_many_layers_as_were_measured():
+    deeper = {"a": llama(LlamaShape(layers=5)), "b": llama(LlamaShape(layers=3), seed=1)}
+    text = matrix_markdown(run(deeper, roles=("input-norm",), measures=("pearson",)))
+    assert "mean of 3" in text
+    assert "mean of 5" not in text
 
 
 def test_a_dense_layer_has_no_router_and_says_so():

@@ -75,10 +75,20 @@ def test_the_forest_has_chance_limits_and_reasons():
     }
 
 
-def test_what_does_not_fit_into_the_forest_is_counted():
-    figure = c.evidence_forest(TESTS, names=NAMES, most=2)
-    assert "4 weaker tests are not drawn" in figure.note
-    assert len(only(figure, Intervals).labels) == 2
+def test_no_test_is_left_out_of_the_forest():
+    figure = c.evidence_forest(TESTS, names=NAMES, most=2, rule_log10_p=-9.0, floor=0.1)
+    mark = only(figure, Intervals)
+    assert "6 tests in 5 rows" in figure.note
+    assert {label.split(",")[0].split(":")[0].split()[0] for label in mark.labels} == {
+        test.component for test in TESTS
+    }
+    both = mark.labels.index(next(label for label in mark.labels if "2 tests, 2 layers" in label))
+    single = [test.effect for test in TESTS if isinstance(test, Tested) and test.component == "mlp"]
+    assert mark.low[both] == min(effect.low for effect in single)
+    assert mark.high[both] == max(effect.high for effect in single)
+    # One that failed and one that could not be made keep their rows.
+    assert [mark.strong[mark.labels.index(label)] for label in mark.labels if "attention" in label] == [False]
+    assert mark.reasons[-1] == "the candidate is dense, it has no router"
 
 
 def test_a_forest_needs_a_test():

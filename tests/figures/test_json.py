@@ -48,7 +48,13 @@ def test_other_documents_are_refused(change):
         figure_from_json(edited(change))
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", "3", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[", "[]", "3", "[" * 100_000, "\ud800", "1" * 400])
 def test_what_is_no_json_is_refused(text):
     with pytest.raises(FormatError, match="figure"):
         figure_from_json(text)
+
+
+def test_a_refusal_shows_no_control_character():
+    with pytest.raises(FormatError, match=r"unknown field `l\\x7fbel`") as caught:
+        figure_from_json(edited(lambda document: mark(document).update({"l\x7fbel": 1})))
+    assert str(caught.value).isprintable()

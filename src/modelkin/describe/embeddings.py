@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role
 from modelkin.errors import NotFound, TokenizerError, UsageError
-from modelkin.message import Message, say
+from modelkin.message import Message, Value, say, told
 from modelkin.model import Model, ModelLike, open_models
 from modelkin.tensors import TensorSlice
 from modelkin.tokenizer import CLASSES, Tokenizer, shown, token_class
@@ -170,7 +170,7 @@ def compare_embeddings(
 class RowsNotComparable(Exception):
     """Why nothing can be compared."""
 
-    def __init__(self, code: str, **values: str | int) -> None:
+    def __init__(self, code: str, **values: Value) -> None:
         self.reason = say(code, **values)
         super().__init__(str(self.reason))
 
@@ -202,6 +202,46 @@ def shared_rows(
     RowsNotComparable
         There are none that could be compared.
     """
+    found = choose_rows(candidate, base, role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
+    left, right = (_read(model, rows) for model, rows in zip((candidate, base), found.slices, strict=True))
+    usable = np.flatnonzero(lengths(left) * lengths(right) > 0.0)
+    if len(usable) < _FEWEST:
+        raise RowsNotComparable("rows-zero")
+    return SharedRows(
+        role=role,
+        tokens=tokens,
+        seed=seed,
+        texts=tuple(found.texts[i] for i in usable),
+        ids=tuple(found.ids[i] for i in usable),
+        candidate=left[usable],
+        base=right[usable],
+        shared=found.shared,
+        matching=found.matching,
+        zero_rows=len(found.texts) - len(usable),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenRows:
+    """Tokens that both models have, and where their rows lie: nothing of them is read yet."""
+
+    slices: tuple[TensorSlice, TensorSlice]
+    texts: tuple[bytes, ...]
+    ids: tuple[tuple[int, int], ...]
+    shared: int
+    matching: int
+
+
+def choose_rows(
+    candidate: Model, base: Model, *, role: str, tokens: str, n_tokens: int, seed: int
+) -> ChosenRows:
+    """Choose the rows that `shared_rows` reads. Both tokenizers are read, no row is.
+
+    Raises
+    ------
+    RowsNotComparable
+        There are none that could be compared.
+    """
     names = [_table(model, role) for model in (candidate, base)]
     infos = [model.index[name] for model, name in zip((candidate, base), names, strict=True)]
     widths = [info.shape[1] for info in infos]
@@ -221,22 +261,15 @@ def shared_rows(
     ids = [(mine.tokens[text], theirs.tokens[text]) for text in chosen]
     if len(chosen) < _FEWEST:
         raise RowsNotComparable("rows-few", n=len(chosen))
-    left = _read(candidate, names[0], [one for one, _ in ids])
-    right = _read(base, names[1], [other for _, other in ids])
-    usable = np.flatnonzero(lengths(left) * lengths(right) > 0.0)
-    if len(usable) < _FEWEST:
-        raise RowsNotComparable("rows-zero")
-    return SharedRows(
-        role=role,
-        tokens=tokens,
-        seed=seed,
-        texts=tuple(chosen[i] for i in usable),
-        ids=tuple(ids[i] for i in usable),
-        candidate=left[usable],
-        base=right[usable],
+    return ChosenRows(
+        slices=(
+            TensorSlice.scattered(names[0], [one for one, _ in ids]),
+            TensorSlice.scattered(names[1], [other for _, other in ids]),
+        ),
+        texts=tuple(chosen),
+        ids=tuple(ids),
         shared=len(shared),
         matching=len(matching),
-        zero_rows=len(chosen) - len(usable),
     )
 
 
@@ -290,7 +323,7 @@ def _tokenizer(model: Model) -> Tokenizer:
     try:
         return load_tokenizer(model)
     except (NotFound, TokenizerError) as error:
-        raise RowsNotComparable("rows-no-tokens", problem=str(error)) from error
+        raise RowsNotComparable("rows-no-tokens", problem=told(error)) from error
 
 
 def _wanted(tokens: str) -> Callable[[bytes], bool]:
@@ -309,8 +342,8 @@ def _sampled(texts: list[bytes], n_tokens: int, seed: int) -> list[bytes]:
     return sorted(texts, key=lambda text: (blake2b(salt + text, digest_size=8).digest(), text))[:n_tokens]
 
 
-def _read(model: Model, name: str, rows: list[int]) -> Rows:
-    (values,) = model.read([TensorSlice.scattered(name, rows)])
+def _read(model: Model, rows: TensorSlice) -> Rows:
+    (values,) = model.read([rows])
     found = np.asarray(values, dtype=np.float64)
     if not np.isfinite(found).all():
         raise RowsNotComparable("rows-not-finite", model=model.location.ref)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.formats import KNOWN
-from modelkin.message import Message, say
+from modelkin.message import Message, say, told
 from modelkin.model import Model, open_model
 from modelkin.source import LocalSource, Source
 from modelkin.tokenizer import (
@@ -119,7 +119,7 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
         try:
             read.append(load_tokenizer(model, limit=limit))
         except (NotFound, TokenizerError) as error:
-            return not_compared(say("quoted", text=str(error)))
+            return not_compared(told(error))
     found = compare_two(read[0], read[1])
     run, level = found.ids.longest_run, found.background.of_smaller
     return {

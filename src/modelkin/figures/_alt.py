@@ -64,9 +64,6 @@ def _mark(mark: marks.Mark) -> Iterator[str]:  # noqa: C901  one case for each m
                 yield f"{label} {told}"
         case marks.ReferenceLine():
             yield f"{_role(mark.role)}line: {mark.label} at {brief(mark.value)}"
-        case marks.Surface3D():
-            cells = tuple(value for row in mark.z for value in row)
-            yield f"surface, {_range(cells)}"
         case marks.Trajectory3D():
             yield f"{mark.name}: path of {len(mark.points)} points"
         case marks.Arrow3D():

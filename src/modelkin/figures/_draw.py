@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,10 +13,11 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from modelkin.errors import UsageError
+from modelkin.errors import UsageError, not_written
 
 from ._figure import Figure
 from ._text import readable
+from ._themed import themed
 from .theme import THEMES, ThemeName
 
 if TYPE_CHECKING:
@@ -76,18 +77,23 @@ def renderings(
     theme: ThemeName = "light",
     narrow: bool = False,
     dpi: int = 150,
+    translate: Callable[[str], str] = str,
 ) -> dict[Format, bytes]:
-    """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included."""
+    """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included.
+
+    `translate` turns words of the description into those that are drawn, if the fonts have their letters.
+    """
     from ._layout import lay_out
     from .pen import settings
 
     files: dict[Format, bytes] = {}
     with settings(THEMES[theme]):
-        canvas = lay_out(figure, THEMES[theme], narrow=narrow)
+        canvas = lay_out(figure, THEMES[theme], narrow=narrow, translate=translate)
         if "svg" in kinds:
             stream = io.BytesIO()
             canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
-            files["svg"] = _with_words(stream.getvalue(), figure)
+            written = _with_words(stream.getvalue().decode("utf-8"), figure)
+            files["svg"] = (themed(written) if theme == "light" else written).encode()
         if "png" in kinds:
             stream = io.BytesIO()
             _picture(canvas, dpi).save(stream, format="PNG", dpi=(dpi, dpi), pnginfo=_about(figure))
@@ -149,14 +155,14 @@ def _picture(canvas: Canvas, dpi: int) -> Image:
     return fromarray(np.asarray(pixels.buffer_rgba())).convert("RGB")
 
 
-def _with_words(svg: bytes, figure: Figure) -> bytes:
+def _with_words(svg: str, figure: Figure) -> str:
     """Add title and description, which screen readers read out."""
-    head, tag, tail = svg.decode("utf-8").partition("<svg ")
+    head, tag, tail = svg.partition("<svg ")
     opening, end, body = tail.partition(">")
     words = (
         f"\n <title>{escape(readable(figure.title))}</title>\n <desc>{escape(readable(figure.alt))}</desc>"
     )
-    return f'{head}{tag}role="img" {opening}{end}{words}{body}'.encode()
+    return f'{head}{tag}role="img" {opening}{end}{words}{body}'
 
 
 def _about(figure: Figure) -> PngInfo:
@@ -185,5 +191,5 @@ def _write(path: Path, content: bytes) -> Path:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise UsageError(str(path), f"the figure cannot be written: {error.strerror or error}") from error
+        raise not_written(str(path), "the figure ", error) from error
     return path

@@ -1,4 +1,4 @@
-"""Marks in space: surfaces, paths, arrows and planes."""
+"""Marks in space: paths, arrows and planes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
 from ._figure import Axis, Panel
-from ._marks import Arrow3D, Mark, Plane3D, Surface3D, Trajectory3D
+from ._marks import Arrow3D, Mark, Plane3D, Trajectory3D
 from .pen import DASHES, Pen, rgb
 from .values import array
 
@@ -33,13 +33,7 @@ def draw_solid(axes: Any, panel: Panel, pen: Pen) -> None:  # noqa: ANN401  Axes
 
 
 def _draw(axes: Any, mark: Mark, pen: Pen) -> None:  # noqa: ANN401  Axes3D is untyped
-    if isinstance(mark, Surface3D):
-        x, y = np.meshgrid(array(mark.x), array(mark.y))
-        axes.plot_surface(
-            x, y, array(mark.z), cmap=pen.colours(mark.scale), vmin=mark.scale.low, vmax=mark.scale.high,
-            linewidth=0, antialiased=False, rcount=120, ccount=120, rasterized=True,
-        )  # fmt: skip
-    elif isinstance(mark, Trajectory3D):
+    if isinstance(mark, Trajectory3D):
         points = array(mark.points)
         colour = pen.colour(mark.style)
         looks = {"color": colour, "depthshade": False, "edgecolors": pen.theme.ink, "linewidths": 0.6}

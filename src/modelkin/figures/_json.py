@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from modelkin.errors import FormatError
+from modelkin.untrusted import visible
 
 from ._figure import Figure
 
@@ -32,8 +33,9 @@ def figure_from_json(text: str) -> Figure:
     """
     try:
         return msgspec.json.decode(text, type=_Document).figure
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise FormatError("figure", f"expected a description of a figure: {error}") from error
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        said = visible(str(error))[:300]
+        raise FormatError("figure", f"expected a description of a figure: {said}") from error
 
 
 def _number(value: object) -> object:

@@ -60,11 +60,13 @@ _DRAWN: dict[type, Callable[[Axes, Any, Pen], None]] = {
 }
 
 
-def lay_out(figure: Figure, theme: Theme, *, narrow: bool = False) -> Canvas:
+def lay_out(
+    figure: Figure, theme: Theme, *, narrow: bool = False, translate: Callable[[str], str] = str
+) -> Canvas:
     """Draw a description onto a new canvas."""
     width = NARROW if narrow else figure.width
     columns = 1 if narrow else min(figure.columns, len(figure.panels))
-    pen = Pen(theme=theme, panel_width=width / columns)
+    pen = Pen(theme=theme, panel_width=width / columns, translate=translate)
     title = wrapped(pen.text(figure.title), pen.letters_across(width - 0.3, _TITLE * 1.08))
     notes = [
         line
@@ -128,8 +130,8 @@ def _height(panel: Panel, pen: Pen) -> float:
         if isinstance(mark, Bars) and mark.horizontal:
             return max(panel.height, 0.3 * len(mark.labels) * max(1, len(mark.series) * 0.6) + 0.8)
         if isinstance(mark, TextMark) and panel.only_words:
-            lines = wrapped(mark.text, pen.letters_across(pen.panel_width * 0.94))
-            return max(1.0, len(lines) * pen.letters * 1.5 / 72 + 0.55)
+            lines = wrapped(mark.text, pen.letters_across(pen.panel_width * 0.94, pen.words))
+            return max(1.0, len(lines) * pen.words * 1.5 / 72 + 0.55)
     return max(panel.height, min(pen.panel_width * 0.8, 3.8)) if panel.solid else panel.height
 
 

@@ -195,15 +195,6 @@ class TableMark(Record, frozen=True, kw_only=True):
         _same_length("Table", self.columns, self.align, *self.rows)
 
 
-class Surface3D(Record, frozen=True, kw_only=True):
-    """A surface z over x and y."""
-
-    x: Numbers
-    y: Numbers
-    z: Grid
-    scale: Scale
-
-
 class Trajectory3D(Record, frozen=True, kw_only=True):
     """A path through space; its first point is a large circle, its last one a star."""
 
@@ -243,12 +234,11 @@ Mark: TypeAlias = (
     | ReferenceLine
     | TextMark
     | TableMark
-    | Surface3D
     | Trajectory3D
     | Arrow3D
     | Plane3D
 )
-SOLID = (Surface3D, Trajectory3D, Arrow3D, Plane3D)
+SOLID = (Trajectory3D, Arrow3D, Plane3D)
 WORDS = (TextMark, TableMark)
 
 
@@ -256,8 +246,6 @@ def shows_chance(mark: Mark) -> bool:
     """Whether a mark shows what chance, or the expectation, looks like."""
     if isinstance(mark, HeatMap):
         return mark.scale.chance is not None or (mark.digits is not None and bool(mark.expected))
-    if isinstance(mark, Surface3D):
-        return mark.scale.chance is not None
     if isinstance(mark, Bars):
         return any(series.role in SHOWS_CHANCE for series in mark.series)
     return getattr(mark, "role", "data") in SHOWS_CHANCE

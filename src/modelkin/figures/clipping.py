@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ._figure import Axis, Panel
-from ._marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter, Surface3D
-from .values import Numbers, brief, known
+from ._marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter
+from .values import Numbers, known
 
 
 def remarks(panel: Panel) -> tuple[str, ...]:
@@ -22,10 +22,6 @@ def _remarks(panel: Panel) -> Iterator[str]:
             yield f"{mark.name}: {mark.below} values below and {mark.above} above the bins."
         elif isinstance(mark, Ridges) and any(mark.outside):
             yield f"{mark.name}: {sum(mark.outside)} values outside the range, counted in the heights."
-        elif isinstance(mark, Surface3D):
-            beyond = sum(not mark.scale.low <= v <= mark.scale.high for row in mark.z for v in known(row))
-            if beyond:
-                yield f"{beyond} points beyond the colours."
     for axis, values in _drawn(panel):
         outside = _outside(axis, values)
         if outside:
@@ -36,7 +32,7 @@ def _heat(mark: HeatMap) -> Iterator[str]:
     below, above = mark.clipped()
     cells = sum(len(row) for row in mark.values)
     if below or above:
-        limits = f"{brief(mark.scale.low)} to {brief(mark.scale.high)}"
+        limits = f"{mark.scale.low:.3g} to {mark.scale.high:.3g}"
         yield f"Colours end at {limits}: {below} cells below, {above} above, of {cells}."
     if mark.digits is not None and mark.expected:
         yield "In brackets: expected by chance."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from modelkin.comparison.methods import Agreement, Evidence, Skipped, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.errors import UsageError
+from modelkin.untrusted import short_names
 
 from ._figure import Axis, Figure, Panel
 from ._inputs import binned, edges_of, words
@@ -55,6 +58,10 @@ def layer_map(found: LayerMap, *, names: tuple[str, str]) -> Figure:
     return Figure(title=f"Layer map of {found.component} ({found.method})", panels=(panel,), note=told)
 
 
+_FAR = 12.0
+"""From this z on the axis of a histogram is drawn together away from 0."""
+
+
 def p_words(log10_p: float | None) -> str:
     """Write a p-value by its exponent, rounded so that it never looks smaller than it is."""
     if log10_p is None:
@@ -62,6 +69,19 @@ def p_words(log10_p: float | None) -> str:
     if log10_p > -2:
         return f"p ≤ {min(1.0, math.ceil(10**log10_p * 100) / 100):.2f}"
     return f"p ≤ 1e{-int(-log10_p // 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One row of the forest: a test, or all tests of one kind with one outcome."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    limit: float | None
+    remark: str
+    strong: bool
 
 
 def evidence_forest(
@@ -79,22 +99,31 @@ def evidence_forest(
     rule_log10_p, floor
         What the decision rule asks of a single test; tests that meet it are filled.
     most
-        Rows to draw, the strongest first; how many are left out is said.
+        Rows to draw. Where there are more tests, those of one kind and outcome share a row; none is left out.
     """
     if not tests:
         raise UsageError("evidence_forest", "expected at least one test")
     order = sorted(tests, key=lambda test: (_effect(test) is None, _log10_p(test) or 0.0, test.component))
-    shown = order[:most]
-    effects = [_effect(test) for test in shown]
-    strong = tuple(_meets(test, rule_log10_p, floor) for test in shown) if rule_log10_p is not None else ()
+    groups: dict[object, list[Evidence]] = {}
+    for number, test in enumerate(order):
+        strong = rule_log10_p is not None and _meets(test, rule_log10_p, floor)
+        kind = (
+            test.component,
+            test.role,
+            test.method,
+            strong,
+            _effect(test) is None and _chance_or_reason(test),
+        )
+        groups.setdefault(kind if len(order) > most else number, []).append(test)
+    rows = [_row(group, rule_log10_p, floor) for group in groups.values()]
     mark = Intervals(
-        labels=tuple(_test_label(test) for test in shown),
-        values=numbers(effect.value if effect else None for effect in effects),
-        low=numbers(effect.low if effect else None for effect in effects),
-        high=numbers(effect.high if effect else None for effect in effects),
-        limits=numbers(test.detection_limit if isinstance(test, Tested) else None for test in shown),
-        reasons=tuple(_chance_or_reason(test) for test in shown),
-        strong=strong,
+        labels=tuple(row.label for row in rows),
+        values=numbers(row.value for row in rows),
+        low=numbers(row.low for row in rows),
+        high=numbers(row.high for row in rows),
+        limits=numbers(row.limit for row in rows),
+        reasons=tuple(row.remark for row in rows),
+        strong=tuple(row.strong for row in rows) if rule_log10_p is not None else (),
     )
     marks: list[Mark] = [ReferenceLine(value=0.0, axis="x", label="chance", style=NULL), mark]
     if floor is not None:
@@ -102,11 +131,41 @@ def evidence_forest(
             value=floor, axis="x", label="effect floor of the rule", role="threshold", style=THRESHOLD
         )
         marks.append(line)
-    left_out = f" {len(order) - most} weaker tests are not drawn." if len(order) > most else ""
+    gathered = ""
+    if len(rows) < len(order):
+        gathered = (
+            f" {len(order)} tests in {len(rows)} rows: a row of several shows their median and full range."
+        )
     return Figure(
         title=f"Evidence: {names[0]} and {names[1]}",
         panels=(Panel(title="", marks=tuple(marks), x=Axis(label="effect (0 is chance, 1 is identical)")),),
-        note=f"Intervals are of single tests, not corrected for their number.{left_out}",
+        note=f"Intervals are of single tests, not corrected for their number.{gathered}",
+    )
+
+
+def _row(group: Sequence[Evidence], log10_p: float | None, floor: float | None) -> _Told:
+    """Sum up tests of one kind and outcome; a single one is told as it is."""
+    first = group[0]
+    effects = [effect for test in group if (effect := _effect(test)) is not None]
+    limits = [
+        test.detection_limit
+        for test in group
+        if isinstance(test, Tested) and test.detection_limit is not None
+    ]
+    label = _test_label(first)
+    if len(group) > 1:
+        layers = {layer for test in group for layer in test.layers}
+        role = f" {first.role}" if first.role else ""
+        label = f"{first.component}{role}: {len(group)} tests, {len(layers)} layers"
+    worst = max(group, key=lambda test: _log10_p(test) or 0.0)
+    return _Told(
+        label=label,
+        value=median(effect.value for effect in effects) if effects else None,
+        low=min(effect.low for effect in effects) if effects else None,
+        high=max(effect.high for effect in effects) if effects else None,
+        limit=max(limits, default=None),
+        remark=_chance_or_reason(worst),
+        strong=log10_p is not None and _meets(first, log10_p, floor),
     )
 
 
@@ -118,11 +177,11 @@ def _meets(test: Evidence, log10_p: float, floor: float | None) -> bool:
 
 
 def _effect(test: Evidence) -> Effect | None:
-    return test.effect if isinstance(test, Tested | Agreement) else None
+    return test.effect if isinstance(test, Tested | Agreement | Contrast) else None
 
 
 def _log10_p(test: Evidence) -> float | None:
-    if isinstance(test, Tested):
+    if isinstance(test, Tested | Contrast):
         return test.log10_p
     return test.rank.log10_p if isinstance(test, Agreement) and test.rank else None
 
@@ -207,13 +266,19 @@ def control_strip(
 
 def comparison_figures(result: Comparison) -> dict[str, Figure]:
     """Make all figures of a comparison, by file name; those without data are left out."""
-    names = (result.candidate.ref, result.base.ref)
+    refs = [result.candidate.ref, result.base.ref, *(item.pair[1] for item in result.controls)]
+    short = dict(zip(refs, short_names(refs), strict=True))
+    names = (short[result.candidate.ref], short[result.base.ref])
     figures: dict[str, Figure] = {}
     if result.evidence:
         figures["evidence"] = evidence_forest(result.evidence, names=names)
     if result.verdict.components:
         figures["components"] = component_table(result.verdict.components, names=names)
-    figures["controls"] = control_strip(names, result.verdict.effect, result.verdict.log10_p, result.controls)
+    controls = [
+        replace(item, pair=(short.get(item.pair[0], item.pair[0]), short[item.pair[1]]))
+        for item in result.controls
+    ]
+    figures["controls"] = control_strip(names, result.verdict.effect, result.verdict.log10_p, controls)
     z = [test.z for test in result.evidence if isinstance(test, Tested) and test.z is not None]
     if z:
         figures["z_histogram"] = z_histogram(z)
@@ -223,13 +288,20 @@ def comparison_figures(result: Comparison) -> dict[str, Figure]:
 
 
 def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float | None = None) -> Figure:
-    """Draw z scores against the standard normal distribution that chance would give."""
+    """Draw z scores against the standard normal distribution that chance would give.
+
+    Those of relatives reach hundreds. There the axis is drawn together away from 0, so that chance keeps its
+    shape and its width.
+    """
     found = known(numbers(z))
     if not found:
         raise UsageError("z_histogram", "expected at least one z score")
     limit = reach or max(5.0, math.ceil(max(abs(value) for value in found) + 1))
-    edges = edges_of([], bins=max(20, min(60, int(4 * limit))), limits=(-limit, limit))
-    borders = np.array(edges, dtype=float)
+    far = limit > _FAR
+    drawn = [math.asinh(value) for value in found] if far else list(found)
+    end = math.asinh(limit) if far else limit
+    edges = edges_of([], bins=48 if far else max(20, min(60, int(4 * limit))), limits=(-end, end))
+    borders = np.sinh(np.array(edges, dtype=float)) if far else np.array(edges, dtype=float)
     below = np.array([0.5 * math.erfc(-border / math.sqrt(2)) for border in borders])
     size = math.sqrt(math.fsum(value * value for value in found) / len(found))
     normal = Histogram(
@@ -239,13 +311,19 @@ def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float
         style=NULL,
         role="null",
     )
+    axis = Axis(label="z")
+    if far:
+        steps = [step for step in (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if step <= limit]
+        signed = sorted({side * step for step in steps for side in (-1, 1)})
+        ticks = tuple((math.asinh(step), f"{step:,}") for step in signed)
+        axis = Axis(label="z (drawn together away from 0)", ticks=ticks)
     return Figure(
         title=title,
         panels=(
             Panel(
                 title="",
-                marks=(binned(f"observed ({len(found)} tests)", found, edges, Style(tone="blue")), normal),
-                x=Axis(label="z"),
+                marks=(binned(f"observed ({len(found)} tests)", drawn, edges, Style(tone="blue")), normal),
+                x=axis,
                 y=Axis(label="share of tests"),
             ),
         ),

@@ -58,7 +58,8 @@ def draw_legend(
 
 def _breadth(name: str, pen: Pen) -> float:
     """Inches of an entry, with the gap to the next one."""
-    return (len(name) * 0.56 * pen.letters + 40) / 72
+    letters = sum(1.8 if letter > "\u1100" else 1.0 for letter in name)  # Hangul is nearly twice as wide
+    return (letters * 0.56 * pen.letters + 40) / 72
 
 
 def _placed(handle: Any, canvas: Canvas, x: float, y: float) -> Any:  # noqa: ANN401  a line or a patch

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, cast
 
 import matplotlib
@@ -21,6 +24,10 @@ from .theme import Theme
 
 _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
 """Fonts with Hangul and Han, used if installed; DejaVu Sans comes with matplotlib."""
+_FONT_LOG = logging.getLogger("matplotlib.font_manager")
+_NAME = re.compile(r"(?!Last ?Resort)[A-Za-z0-9 ]+")
+"""Of a font that may be used: one has a box for every letter there is, and the names of others are no names
+for matplotlib."""
 _NOT_OURS = ("backend", "interactive", "toolbar", "timezone", "date.epoch", "webagg", "savefig.directory")
 DASHES: dict[str, Any] = {"solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1, 1.6)), "dashdot": "-."}
 
@@ -34,6 +41,10 @@ class Pen:
     """Inches that one panel has, without its neighbours."""
     letters: float = 8.5
     """Size of ordinary text in points."""
+    words: float = 11.0
+    """Size of text that has a panel to itself, and is read like a page."""
+    translate: Callable[[str], str] = str
+    """From the words of a description to those that are drawn."""
 
     def colour(self, style: Style) -> str:
         """Colour of a style in this theme."""
@@ -41,7 +52,9 @@ class Pen:
 
     def text(self, text: str, width: int | None = None) -> str:
         """Make text safe to draw: visible characters that the fonts have, cut to a width."""
-        safe = "".join(letter if _has_glyph(letter) else escaped(letter) for letter in readable(text))
+        safe = "".join(
+            letter if _has_glyph(letter) else escaped(letter) for letter in readable(self.translate(text))
+        )
         return shortened(safe, width) if width else safe
 
     def letters_across(self, inches: float, size: float | None = None) -> int:
@@ -102,14 +115,43 @@ def settings(theme: Theme) -> Iterator[None]:
         "legend.fontsize": 8.5,
         "hatch.linewidth": 0.6,
     }
-    with matplotlib.rc_context(cast(Any, {**defaults, **ours})):
-        yield
+    log, level = _FONT_LOG, _FONT_LOG.level
+    log.setLevel(logging.ERROR)  # a weight that a font with Hangul lacks is no news for a reader
+    try:
+        with matplotlib.rc_context(cast(Any, {**defaults, **ours})):
+            yield
+    finally:
+        log.setLevel(level)
 
 
 @cache
 def _installed() -> tuple[str, ...]:
-    names = {font.name for font in font_manager.fontManager.ttflist}
-    return tuple(name for name in _FALLBACKS if name in names)[:1]
+    """Find a font with Hangul: a known one first, then any that has the letters."""
+    _learn_new_fonts()
+    fonts = {font.name: font.fname for font in font_manager.fontManager.ttflist}
+    known = [name for name in _FALLBACKS if name in fonts]
+    others = (name for name in sorted(fonts) if _NAME.fullmatch(name) and _has_hangul(fonts[name]))
+    return tuple(known)[:1] or tuple(islice(others, 1))
+
+
+def _learn_new_fonts() -> None:
+    """Add fonts with Hangul that were installed since matplotlib made its list, which it keeps for good."""
+    known = {font.fname for font in font_manager.fontManager.ttflist}
+    for file in sorted(set(font_manager.findSystemFonts()) - known):
+        if _has_hangul(file):
+            font_manager.fontManager.addfont(file)
+
+
+def _has_hangul(file: str) -> bool:
+    try:
+        return font_manager.get_font(file).get_char_index(ord("가")) != 0
+    except (OSError, RuntimeError):  # a file that is gone, or no font
+        return False
+
+
+def can_draw(text: str) -> bool:
+    """Say whether the fonts of this machine have all letters of a text."""
+    return all(_has_glyph(letter) for letter in text)
 
 
 @cache

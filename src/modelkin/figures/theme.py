@@ -1,4 +1,4 @@
-"""Colours of the light and the dark theme, and which text can be read on a colour."""
+"""Colours of the light and the dark theme, of figures and pages alike, and which text is read on a colour."""
 
 from __future__ import annotations
 
@@ -17,38 +17,56 @@ class Theme:
 
     name: ThemeName
     background: str
+    paper: str
+    """Around what has a background of its own, on a page."""
+    soft: str
+    """Behind notes and code."""
     ink: str
+    link: str
     grid: str
     tones: Mapping[Tone, str]
+    conclusions: Mapping[str, str]
+    """Neither red nor green: a common origin is no crime, no evidence no acquittal."""
     signed: tuple[str, ...]
     """From negative over chance to positive."""
     missing: str
 
 
+SERIES: tuple[Tone, ...] = ("blue", "orange", "green", "purple", "gold", "cyan", "rose")
+"""In the order in which series get them."""
+
+
 LIGHT = Theme(
     name="light",
     background="#ffffff",
-    ink="#1b1f24",
-    grid="#e3e6ea",
+    paper="#f8f7f4",
+    soft="#f1efe9",
+    ink="#1c1f26",
+    link="#28527a",
+    grid="#e3e0d8",
     tones={
         "blue": "#0072b2",
-        "orange": "#d55e00",
+        "orange": "#c95500",
         "green": "#008060",
         "purple": "#9b4f96",
-        "gold": "#b07d00",
-        "cyan": "#3f9bd6",
+        "gold": "#9c6f00",
+        "cyan": "#3089c4",
         "rose": "#c2477a",
-        "ink": "#1b1f24",
-        "muted": "#6b7280",
+        "ink": "#1c1f26",
+        "muted": "#5b606d",
     },
-    signed=("#1c4f8f", "#5b9bd0", "#c3dcee", "#f7f7f7", "#f8cdb1", "#e07b4f", "#9c2a16"),
-    missing="#d5d8dc",
+    conclusions={"shared": "#7b2d6b", "none": "#1d5f78", "open": "#85600f"},
+    signed=("#8f3f0c", "#cf7a38", "#f2d0b0", "#f7f6f3", "#d6cdee", "#8b72c9", "#4b2d96"),
+    missing="#d9d5ca",
 )
 DARK = Theme(
     name="dark",
-    background="#14171c",
-    ink="#eceff4",
-    grid="#2c323b",
+    background="#1a1d24",
+    paper="#13151a",
+    soft="#22262f",
+    ink="#e9e7e2",
+    link="#9cc4ee",
+    grid="#2e323c",
     tones={
         "blue": "#58aee8",
         "orange": "#ff8c4b",
@@ -57,10 +75,11 @@ DARK = Theme(
         "gold": "#e0b040",
         "cyan": "#9ad4ff",
         "rose": "#f291b5",
-        "ink": "#eceff4",
-        "muted": "#9aa4b2",
+        "ink": "#e9e7e2",
+        "muted": "#a3a8b4",
     },
-    signed=("#9fd0ff", "#4d8fd0", "#274a70", "#20242b", "#6e3a22", "#d0703c", "#ffc19a"),
+    conclusions={"shared": "#dd94cd", "none": "#7fc3d8", "open": "#ddb765"},
+    signed=("#ffb27a", "#cb7840", "#5f3b24", "#262a33", "#413866", "#8d76d9", "#c5b5ff"),
     missing="#4a515c",
 )
 THEMES: Mapping[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
@@ -79,5 +98,8 @@ def contrast(one: tuple[float, float, float], other: tuple[float, float, float])
 
 
 def readable_on(colour: tuple[float, float, float]) -> str:
-    """Black or white, whichever is read better on a colour."""
-    return "#000000" if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else "#ffffff"
+    """Black or white, whichever is read better on a colour.
+
+    Neither is quite the colour of a background: it stays as it is where a drawing turns dark.
+    """
+    return "#000000" if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else "#fefefe"

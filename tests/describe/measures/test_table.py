@@ -96,6 +96,23 @@ def test_cells_of_the_wrong_kind_are_refused(cells):
         table_from_cells([cells])
 
 
+@pytest.mark.parametrize(
+    ("column", "number"),
+    [
+        *(("layer_a", number) for number in (2**63, 10**30, 10**400, "9" * 400)),
+        *(("n", number) for number in (2**63, 10**400)),
+        *(("value", number) for number in (10**400, "9" * 400)),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_numbers_that_no_column_holds_are_refused(column, number):
+    row: dict[str, object] = dict.fromkeys(COLUMNS, "x")
+    row |= {"layer_a": 0, "layer_b": 0, "value": 0.5, "expected": None, "expected_sd": None, "n": 3}
+    row[column] = number
+    with pytest.raises(FormatError, match=f"row 1, {column}: unexpected"):
+        table_from_cells([[row[name] for name in COLUMNS]])
+
+
 def full_table(measure="pearson"):
     rng = np.random.default_rng(0)
     a, b = Stack(rng.normal(size=(3, 20))), Stack(rng.normal(size=(2, 20)))

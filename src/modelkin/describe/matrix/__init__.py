@@ -3,7 +3,7 @@
 from ._items import find_item
 from ._options import BASELINES, KnownRelation, MatrixOptions, RoleChoice, parse_layer_list, parse_role
 from ._result import MATRIX_SCHEMA, MatrixResult
-from ._run import matrix
+from ._run import matrix, wanted_by_matrix
 
 __all__ = [
     "BASELINES",
@@ -16,4 +16,5 @@ __all__ = [
     "matrix",
     "parse_layer_list",
     "parse_role",
+    "wanted_by_matrix",
 ]

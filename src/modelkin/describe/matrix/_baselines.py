@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, combinations_with_replacement
 from typing import Any
@@ -19,18 +19,21 @@ from modelkin.describe.measures import (
     LayerMatrix,
     LayerPairing,
     Measure,
+    MeasuredPairs,
     Pairs,
     Stack,
     distribution,
     draws_for,
     layer_zero,
     measured,
+    measured_all,
     off_diagonal,
     offset_profile,
     permuted_pairs,
     random_draws,
     random_pairs,
     shuffle_draws,
+    too_many_to_draw,
 )
 from modelkin.message import Message, say
 
@@ -40,6 +43,8 @@ from ._reading import Shelf
 
 Masked = np.ma.MaskedArray[Any, Any]
 TokenStacks = tuple[Stack, Stack, Message]
+FoundKey = tuple[str, str, tuple[tuple[Layer, Layer], ...]]
+"""Two models, and the pairs of layers."""
 _TOKEN_DRAWS = 20
 _RELATED = 0.3
 """Mean correlation over layers far above what independent models were ever seen to have (below 0.1)."""
@@ -58,6 +63,12 @@ class Ground:
     options: MatrixOptions
     pairs: Callable[[RoleChoice, str, str, Sequence[LayerPairing] | None], list[tuple[Layer, Layer]]]
     tokens: Mapping[tuple[str, str], TokenStacks | Message]
+    found: Mapping[FoundKey, Mapping[str, MeasuredPairs]]
+    """What was measured for the table, by models and layers."""
+    joints: dict[tuple[str, str, tuple[LayerPairing, ...] | None], Joint | Message] = field(
+        default_factory=dict, repr=False
+    )
+    """Those that were made: several baselines look at the same pairs."""
 
     def row(
         self,
@@ -91,7 +102,14 @@ class Ground:
 
     def joint(self, a: str, b: str, pairings: Sequence[LayerPairing] | None = None) -> Joint | Message:
         """Return the vectors of two models and their pairs, of the shape that most pairs have."""
+        key = a, b, None if pairings is None else tuple(pairings)
+        if key not in self.joints:
+            self.joints[key] = self._joint(a, b, pairings)
+        return self.joints[key]
+
+    def _joint(self, a: str, b: str, pairings: Sequence[LayerPairing] | None) -> Joint | Message:
         shelves = self.shelves[a], self.shelves[b]
+        expect = pairings is None and "expectation" in self.options.baselines
         if pairings is None:
             # Where the table pairs layers in several ways, baselines go with the first.
             pairings = [next((item for item in self.options.pairs if (item == "within") == (a == b)), "same")]
@@ -105,7 +123,15 @@ class Ground:
         shape, layers = max(found.items(), key=lambda item: len(item[1]))
         stacks = [shelf.stacks[shape] for shelf in shelves]  # type: ignore[index]
         rows = [[shelf.places[pair[side]][1] for pair in layers] for side, shelf in enumerate(shelves)]
-        return Joint(a=stacks[0], b=stacks[1], pairs=Pairs.of(*rows), layers=tuple(layers))
+        pairs = Pairs.of(*rows)
+        known = self.found.get((a, b, tuple(layers)))
+        return Joint(
+            a=stacks[0],
+            b=stacks[1],
+            pairs=pairs,
+            layers=tuple(layers),
+            found=known or measured_all(self.measures, stacks[0], stacks[1], pairs, expect=expect),
+        )
 
     def model_pairs(self) -> Iterator[tuple[str, str, Joint | Message]]:
         """Yield all pairs of models with what they have in common, as the table pairs their layers."""
@@ -123,10 +149,12 @@ class Joint:
     b: Stack
     pairs: Pairs
     layers: tuple[tuple[Layer, Layer], ...]
+    found: Mapping[str, MeasuredPairs]
+    """What each measure is of all pairs."""
 
     def values(self, measure: Measure) -> Masked:
-        """Measure all pairs."""
-        return measured(measure, self.a, self.b, self.pairs).values
+        """Return what a measure is of all pairs."""
+        return self.found[measure.name].values
 
     def matrix(self, measure: Measure) -> LayerMatrix:
         """Measure all pairs, as a matrix of layers; other cells are masked."""
@@ -164,7 +192,7 @@ def _expectation(ground: Ground) -> Iterator[Baseline]:
             yield from ground.refused("expectation", _pair(a, b), joint)
             continue
         for measure in ground.measures:
-            found = measured(measure, joint.a, joint.b, joint.pairs, expect=True)
+            found = joint.found[measure.name]
             yield ground.row(
                 "expectation",
                 measure,
@@ -180,6 +208,10 @@ def _drawn(name: str, draw: Callable[..., Draws], ground: Ground) -> Iterator[Ba
     for a, b, joint in ground.model_pairs():
         if isinstance(joint, Message):
             yield from ground.refused(name, _pair(a, b), joint)
+            continue
+        if name == "random" and too_many_to_draw(joint.a):
+            why = say("baseline-too-many-values", n=joint.a.n, m=len(joint.pairs))
+            yield from ground.refused(name, _pair(a, b), why)
             continue
         draws = draws_for(joint.a, ground.options.draws)
         found = draw(
@@ -261,7 +293,10 @@ def _known(relation: str, ground: Ground) -> Iterator[Baseline]:
 
 def _no_control(joint: Joint) -> Message | None:
     """Say why a pair that was declared independent cannot serve as a negative control, if so."""
-    r = _mean(joint.values(MEASURES["pearson"]))
+    pearson = MEASURES["pearson"]
+    known = joint.found.get(pearson.name)
+    found = known or measured_all([pearson], joint.a, joint.b, joint.pairs)[pearson.name]
+    r = _mean(found.values)
     if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
         return None
     return say("baseline-relative", r=r)

@@ -24,6 +24,26 @@ VOCABULARY_BYTES = 4_000_000
 _TOKENIZER = "tokenizer.json"
 
 
+Signature = tuple[tuple[int, ...], bool, int]
+"""Shape, whether a sample is of a turned tensor, and number of values."""
+_PUBLISHED = {
+    Role.ATTENTION_NORM: "input_layernorm.weight",
+    Role.MLP_NORM: "post_attention_layernorm.weight",
+    Role.ATTENTION_QUERY: "self_attn.q_proj.weight",
+    Role.ATTENTION_KEY: "self_attn.k_proj.weight",
+    Role.ATTENTION_VALUE: "self_attn.v_proj.weight",
+    Role.ATTENTION_OUTPUT: "self_attn.o_proj.weight",
+    Role.ROUTER: "mlp.gate.weight",
+}
+
+
+def published_name(choice: RoleChoice, layer: Layer) -> str:
+    """Return what a tensor is called in the models of the dispute, whatever it is called in this one."""
+    if choice.role in _PUBLISHED and choice.part == "weight" and choice.minus is None:
+        return f"model.layers.{layer}.{_PUBLISHED[choice.role]}"
+    return choice.label if layer is None else f"{choice.label}.{layer}"
+
+
 def all_of(messages: Iterable[Message]) -> Message:
     """Make one message of several that stand side by side, each once."""
     said = [message for message in dict.fromkeys(messages) if message != NOTHING]
@@ -40,9 +60,14 @@ class Item:
     """Whether all values are read, not a sample."""
 
     @property
-    def signature(self) -> tuple[tuple[int, ...], bool]:
-        """What two items must share to be compared: the shape, and for samples the layout."""
-        return self.views[0].shape, self.views[0].transposed and not self.whole
+    def signature(self) -> Signature:
+        """What two items must share to be compared: the shape, for samples the layout, and how much of it."""
+        return self.views[0].shape, self.views[0].transposed and not self.whole, self.n_values
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are read."""
+        return sum(stop - start for start, stop in _stretches(self.slices[0]))
 
     @property
     def format(self) -> str | None:
@@ -54,8 +79,7 @@ class Item:
         """What part of the tensor was taken."""
         if self.whole:
             return self.views[0].note
-        taken = sum(stop - start for start, stop in _stretches(self.slices[0]))
-        return all_of([self.views[0].note, say("matrix-sample", n=taken, m=self.views[0].size)])
+        return all_of([self.views[0].note, say("matrix-sample", n=self.n_values, m=self.views[0].size)])
 
     def vector(self, arrays: Sequence[Array]) -> Array:
         """Make the vector of what was read."""
@@ -67,15 +91,22 @@ class Item:
         return np.asarray(parts[0], dtype=np.float64) - np.asarray(parts[1], dtype=np.float64)
 
 
-def make_item(views: Sequence[View], choice: RoleChoice, options: MatrixOptions) -> Item | Message:
+def make_item(
+    views: Sequence[View], choice: RoleChoice, layer: Layer, options: MatrixOptions
+) -> Item | Message:
     """Choose what to read of a tensor, or of two of which the difference is wanted."""
     first = views[0]
     if not first.size:
         return say("matrix-empty")
     if any(view.shape != first.shape or view.transposed != first.transposed for view in views):
         return say("matrix-two-shapes")
-    # The same places in all layers and models: what differs between models and layers is no part of the key.
-    slices = tuple(view.chosen(limit=options.sample, seed=options.seed, key=choice.label) for view in views)
+    # The same places in all layers and models: what differs between models and layers is no part of the key,
+    # but for the published windows, which differ between layers.
+    key = published_name(choice, layer) if options.windows else choice.label
+    slices = tuple(
+        view.chosen(limit=options.sample, seed=options.seed, key=key, windows=options.windows)
+        for view in views
+    )
     return Item(views=tuple(views), slices=slices, whole=first.size <= options.sample)
 
 
@@ -91,13 +122,13 @@ def find_item(model: Model, choice: RoleChoice, layer: Layer, options: MatrixOpt
         if isinstance(view, Message):
             return view
         views.append(view)
-    return make_item(views, choice, options)
+    return make_item(views, choice, layer, options)
 
 
 def find_entry(architecture: Architecture, choice: RoleChoice, role: Role, layer: Layer) -> RoleEntry | None:
     """Return the entry of a role; experts may have a tensor each or share one."""
-    found = architecture.find(role, layer, choice.part, expert=choice.expert)
-    return found or architecture.find(role, layer, choice.part)
+    found = architecture.find(role, layer, choice.part, expert=choice.expert, mtp=choice.mtp)
+    return found or architecture.find(role, layer, choice.part, mtp=choice.mtp)
 
 
 def chosen_layers(model: Model, name: str, choice: RoleChoice, options: MatrixOptions) -> tuple[int, ...]:

@@ -105,6 +105,9 @@ class MatrixOptions:
     """Whether multi-token-prediction layers are measured too, apart from decoder layers."""
     sample: int = 65_536
     """Most values of a tensor that are read: larger ones are sampled in seeded blocks, each value once."""
+    windows: int = 0
+    """If not 0: so many windows of `sample` values each, at the places of the published probe of attention
+    weights, which differ between layers. Only layers of equal number can face each other then."""
     draws: int = 100
     """Of the baselines that are drawn; fewer of large data, as stated in the result."""
     tokens: int = 256
@@ -121,7 +124,12 @@ class MatrixOptions:
         _one_of("pairs", self.pairs, PAIRINGS)
         _one_of("baseline", self.baselines, tuple(BASELINES))
         _one_of("relation", tuple(item.relation for item in self.known), RELATIONS)
-        for name, least in (("sample", 16), ("draws", 1), ("tokens", 2), ("seed", 0)):
+        across = {"mismatched", "layer-0", "within"} & set(self.baselines)
+        if self.windows and (self.pairs != ("same",) or across):
+            raise UsageError(
+                "windows", "expected layers of equal number alone: windows differ between layers"
+            )
+        for name, least in (("sample", 16), ("windows", 0), ("draws", 1), ("tokens", 2), ("seed", 0)):
             value = getattr(self, name)
             if not least <= value < 2**32:
                 raise UsageError(name, f"expected a whole number from {least} on, got {value}")

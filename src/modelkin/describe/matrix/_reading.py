@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from modelkin.tensors import Array, TensorSlice
 from ._items import (
     Item,
     Layer,
+    Signature,
     TokenRows,
     chosen_layers,
     find_item,
@@ -28,7 +30,6 @@ from ._items import (
 from ._options import MatrixOptions, RoleChoice, parse_layer_list, parse_role
 from .views import Truncation
 
-Signature = tuple[tuple[int, ...], bool]
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
 
 
@@ -49,25 +50,33 @@ class SliceReader:
     """Slices that are wanted of each model; each is read once, however often it is wanted."""
 
     models: Mapping[str, Model]
-    _wanted: dict[str, dict[TensorSlice, int]] = field(default_factory=dict)
-    _arrays: dict[str, list[Array]] = field(default_factory=dict)
+    wanted: dict[RoleChoice, dict[str, Counter[TensorSlice]]] = field(default_factory=dict)
+    """Of each role and model, in the order of asking, and how often."""
+    _left: dict[str, Counter[TensorSlice]] = field(default_factory=dict)
+    _arrays: dict[tuple[str, TensorSlice], Array] = field(default_factory=dict)
 
-    def want(self, name: str, slices: Sequence[TensorSlice]) -> None:
-        """Note what is wanted of a model."""
-        own = self._wanted.setdefault(name, {})
-        for item in slices:
-            own.setdefault(item, len(own))
+    def want(self, choice: RoleChoice, name: str, slices: Sequence[TensorSlice]) -> None:
+        """Note what is wanted of a model for a role."""
+        self.wanted.setdefault(choice, {}).setdefault(name, Counter()).update(slices)
 
-    def read(self) -> None:
-        """Read all of it: each model in one planned pass, all models side by side."""
-        names = list(self._wanted)
-        with ThreadPoolExecutor(max(1, len(names))) as pool:
-            arrays = pool.map(lambda name: self.models[name].read(list(self._wanted[name])), names)
-            self._arrays = dict(zip(names, arrays, strict=True))
+    def read(self, choice: RoleChoice) -> None:
+        """Read all of one role, each model in one planned pass, side by side; other roles are let go."""
+        self._arrays = {}
+        self._left = {name: Counter(slices) for name, slices in self.wanted.get(choice, {}).items()}
+        own = {name: list(slices) for name, slices in self.wanted.get(choice, {}).items()}
+        with ThreadPoolExecutor(max(1, len(own))) as pool:
+            arrays = pool.map(lambda item: self.models[item[0]].read(item[1]), own.items())
+            for (name, slices), found in zip(own.items(), arrays, strict=True):
+                self._arrays.update(zip(((name, item) for item in slices), found, strict=True))
 
     def arrays(self, name: str, slices: Sequence[TensorSlice]) -> list[Array]:
-        """Return what was read."""
-        return [self._arrays[name][self._wanted[name][item]] for item in slices]
+        """Return what was read; it is let go once it was taken as often as it is wanted."""
+        found = [self._arrays[name, item] for item in slices]
+        for item in slices:
+            self._left[name][item] -= 1
+            if self._left[name][item] <= 0:
+                self._arrays.pop((name, item), None)
+        return found
 
     def shelve(self, name: str, items: Mapping[Layer, Item | Message]) -> Shelf:
         """Stack what was read of one role."""
@@ -154,7 +163,7 @@ class Chosen:
                 items = {layer: find_item(model, choice, layer, self.options) for layer in layers}
                 self.items[name, choice] = items
                 for item in items.values():
-                    reading.want(name, item.slices if isinstance(item, Item) else ())
+                    reading.want(choice, name, item.slices if isinstance(item, Item) else ())
             for a, b in model_pairs(self.models):
                 if self.options.truncation:
                     self._choose_cuts(a, b, choice, reading)
@@ -178,12 +187,12 @@ class Chosen:
             for larger, cut in ways:
                 name, shape = (a, b)[larger], (mine, theirs)[larger].views[0].shape
                 items = {
-                    layer: make_item([item.views[0].cut(cut.segment, cut.note)], choice, self.options)
+                    layer: make_item([item.views[0].cut(cut.segment, cut.note)], choice, layer, self.options)
                     for layer, item in self.items[name, choice].items()
                     if isinstance(item, Item) and item.views[0].shape == shape
                 }
                 for item in items.values():
-                    reading.want(name, item.slices if isinstance(item, Item) else ())
+                    reading.want(choice, name, item.slices if isinstance(item, Item) else ())
                 self.cuts.setdefault((a, b, choice), []).append(CutPlan(larger=larger, cut=cut, items=items))
 
     def _choose_tokens(self, a: str, b: str, choice: RoleChoice, reading: SliceReader) -> None:
@@ -195,8 +204,8 @@ class Chosen:
             seed=self.options.seed,
         )
         if isinstance(found, TokenRows):
-            reading.want(a, [found.first])
-            reading.want(b, [found.second])
+            reading.want(choice, a, [found.first])
+            reading.want(choice, b, [found.second])
         self.tokens[a, b, choice] = found
 
     def pairs(

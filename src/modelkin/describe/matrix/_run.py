@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from modelkin._version import __version__
 from modelkin.describe.measures import (
     Baseline,
     Measure,
+    MeasuredPairs,
     MeasureRow,
     MeasureTable,
     Pairs,
     Stack,
     chosen_measures,
     describe_rows,
-    measured,
+    measured_all,
 )
 from modelkin.errors import UsageError
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.progress import Progress
 from modelkin.source import ModelRef
+from modelkin.tensors import TensorSlice
 
-from ._baselines import Ground, baseline_rows
-from ._items import Item, Layer, TokenRows, all_of
+from ._baselines import FoundKey, Ground, baseline_rows
+from ._items import Item, Layer, Signature, TokenRows, all_of
 from ._options import MatrixOptions, RoleChoice
-from ._reading import Chosen, Shelf, Signature, SliceReader, model_pairs
+from ._reading import Chosen, Shelf, SliceReader, model_pairs
 from ._result import MatrixModel, MatrixResult, ReadRecord, TensorRecord
 
 Models = Mapping[str, ModelLike] | Sequence[ModelLike]
@@ -67,6 +69,17 @@ def matrix(
         return _MatrixRun(chosen, chosen_measures(options.measures)).result()
 
 
+def wanted_by_matrix(models: Mapping[str, Model], options: MatrixOptions) -> dict[str, list[TensorSlice]]:
+    """Return what `matrix` would read of each model. Headers and tokenizers are read, no tensor."""
+    chosen, reading = Chosen(models, options), SliceReader(models)
+    chosen.choose(reading)
+    found: dict[str, list[TensorSlice]] = {}
+    for of_role in reading.wanted.values():
+        for name, slices in of_role.items():
+            found.setdefault(name, []).extend(slices)
+    return found
+
+
 def _named(models: Models) -> dict[str, ModelLike]:
     if isinstance(models, Mapping):
         named = dict(models)
@@ -94,18 +107,21 @@ class _MatrixRun:
 
     chosen: Chosen
     measures: tuple[Measure, ...]
+    found: dict[FoundKey, Mapping[str, MeasuredPairs]] = field(default_factory=dict)
+    """What was measured of the role at hand: baselines look at the same pairs."""
 
     def result(self) -> MatrixResult:
         models, options = self.chosen.models, self.chosen.options
         read_headers(list(models.values()))
         reading = SliceReader(models)
         self.chosen.choose(reading)
-        reading.read()
         tables: list[MeasureTable] = []
         tensors: list[TensorRecord] = []
         baselines: list[Baseline] = []
         for choice in self.chosen.roles:
-            # One role after another: only its vectors are in double precision at a time.
+            # One role after another: only its vectors are in memory at a time.
+            reading.read(choice)
+            self.found = {}
             shelves = {name: reading.shelve(name, self.chosen.items[name, choice]) for name in models}
             tables += self._tables(choice, shelves)
             tables += self._cut_tables(choice, shelves, reading)
@@ -116,6 +132,7 @@ class _MatrixRun:
                 measures=self.measures,
                 options=options,
                 pairs=self.chosen.pairs,
+                found=self.found,
                 tokens={
                     (a, b): rows if isinstance(rows, Message) else _token_stacks((a, b), rows, reading)
                     for (a, b, own), rows in self.chosen.tokens.items()
@@ -185,9 +202,12 @@ class _MatrixRun:
                 [shelves[1].places[layer][1] for _, layer in group],
             )
             stacks = shelves[0].stacks[mine], shelves[1].stacks[theirs]
+            found = measured_all(self.measures, *stacks, rows, expect=True)
+            if view == "whole":
+                self.found[(*names, tuple(group))] = found
             for measure in self.measures:
                 yield MeasureTable.of_measured(
-                    measured(measure, *stacks, rows, expect=True),
+                    found[measure.name],
                     layers=([layer for layer, _ in group], [layer for _, layer in group]),
                     models=names,
                     measure=measure.name,

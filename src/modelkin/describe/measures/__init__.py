@@ -14,8 +14,9 @@ from ._draws import (
     random_draws,
     random_pairs,
     shuffle_draws,
+    too_many_to_draw,
 )
-from ._measure import Measure, measured
+from ._measure import Measure, MeasuredPairs, measured, measured_all
 from ._pairs import PAIRINGS, LayerPairing, Pairs, layer_pairs
 from ._registry import DEFAULT, MEASURES, chosen_measures, find_measure
 from ._table import (
@@ -44,6 +45,7 @@ __all__ = [
     "Measure",
     "MeasureRow",
     "MeasureTable",
+    "MeasuredPairs",
     "Pairs",
     "Stack",
     "chosen_measures",
@@ -56,6 +58,7 @@ __all__ = [
     "layer_pairs",
     "layer_zero",
     "measured",
+    "measured_all",
     "off_diagonal",
     "offset_profile",
     "permuted_pairs",
@@ -65,4 +68,5 @@ __all__ = [
     "table_from_cells",
     "table_from_csv",
     "table_to_csv",
+    "too_many_to_draw",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._measure import Measure, measured
+from ._measure import Measure, measured, parts_of
 from ._pairs import Pairs
 from .stack import Floats, Stack
 
@@ -19,6 +19,11 @@ Draws = Mapping[str, np.ma.MaskedArray[Any, Any]]
 MOST_VALUES = 50_000_000
 """Values of one side that all draws together may take; fewer draws are made of larger data."""
 FEWEST_DRAWS = 10
+
+
+def too_many_to_draw(a: Stack) -> bool:
+    """Say whether even the fewest draws of new numbers would take too long: each is ranked and summed."""
+    return FEWEST_DRAWS * len(a) * a.n > 2 * MOST_VALUES
 
 
 def draws_for(a: Stack, wanted: int) -> int:
@@ -41,8 +46,16 @@ def shuffle_draws(
     One order for all layers keeps what connects the layers of a model, so that the mean over layers
     scatters as it would between unrelated models. Another `key` draws other orders.
     """
-    order = generator(seed, "shuffle", key)
-    return _drawn(measures, pairs, draws, lambda: (a, b.shuffled(order.permutation(b.n))))
+    random = generator(seed, "shuffle", key)
+    orders = [random.permutation(b.n) for _ in range(draws)]
+    found = {measure.name: np.full((draws, len(pairs)), np.nan) for measure in measures}
+    for part in parts_of(a, b, pairs):
+        for draw, order in enumerate(orders):
+            theirs = part.b.shuffled(order)
+            for measure in measures:
+                values = measured(measure, part.a, theirs, part.pairs).values
+                found[measure.name][draw, part.at] = values.filled(np.nan)
+    return {name: np.ma.masked_invalid(rows) for name, rows in found.items()}
 
 
 def random_draws(
@@ -50,7 +63,12 @@ def random_draws(
 ) -> Draws:
     """Measure normal numbers with the mean and the standard deviation of each row."""
     random = generator(seed, "random", key)
-    return _drawn(measures, pairs, draws, lambda: (_normal(a, random), _normal(b, random)))
+    found: dict[str, list[npt.NDArray[Any]]] = {measure.name: [] for measure in measures}
+    for _ in range(draws):
+        mine, theirs = _normal(a, random), _normal(b, random)
+        for measure in measures:
+            found[measure.name].append(measured(measure, mine, theirs, pairs).values.filled(np.nan))
+    return {name: np.ma.masked_invalid(np.reshape(rows, (draws, len(pairs)))) for name, rows in found.items()}
 
 
 def permuted_pairs(n: int, *, draws: int, seed: int) -> Iterator[Pairs]:
@@ -77,17 +95,6 @@ def gaussian_cosine(
     """Return the cosine of long independent vectors with these means and standard deviations."""
     a, b, s, t = (np.asarray(value, dtype=np.float64) for value in (mean_a, mean_b, sd_a, sd_b))
     return np.asarray(a * b / (np.hypot(a, s) * np.hypot(b, t)), dtype=np.float64)
-
-
-def _drawn(
-    measures: Sequence[Measure], pairs: Pairs, draws: int, draw: Callable[[], tuple[Stack, Stack]]
-) -> Draws:
-    found: dict[str, list[npt.NDArray[Any]]] = {measure.name: [] for measure in measures}
-    for _ in range(draws):
-        mine, theirs = draw()
-        for measure in measures:
-            found[measure.name].append(measured(measure, mine, theirs, pairs).values.filled(np.nan))
-    return {name: np.ma.masked_invalid(np.reshape(rows, (draws, len(pairs)))) for name, rows in found.items()}
 
 
 def _normal(like: Stack, random: np.random.Generator) -> Stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from modelkin.message import Message, say
 
 from ._functions import Expectation, Function
 from ._pairs import Pairs
-from .stack import Fault, Stack
+from .stack import PART_VALUES, Fault, Stack
 
 USELESS = Fault.EMPTY | Fault.NOT_FINITE
 
@@ -116,6 +117,74 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
         reasons=reasons,
         expected=np.ma.masked_invalid(expected),
         expected_sd=np.ma.masked_invalid(spread),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairsPart:
+    """Some rows of two stacks, and the pairs that are made of these rows alone."""
+
+    a: Stack
+    b: Stack
+    pairs: Pairs
+    at: npt.NDArray[np.intp]
+    """Their places among all pairs."""
+
+
+def parts_of(a: Stack, b: Stack, pairs: Pairs) -> Iterator[PairsPart]:
+    """Yield pairs in parts whose features fit into memory, however long vectors are: mostly one part."""
+    step = min(a.rows_at_once, b.rows_at_once)
+    if max(len(a), len(b)) <= step:
+        yield PairsPart(a, b, pairs, np.arange(len(pairs)))
+        return
+    tiles = np.stack([pairs.first // step, pairs.second // step], axis=1)
+    for one, other in np.unique(tiles, axis=0):
+        at = np.flatnonzero((tiles[:, 0] == one) & (tiles[:, 1] == other))
+        rows = [slice(int(number) * step, (int(number) + 1) * step) for number in (one, other)]
+        inside = Pairs.of(pairs.first[at] - rows[0].start, pairs.second[at] - rows[1].start)
+        yield PairsPart(a.part(rows[0]), b.part(rows[1]), inside, at)
+
+
+def measured_all(
+    measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False
+) -> dict[str, MeasuredPairs]:
+    """Apply several measures to pairs of rows, part by part: what they share is computed once, then let go.
+
+    Parameters
+    ----------
+    measures
+        What to measure.
+    a, b, pairs, expect
+        As for `measured`.
+    """
+    places: list[npt.NDArray[np.intp]] = []
+    found: dict[str, list[MeasuredPairs]] = {measure.name: [] for measure in measures}
+    for part in parts_of(a, b, pairs):
+        places.append(part.at)
+        for measure in measures:
+            found[measure.name].append(measured(measure, part.a, part.b, part.pairs, expect=expect))
+            if part.a.n > PART_VALUES:
+                part.a.forget()
+                part.b.forget()
+    if not places:
+        return {measure.name: measured(measure, a, b, pairs) for measure in measures}
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return {name: _in_order(some, order) for name, some in found.items()}
+
+
+def _in_order(parts: Sequence[MeasuredPairs], order: npt.NDArray[np.intp]) -> MeasuredPairs:
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(name: str) -> np.ma.MaskedArray[Any, Any]:
+        found = [getattr(part, name).filled(np.nan) for part in parts]
+        return np.ma.masked_invalid(np.concatenate(found)[order])
+
+    return MeasuredPairs(
+        values=joined("values"),
+        reasons=np.concatenate([part.reasons for part in parts])[order],
+        expected=joined("expected"),
+        expected_sd=joined("expected_sd"),
     )
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from modelkin.errors import FormatError
 from modelkin.message import Message, say
+from modelkin.untrusted import cell_text, safe_cell
 
 from ._measure import MeasuredPairs
 from ._registry import MEASURES
@@ -269,6 +270,10 @@ class MeasureTable:
         return values
 
 
+_MOST = 1 << 62
+"""Whole numbers are kept in 64 bits."""
+
+
 def _layers(stored: npt.NDArray[np.int64]) -> tuple[int | None, ...]:
     return tuple(None if layer == NO_LAYER else int(layer) for layer in stored)
 
@@ -288,7 +293,8 @@ def table_to_csv(table: MeasureTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(table.cells())  # csv writes floats by repr, so that they come back as they were
+    # csv writes floats by repr, so that they come back as they were
+    writer.writerows([safe_cell(cell) for cell in row] for row in table.cells())
     return text.getvalue()
 
 
@@ -307,7 +313,7 @@ def table_from_csv(text: str) -> MeasureTable:
         raise FormatError(_WHERE, f"expected CSV, got something else ({error})") from error
     if not lines or tuple(lines[0]) != COLUMNS:
         raise FormatError(_WHERE, f"expected the columns {', '.join(COLUMNS)}")
-    return table_from_cells(lines[1:])
+    return table_from_cells([[cell_text(cell) for cell in line] for line in lines[1:]])
 
 
 def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:
@@ -350,7 +356,7 @@ def _read(name: str, cells: Sequence[Any]) -> list[Any]:
     for cell in cells:
         try:
             found.append(_cell(name, cell))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             problem = f"row {len(found) + 1}, {name}: unexpected {ascii(cell)[:60]}"
             raise FormatError(_WHERE, problem) from error
     return found
@@ -368,6 +374,6 @@ def _cell(name: str, cell: object) -> object:
     if isinstance(cell, bool) or not isinstance(cell, kinds):
         raise TypeError
     value = float(cell) if name in _FLOATS else int(cell)
-    if not math.isfinite(value) or (name not in _FLOATS and value < 0):
+    if not math.isfinite(value) or (name not in _FLOATS and not 0 <= value < _MOST):
         raise ValueError
     return value

@@ -19,6 +19,9 @@ from modelkin.message import Message, say
 Floats = npt.NDArray[np.float64]
 Stored = npt.NDArray[Any]
 
+PART_VALUES = 1_000_000
+"""Values of one side whose features are held at the same time. A dozen features of 8 MB are little; those of
+all routers of a large mixture together were nine gigabytes."""
 LEAST_RHO = 0.1
 """Below this share of the mean in the root mean square, a coefficient of variation means nothing."""
 
@@ -49,6 +52,8 @@ class Fault(IntFlag):
 
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
+_LONG = ["sorted", "about_one"]
+"""Names of the features that have a number for each place, one way or another."""
 
 
 def _feature(function: Callable[[Stack], _Array], *, by_place: bool) -> cached_property[_Array]:
@@ -58,7 +63,8 @@ def _feature(function: Callable[[Stack], _Array], *, by_place: bool) -> cached_p
             return function(stack)
         origin, order = stack.origin
         found: _Array = getattr(origin, function.__name__)
-        return found[:, order] if by_place else found  # type: ignore[return-value]
+        # An order is a permutation, so nothing is clipped; otherwise bounds are looked at for each value.
+        return found.take(order, axis=1, mode="clip") if by_place else found  # type: ignore[return-value]
 
     return cached_property(feature)
 
@@ -70,6 +76,7 @@ def _by_row(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
 
 def _by_place(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
     """Make a feature with a column for each place: a reordered stack reorders that of its origin."""
+    _LONG.append(function.__name__)
     return _feature(function, by_place=True)
 
 
@@ -120,6 +127,26 @@ class Stack:
         other = Stack(self._rows, self.formats)
         other.origin = (self, order)
         return other
+
+    def part(self, rows: slice) -> Stack:
+        """Return some of the rows. Their features are their own: they go when the part goes."""
+        if self.origin is not None:
+            return self.origin[0].part(rows).shuffled(self.origin[1])
+        return Stack(self._rows[rows], self.formats[rows])
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows may be looked at together: all, unless their features would fill the memory."""
+        return max(1, PART_VALUES // max(1, self.n))
+
+    def forget(self) -> None:
+        """Let go of all that has a number for each place, but for the rows themselves.
+
+        One row of many millions of values takes more than the features of a whole part should: of such rows
+        a feature is made again for each measure that needs it, which is cheaper than holding a dozen of them.
+        """
+        for name in _LONG:
+            self.__dict__.pop(name, None)
 
     # -- the values ------------------------------------------------------------------------------------
 
@@ -297,7 +324,13 @@ class Description:
 
 def describe_rows(stack: Stack) -> tuple[Description, ...]:
     """Describe each row of a stack on its own."""
-    return tuple(_described(stack, row) for row in range(len(stack)))
+    step = stack.rows_at_once
+    return tuple(
+        _described(part, row)
+        for start in range(0, len(stack), step)
+        for part in [stack if step >= len(stack) else stack.part(slice(start, start + step))]
+        for row in range(len(part))
+    )
 
 
 def _described(stack: Stack, row: int) -> Description:

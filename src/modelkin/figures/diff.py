@@ -1,0 +1,57 @@
+"""The figure of a difference: how much each kind of matrix changed, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ._figure import Axis, Figure, Panel
+from ._inputs import words
+from ._marks import HeatMap
+from ._scale import Scale
+from .values import grid
+
+if TYPE_CHECKING:
+    from modelkin.comparison import ModelDiff
+
+_STRANGERS = math.sqrt(2)
+_LEAST = 0.01
+
+
+def change_map(result: ModelDiff) -> Figure | None:
+    """Draw the relative change of every role in every layer; None if there are no layers to draw.
+
+    Colours end at the largest change of the pair. On the colour bar stands what strangers have, the root of
+    two: their difference is as large as both together.
+    """
+    cells: dict[tuple[str, int], list[float]] = {}
+    for item in result.tensors:
+        if item.layer is not None and item.component != "norms" and not item.role.endswith("_bias"):
+            cells.setdefault((item.role, item.layer), []).append(item.relative_change)
+    if not cells:
+        return None
+    roles = list(dict.fromkeys(role for role, _ in cells))
+    layers = sorted({layer for _, layer in cells})
+    means = {key: math.fsum(values) / len(values) for key, values in cells.items()}
+    high = max(_LEAST, *means.values())
+    scale = Scale(
+        kind="sequential",
+        low=0.0,
+        high=high,
+        label="change relative to the weights",
+        chance=_STRANGERS,
+        chance_label="strangers: 1.41",
+    )
+    heat = HeatMap(
+        values=grid([[means.get((role, layer)) for layer in layers] for role in roles]),
+        rows=tuple(role.replace("_", " ") for role in roles),
+        columns=words(layers),
+        scale=scale,
+    )
+    names = result.candidate.ref, result.base.ref
+    panel = Panel(title="", marks=(heat,), x=Axis(label=f"layer of {names[0]}"), y=Axis(label=""), height=3.6)
+    return Figure(
+        title="Change by layer and matrix",
+        panels=(panel,),
+        note="Norm gains and biases are left out: what can be stored of a gain near one is coarse.",
+    )
