@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.comparison import Comparison, compare
+from modelkin.document.language import ENGLISH
 from modelkin.model import Model, open_model
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress
@@ -49,38 +50,25 @@ class Story:
     schema: str
     chapters: tuple[DemoChapter, ...]
     moral: str
+    commands: tuple[tuple[str, str], ...]
+    """What to try next: a command that runs here and now, and what it shows."""
 
 
-_CHAPTERS = (
-    (
-        "twin-1",
-        "Two strangers that look like a copy",
-        "twin-1 was trained like base, but from other random numbers. The cosine of their norm gains is near "
-        "1, and looks like a copy. It is not: gains are positive numbers of like size, and any two such "
-        "vectors point the same way.",
-    ),
-    (
-        "finetune-light",
-        "A true child",
-        "finetune-light went on from the weights of base. Its cosine is hardly larger than the stranger's. "
-        "What differs is the part that the mean direction does not explain.",
-    ),
-    (
-        "norms-only",
-        "A stranger with borrowed norms",
-        "norms-only took the norm gains of base and trained everything else anew. The verdict names them.",
-    ),
-)
-_MORAL = (
-    "A raw cosine cannot tell the stranger from the child. Shuffling the numbering can: it keeps everything "
-    "that two strangers have in common, and destroys what only a common origin gives."
-)
+_CHAPTERS = ("twin-1", "finetune-light", "norms-only")
+"""Models that are compared with `base`; the texts of reports have a title and a text for each."""
+COMMANDS = {
+    "page": "modelkin compare demo:finetune-light demo:base --out report",
+    "deep": "modelkin compare demo:moe-tuned demo:moe-base --depth deep",
+    "inspect": "modelkin inspect demo:moe-base",
+}
+"""What the demo ends with; the texts of reports say what each shows."""
 
 
 def tell_story(zoo: Path, *, progress: Progress | None = None) -> Story:
     """Compare the models in a folder with `base`. All numbers are computed here and now."""
-    chapters = tuple(_chapter(zoo, name, title, text, progress=progress) for name, title, text in _CHAPTERS)
-    return Story(schema=SCHEMA, chapters=chapters, moral=_MORAL)
+    chapters = tuple(_chapter(zoo, name, progress=progress) for name in _CHAPTERS)
+    commands = tuple((command, ENGLISH.say(f"demo.try.{key}")) for key, command in COMMANDS.items())
+    return Story(schema=SCHEMA, chapters=chapters, moral=ENGLISH.say("demo.moral"), commands=commands)
 
 
 def gain_cosine(candidate: Model, base: Model) -> GainCosine:
@@ -101,12 +89,12 @@ def gain_cosine(candidate: Model, base: Model) -> GainCosine:
     )
 
 
-def _chapter(zoo: Path, name: str, title: str, text: str, *, progress: Progress | None) -> DemoChapter:
+def _chapter(zoo: Path, name: str, *, progress: Progress | None) -> DemoChapter:
     with _open(zoo, name, progress) as mine, _open(zoo, "base", progress) as theirs:
         return DemoChapter(
             name=name,
-            title=title,
-            text=text,
+            title=ENGLISH.say(f"demo.{name}.title"),
+            text=ENGLISH.say(f"demo.{name}.text"),
             gains=gain_cosine(mine, theirs),
             comparison=compare(candidate=mine, base=theirs, options=CompareOptions()),
         )

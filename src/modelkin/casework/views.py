@@ -2,43 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from modelkin.document import verdict_card
+from modelkin.casework.story import COMMANDS
+from modelkin.casework.studies.report import study_language
+from modelkin.document import Language, load_language, plans_view, verdict_card
 from modelkin.document.blocks import Block, Paragraph, Section, table
+from modelkin.message import Message
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import CosineStudy
     from modelkin.casework.story import DemoChapter, Story
-    from modelkin.casework.studies import Study, StudyResult
+    from modelkin.casework.studies import Step, Study, StudyPlan, StudyResult
+    from modelkin.casework.verify import ReportCheck
 
 
-def story_view(story: Story) -> tuple[Block, ...]:
+def story_view(story: Story, language: str = "en") -> tuple[Block, ...]:
     """Return the story of the demo: each chapter with its verdict, then the moral."""
-    chapters = (_chapter(number, chapter) for number, chapter in enumerate(story.chapters, start=1))
-    return (*chapters, Paragraph(story.moral))
+    texts = load_language(language)
+    chapters = (_chapter(number, chapter, texts) for number, chapter in enumerate(story.chapters, start=1))
+    rows = [(command, texts.say(f"demo.try.{key}")) for key, command in COMMANDS.items()]
+    commands = Section(title=texts.say("demo.next"), blocks=(table(("", ""), rows),))
+    return (*chapters, Paragraph(texts.say("demo.moral")), commands)
 
 
-def _chapter(number: int, chapter: DemoChapter) -> Section:
-    gains = chapter.gains
-    common = "what any two vectors of gains have in common"
+def copied_view(folder: str, names: Sequence[str]) -> tuple[Block, ...]:
+    """Return where the models that come with the package were copied to, and a command that uses them."""
+    first, second = names[:2]
+    return (
+        Paragraph(f"{len(names)} models are in {folder}: {', '.join(names)}"),
+        Paragraph(f"modelkin compare {folder}/{second} {folder}/{first}"),
+    )
+
+
+def _chapter(number: int, chapter: DemoChapter, language: Language) -> Section:
+    gains, say = chapter.gains, language.say
     rows = (
-        ("cosine of the norm gains", f"{gains.cosine:.4f}", f"mean over {gains.vectors} gains"),
-        ("explained by the mean direction", f"{gains.mean_direction_part:.4f}", common),
-        (
-            "added by values in the same places",
-            f"{gains.correlated_part:.4f}",
-            f"Pearson r = {gains.pearson:.3f}",
-        ),
+        (say("demo.cosine"), f"{gains.cosine:.4f}", say("demo.mean_over", number=str(gains.vectors))),
+        (say("demo.explained"), f"{gains.mean_direction_part:.4f}", say("demo.common")),
+        (say("demo.added"), f"{gains.correlated_part:.4f}", f"Pearson r = {gains.pearson:.3f}"),
     )
     return Section(
-        title=f"{number}. {chapter.title}",
+        title=f"{number}. {say(f'demo.{chapter.name}.title')}",
         blocks=(
-            Paragraph(chapter.text),
+            Paragraph(say(f"demo.{chapter.name}.text")),
             table(("", "", ""), rows, numeric=(1,)),
-            verdict_card(chapter.comparison),
+            verdict_card(chapter.comparison, language),
         ),
+    )
+
+
+def printed_view(path: str) -> tuple[Block, ...]:
+    """Return where a PDF was written."""
+    return (Paragraph(f"written to {path}"),)
+
+
+def verification_view(found: ReportCheck) -> tuple[Block, ...]:
+    """Return what a report states, and whether it holds."""
+    rows = [(part.name, part.status, part.text) for part in found.parts]
+    end = "everything that was checked holds" if found.holds else "NOT everything holds"
+    return (table(("what", "", ""), rows), Paragraph(f"{found.folder}: {end}", "strong"))
+
+
+def study_plan_view(plan: StudyPlan) -> tuple[Block, ...]:
+    """Return what a study would read, model by model."""
+    missing = [(item.alias, str(item.reason)) for item in plan.missing]
+    skipped = [(item.id, str(item.reason)) for item in plan.skipped]
+    return (
+        *((Section(title="not there", blocks=(table(("model", "why"), missing),)),) if missing else ()),
+        *((Section(title="not done", blocks=(table(("experiment", "why"), skipped),)),) if skipped else ()),
+        *plans_view(plan.models),
     )
 
 
@@ -54,25 +88,48 @@ def studies_view(studies: Iterable[Study], language: str) -> tuple[Block, ...]:
         )
         for study in studies
     ]
-    titles = ("study", "what it is", "models", "experiments", "figures")
+    words = study_language(language)
+    titles = [words.say(f"list.{name}") for name in ("study", "about", "models", "experiments", "figures")]
     return (table(titles, rows, numeric=(3, 4)),)
 
 
-def study_view(result: StudyResult) -> tuple[Block, ...]:
+def study_view(result: StudyResult, language: str = "en") -> tuple[Block, ...]:
     """Return what a study did, and what it did not and why."""
-    return tuple(Paragraph(text, "strong" if strong else "plain") for text, strong in _study_lines(result))
+    lines = _study_lines(result, study_language(language), load_language(language))
+    return tuple(Paragraph(text, "strong" if strong else "plain", lines=True) for text, strong in lines)
 
 
-def _study_lines(result: StudyResult) -> Iterator[tuple[str, bool]]:
+def _study_lines(result: StudyResult, words: Language, texts: Language) -> Iterator[tuple[str, bool]]:
     if result.answer is not None:
-        yield str(result.answer["summary"]), True
-    lines = [f"missing: {item.alias} ({item.ref}): {item.reason}" for item in result.missing]
+        summary = result.answer["summary"]
+        yield texts.tell(summary) if isinstance(summary, Message) else str(summary), True
+
+    def told(reason: Message | None) -> str:
+        return texts.tell(reason) if reason is not None else "-"
+
+    lines = [
+        words.say("list.missing", name=item.alias, ref=item.ref, reason=told(item.reason))
+        for item in result.missing
+    ]
     steps = (*((result.comparison,) if result.comparison else ()), *result.experiments, *result.figures)
-    lines += [f"skipped: {step.id}: {step.reason}" for step in steps if step.status == "skipped"]
+    lines += [
+        words.say("list.skipped", name=step.id, reason=told(step.reason))
+        for step in steps
+        if step.status == "skipped"
+    ]
     if lines:
         yield "\n".join(lines), False
     done = sum(step.status == "done" for step in steps)
-    yield f"{done} of {len(steps)} steps done, {len(result.files)} files, {len(result.models)} models", False
+    counts = {"done": done, "steps": len(steps), "files": len(result.files), "models": len(result.models)}
+    yield words.say("list.done", **{name: str(count) for name, count in counts.items()}), False
+
+
+def steps_view(steps: Iterable[Step]) -> tuple[Block, ...]:
+    """Return which figures were drawn, and which were not and why."""
+    every = list(steps)
+    skipped = [f"skipped: {step.id}: {step.reason}" for step in every if step.status == "skipped"]
+    done = Paragraph(f"{len(every) - len(skipped)} of {len(every)} figures drawn", "strong")
+    return (done, Paragraph("\n".join(skipped), lines=True)) if skipped else (done,)
 
 
 def cosines_view(study: CosineStudy) -> tuple[Block, ...]:

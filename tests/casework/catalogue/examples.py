@@ -14,6 +14,7 @@ from modelkin.casework import catalogue as c
 from modelkin.comparison import ControlResult, methods
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.describe.precision import pattern_loss
 from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
 from modelkin.message import say
 
@@ -203,7 +204,8 @@ def layer_curves_pearson() -> Figure:
     router = dict(zip(column("router.csv", "layer"), column("router.csv", "pearson"), strict=True))
     curves["router"] = np.array([router.get(layer, np.nan) for layer in LAYERS])
     title = f"Pearson r by layer: {SOLAR} and {GLM}"
-    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=pearson_chance(N))
+    chance = {kind: pearson_chance(128 * N if kind == "router" else N) for kind in curves}
+    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=chance)
 
 
 def matched_rows() -> Figure:
@@ -246,19 +248,33 @@ def claimed_evidence() -> Figure:
     chance = {side: float(np.mean(RHO[side][0] * RHO[side][deep])) for side in "AB"}
     claims = (
         c.Claim(
-            label="within Solar, layer 0", cosine=0.37588, expected=chance["A"], pearson=0.0418, baseline=True
+            label="within Solar, layer 0",
+            cosine=0.37588,
+            expected=chance["A"],
+            served="baseline",
+            pearson=0.0418,
         ),
         c.Claim(
-            label="within GLM, layer 0", cosine=0.37694, expected=chance["B"], pearson=0.0521, baseline=True
+            label="within GLM, layer 0",
+            cosine=0.37694,
+            expected=chance["B"],
+            served="baseline",
+            pearson=0.0521,
         ),
         c.Claim(
             label="Solar and GLM, layers 10, 20, 30, 40",
             cosine=float(COSINE["input norm"][deep].mean()),
             expected=float(np.array(EXPECTED["input norm"], float)[deep].mean()),
+            served="evidence",
             pearson=float(PEARSON["input norm"][deep].mean()),
         ),
     )
-    return c.claimed_evidence(claims, spread_of_cosine=0.00336)
+    # As the claim computes it: against the layers of GLM alone.
+    difference = claims[2].cosine - claims[1].cosine
+    expected = claims[2].expected - claims[1].expected
+    return c.claimed_evidence(
+        claims, difference=difference, expected_difference=expected, sigmas=difference / 0.003364
+    )
 
 
 def with_controls() -> Figure:
@@ -288,7 +304,8 @@ def shuffle_summary() -> Figure:
 
 
 def comprehensive() -> Figure:
-    return c.comprehensive(LAYERS, COSINE, EXPECTED, PEARSON, names=PAIR, n=N)
+    random = {"N(1, 0.01)": (0.9999, 2.2e-6)}
+    return c.comprehensive(LAYERS, COSINE, EXPECTED, PEARSON, names=PAIR, n=N, random=random)
 
 
 def proof() -> Figure:
@@ -432,7 +449,7 @@ def pair_matrices() -> Figure:
 
 
 def pair_matrices_own() -> Figure:
-    return c.pair_matrices({"Solar | GLM": pearson_matrix()}, shared=False, limits={"Solar | GLM": 0.04})
+    return c.pair_matrices({"Solar | GLM": pearson_matrix()}, limits={"Solar | GLM": 0.04})
 
 
 def surfaces() -> Figure:
@@ -455,6 +472,23 @@ def vector_statistics() -> Figure:
     return c.vector_statistics(models, what="Input norm")
 
 
+def scale_and_pattern() -> Figure:
+    models = {}
+    for i, name in enumerate("ab"):
+        values = np.abs(made_up(i, scale=1 + i)) * np.linspace(0.3, 1.2, 32)[:, None]
+        lost = {centre: [pattern_loss(row, "BF16", centre=centre) for row in values] for centre in (0.0, 1.0)}
+        rms = np.sqrt((values**2).mean(axis=1))
+        models[f"org/model-{name}"] = c.ScaleCurves(
+            layers=tuple(map(float, range(32))),
+            length=tuple(map(float, np.linalg.norm(values, axis=1))),
+            rho=tuple(map(float, values.mean(axis=1) / rms)),
+            lost=tuple(lost[0.0]),
+            lost_minus_one=tuple(lost[1.0]),
+            n=values.shape[1],
+        )
+    return c.scale_and_pattern(models, what="Input norm", number_format="BF16")
+
+
 def ridges() -> Figure:
     first = {
         "org/model-a": made_up(1, dimensions=2048),
@@ -470,7 +504,8 @@ def input_minus_post() -> Figure:
     models = {f"org/model-{name}": made_up(i) - made_up(i + 10, scale=1.7) for i, name in enumerate("ab")}
     means, stds = ({name: f(values, axis=1) for name, values in models.items()} for f in (np.mean, np.std))
     a, b = models.values()
-    r = {"a | b": measures_of(a, b)[1]}
+    tuned = a + np.random.default_rng(5).normal(0, 0.002, a.shape)
+    r = {"a | b": measures_of(a, b)[1], "a | a-tuned": measures_of(a, tuned)[1]}
     return c.input_minus_post(range(32), means, stds, r, n=256)
 
 
@@ -719,6 +754,7 @@ EXAMPLES: dict[str, Callable[[], Figure]] = {
         surfaces,
         trajectories,
         vector_statistics,
+        scale_and_pattern,
         ridges,
         input_minus_post,
         confusion,

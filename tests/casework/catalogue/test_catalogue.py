@@ -16,7 +16,6 @@ from modelkin.figures import (
     ReferenceLine,
     Ridges,
     Scatter,
-    Surface3D,
     TextMark,
     Trajectory3D,
     pearson_chance,
@@ -174,6 +173,15 @@ def test_z_scores_are_drawn_against_the_normal_distribution():
     assert (sum(data.counts), data.above) == (3, 0)
 
 
+def test_chance_keeps_its_width_beside_the_z_scores_of_relatives():
+    figure = z_histogram([0.1, -0.5, 900.0])
+    (panel,) = figure.panels
+    null = next(mark for mark in marks(figure, Histogram) if mark.role == "null")
+    assert sum(count > 0.01 for count in null.counts if count) > 8
+    assert dict(panel.x.ticks)[np.arcsinh(500)] == "500"
+    assert not z_histogram([0.1, 3.0]).panels[0].x.ticks
+
+
 # --- bars ---
 
 
@@ -181,15 +189,32 @@ def test_the_claim_is_computed_and_refuted_beside_it():
     figure = examples.claimed_evidence()
     claim, answer, rest = figure.panels
     told = [mark.text for mark in claim.marks if isinstance(mark, TextMark)]
-    assert told == ["difference 0.613, “182 sigma”"]
-    assert [mark.text for mark in answer.marks if isinstance(mark, TextMark)] == ["expected difference 0.618"]
+    assert told == ["difference 0.612, “182 sigma”"]
+    assert [mark.text for mark in answer.marks if isinstance(mark, TextMark)] == ["expected difference 0.617"]
     bars = next(mark for mark in rest.marks if isinstance(mark, Bars))
     assert np.abs(np.array(bars.series[0].values, float)).max() < 0.01
 
 
 def test_a_claim_needs_a_baseline():
+    alone = [c.Claim(label="x", cosine=0.9, expected=0.9, served="evidence")]
     with pytest.raises(UsageError, match="baseline"):
-        c.claimed_evidence([c.Claim(label="x", cosine=0.9, expected=0.9)])
+        c.claimed_evidence(alone, difference=0.0, expected_difference=0.0)
+
+
+def test_what_the_argument_does_not_name_is_not_called_evidence():
+    claims = [
+        c.Claim(label="layer 0", cosine=0.4, expected=0.4, served="baseline"),
+        c.Claim(label="pair", cosine=0.99, expected=0.99, served="evidence"),
+        c.Claim(label="control", cosine=0.98, expected=0.98, served="beside"),
+    ]
+    figure = c.claimed_evidence(claims, difference=0.59, expected_difference=0.59)
+    (bars,) = (mark for mark in figure.panels[0].marks if isinstance(mark, Bars))
+    assert {series.name: series.values for series in bars.series} == {
+        "called baseline": (0.4, None, None),
+        "called evidence": (None, 0.99, None),
+        "not in the argument": (None, None, 0.98),
+    }
+    assert len({series.style.tone for series in bars.series}) == 3
 
 
 def test_zoomed_pairs_are_points():
@@ -212,7 +237,17 @@ def test_groups_show_every_pair():
 def test_cosine_and_correlation_share_nothing_but_layers():
     cosine, excess, pearson = (marks(examples.cosine_and_pearson(), HeatMap, i)[0] for i in range(3))
     assert (cosine.scale.kind, excess.scale.kind, pearson.scale.kind) == ("sequential", "signed", "signed")
-    assert cosine.clipped() == excess.clipped() == pearson.clipped() == (0, 0)
+    assert pearson.clipped() == (0, 0)
+    # Layer 0 has a cosine of 0.13, and all others more than 0.9 or so: the colours are for the others.
+    below, above = cosine.clipped()
+    assert 0 < below < 46 * 46 / 4
+    assert above == 0
+    assert cosine.scale.low > 0.85
+    assert 0 < sum(excess.clipped()) < 46 * 46 / 4
+    assert excess.scale.high < 0.002
+    assert any(
+        f"{below} cells below" in remark for remark in remarks(examples.cosine_and_pearson().panels[0])
+    )
     assert pearson.scale.chance == 0
     assert len(pearson.path) == 46
 
@@ -225,13 +260,44 @@ def test_the_sign_of_a_correlation_is_kept():
     assert "same layer 0.300, others" in figure.panels[0].title
 
 
-def test_pairs_share_one_scale_unless_told_otherwise():
-    matrices = {"A | B": [[1.0]], "A | C": [[0.1]]}
-    shared = {mark.scale.high for mark in marks(c.pair_matrices(matrices), HeatMap)}
-    own = c.pair_matrices(matrices, shared=False)
-    assert shared == {1.0}
-    assert [mark.scale.high for mark in marks(own, HeatMap)] == [1.0, 0.1]
-    assert "Scales differ" in own.note
+def test_strangers_share_a_scale_that_relatives_do_not_blank():
+    matrices = {"A | child": [[1.0]], "A | B": [[0.05]], "A | C": [[-0.1]], "B | C": [[0.08]]}
+    figure = c.pair_matrices(matrices)
+    scales = [heat.scale.high for i in range(4) for heat in marks(figure, HeatMap, i)]
+    assert scales == [1.0, 0.1, 0.1, 0.1]
+    assert "Scales differ" in figure.note
+    del matrices["A | child"]
+    assert "Scales differ" not in c.pair_matrices(matrices).note
+
+
+def test_correlations_of_relatives_have_a_panel_of_their_own():
+    figure = examples.input_minus_post()
+    drawn = [{mark.name for mark in marks(figure, Lines, i) if mark.role == "data"} for i in (2, 3)]
+    assert drawn == [{"a | b"}, {"a | a-tuned"}]
+
+
+def test_each_kind_of_tensor_has_the_chance_of_its_own_length():
+    figure = c.layer_curves(
+        [0, 1],
+        {"norm": [0.01, 0.02], "router": [0.004, 0.006], "other norm": [0.0, 0.01]},
+        measure="Pearson r",
+        chance={
+            "norm": pearson_chance(4096),
+            "router": pearson_chance(2**19),
+            "other norm": pearson_chance(4096),
+        },
+    )
+    names = [{mark.name for mark in marks(figure, Lines, i)} for i in (0, 1)]
+    assert names == [{"norm", "other norm"}, {"router"}]
+    bands = [marks(figure, ReferenceLine, i)[0].high for i in (0, 1)]
+    assert bands == pytest.approx([1.96 / np.sqrt(4095), 1.96 / np.sqrt(2**19 - 1)])
+
+
+def test_the_overview_says_what_random_vectors_have():
+    figure = examples.comprehensive()
+    assert "random vectors, N(1, 0.01): 0.9999" in [mark.label for mark in marks(figure, ReferenceLine, 0)]
+    (text,) = (mark.text for mark in figure.panels[3].marks if isinstance(mark, TextMark))
+    assert "-23," in text
 
 
 def test_layers_face_each_other_by_number():
@@ -248,6 +314,15 @@ def test_a_raw_cosine_without_expectation_says_that_it_cannot_be_judged():
     assert "no chance level" in figure.panels[0].without_null
 
 
+def test_the_diagonal_of_a_small_matrix_does_not_shout():
+    figure = c.confusion({"norm": [[1.0, 0.2], [0.2, 1.0]]}, "AB", measure="r", where="layer 1")
+    (heat,) = marks(figure, HeatMap)
+    assert heat.values == ((None, 0.2), (0.2, None))
+    assert "each with itself" in figure.note
+    mixed = c.confusion({"norm": [[0.3, 0.2], [0.2, 1.0]]}, "AB", measure="r", where="layer 1")
+    assert marks(mixed, HeatMap)[0].values == ((0.3, 0.2), (0.2, None))
+
+
 def test_cells_carry_their_expectation():
     heat = marks(examples.confusion_cosine(), HeatMap, 0)[0]
     assert heat.expected[0][1] == pytest.approx(0.981, abs=0.001)
@@ -256,7 +331,7 @@ def test_cells_carry_their_expectation():
 def test_distances_start_at_zero_and_refusals_are_told():
     figure = examples.distances()
     assert {mark.scale.low for mark in marks(figure, HeatMap)} == {0.0}
-    assert figure.note == "v_proj left out: a mean of zero"
+    assert figure.note.endswith("v_proj left out: a mean of zero")
 
 
 def test_groups_stand_together_and_cells_follow():
@@ -319,7 +394,9 @@ def test_trajectories_tell_how_much_of_the_first_component_is_the_mean():
 
 
 def test_surfaces_share_one_scale():
-    assert len({mark.scale for mark in marks(examples.surfaces(), Surface3D)}) == 1
+    drawn = marks(examples.surfaces(), HeatMap)
+    assert len(drawn) == 2
+    assert len({mark.scale for mark in drawn}) == 1
 
 
 def test_centring_shows_cosine_then_correlation():
@@ -403,7 +480,9 @@ def test_many_tokens_are_thinned_and_said_so():
 
 def test_cosines_of_random_vectors_follow_the_closed_form():
     figure = examples.synthetic_cosines(pairs=60)
-    assert len(figure.panels) == 9
+    assert [panel.title for panel in figure.panels][-1] == "Positive values"
+    assert len(figure.panels) == 4
+    assert not any(panel.x.reverse for panel in figure.panels)
     for panel in figure.panels:
         exact, seen = (
             [mark.y for mark in panel.marks if isinstance(mark, Lines) and mark.role == role]

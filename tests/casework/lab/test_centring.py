@@ -122,12 +122,22 @@ def test_vectors_are_read_from_every_kind_of_file(tmp_path):
         ("x.json", "[[1, 2], [3]]", "two vectors"),
         ("x.json", "[1", "two vectors"),
         ("x.npy", "not numpy", "two vectors"),
+        ("x.npy", "", "two vectors"),
+        ("x.json", "[" * 5_000, "two vectors"),
+        ("x.json", f"[[1, 2, {10**400}], [1, 2, 3]]", "two vectors"),
     ],
 )
 def test_files_without_two_vectors_are_refused(tmp_path, name, content, words):
     (tmp_path / name).write_text(content)
     with pytest.raises(FormatError, match=words):
         read_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["complex128", "U3", "datetime64[D]", [("a", "f8")]])
+def test_arrays_of_other_things_than_numbers_are_refused(tmp_path, kind):
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), dtype=kind))
+    with pytest.raises(FormatError, match="other things than real numbers"):
+        read_vectors(tmp_path / "x.npy")
 
 
 def test_nothing_is_unpickled(tmp_path):

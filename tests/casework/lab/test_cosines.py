@@ -129,7 +129,7 @@ def test_equal_seeds_give_equal_studies():
 def test_figures_show_the_closed_form_beside_every_curve(study):
     figures = cosine_figures(study)
     assert figures.keys() == {"cosines", "cosines_unequal", "cosines_published"}
-    assert len(figures["cosines"].panels) == 9
+    assert len(figures["cosines"].panels) == 4
     for figure in figures.values():
         assert all(panel.shows_chance for panel in figure.panels)
     (panel, *_) = figures["cosines_unequal"].panels

@@ -29,7 +29,7 @@ from modelkin.casework.lab import (
     norms_from_json,
     write_norms,
 )
-from modelkin.casework.lab.norms import INITS, SCHEMA, measure_pair, norm_test, unit_rows, unit_test
+from modelkin.casework.lab.norms import INITS, measure_pair, norm_test, unit_rows, unit_test
 from modelkin.casework.lab.norms_report import p_text
 from modelkin.casework.lab.norms_train import CORPORA, initial_gains, letters, unigram_loss
 from modelkin.document import to_json
@@ -90,7 +90,6 @@ def result(
     )
     return conclude(
         NormsResult(
-            schema=SCHEMA,
             options=NormsOptions(inits=("ones",), seeds=2),
             versions=(("torch", "0"),),
             chance_losses=(("stories", 2.9), ("lists", 2.8)),
@@ -332,7 +331,7 @@ class TestFiles:
         "text", ["", "[]", "{}", '{"schema": "other/1"}', '{"schema": "modelkin.norms/1"}']
     )
     def test_other_files_are_refused(self, text):
-        with pytest.raises(FormatError, match="norm experiment"):
+        with pytest.raises(FormatError, match=r"norms\.json"):
             norms_from_json(text)
 
     def test_unknown_fields_are_refused(self):
@@ -374,3 +373,11 @@ def test_a_relation_without_pairs_has_no_place_in_the_figure():
     fewer = replace(wanted, pairs=wanted.pairs[1:])
     ticks = norms_figures(fewer)["norms_pairs"].panels[0].x.ticks
     assert len(ticks) == 3
+
+
+def test_a_saved_experiment_without_models_is_refused_and_absurd_p_values_are_told():
+    document = json.loads((DOCS / "experiments" / "norms.json").read_text())
+    for key in ("models", "pairs"):
+        with pytest.raises(FormatError, match="expected models and pairs"):
+            norms_from_json(json.dumps(document | {key: []}))
+    assert p_text(1e308) == "1"

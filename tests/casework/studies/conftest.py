@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gains, tensors
+from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gain, gains, tensors
 from tests.support import HubServer
 
 from modelkin.casework.studies import StudyResult, load_study, parse_study, run_study
@@ -18,8 +18,13 @@ from modelkin.figures import Figure, draw
 from modelkin.options import FetchOptions
 
 LAYERS = 41
+CODE = b"# Copyright 2025 Upstage\nclass SolarOpenConfig:\n    ignored = r'model\\.layers\\.46.*'\n"
 CORRELATION = 0.25
 """Of the input norms of Solar and GLM at layer 20, made so: everything else is independent."""
+
+
+EVEN = {"model.layers.0.input_layernorm.weight": gain(0.4, 0.05, 3, 48)}
+"""A first norm like the others."""
 
 
 def sibling(tiny: Tiny) -> dict[str, Floats]:
@@ -32,15 +37,16 @@ def sibling(tiny: Tiny) -> dict[str, Floats]:
 
 
 def repositories() -> dict[str, dict[str, bytes]]:
-    solar = Tiny(family="solar_open", layers=LAYERS, seed=1)
-    glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, mtp=True, bf16=True)
-    intellect = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, bf16=True)
-    plain_glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, mtp=True)
+    # As with the real ones: GLM's prediction layer has the number of a decoder layer of Solar.
+    solar = Tiny(family="solar_open", layers=LAYERS + 2, seed=1)
+    glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, dense=1, mtp=True, bf16=True)
+    intellect = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, dense=1, bf16=True)
+    plain_glm = Tiny(family="glm4_moe", layers=LAYERS, seed=2, heads=6, dense=1, mtp=True)
     mean, std = float(gains(solar, 20, 0).mean()), float(gains(solar, 20, 0).std())
     partner = mean + std * correlated(CORRELATION, 77, 1000 * glm.seed + 40)
     linked = {"model.layers.20.input_layernorm.weight": partner}
     return {
-        "upstage/Solar-Open-100B": files(solar, linked),
+        "upstage/Solar-Open-100B": files(solar, linked) | {"modeling_solar_open.py": CODE},
         # Full precision, so that statistics are exact.
         "zai-org/GLM-4.5-Air": files(plain_glm),
         "test/glm-bf16": files(glm),
@@ -52,6 +58,8 @@ def repositories() -> dict[str, dict[str, bytes]]:
         "mistralai/Mistral-7B-Instruct-v0.3": files(Tiny(family="mistral", layers=32, seed=4)),
         "01-ai/Yi-1.5-6B-Chat": files(Tiny(family="llama", layers=32, seed=5)),
         "01-ai/Yi-1.5-9B-Chat": files(Tiny(family="llama", layers=41, seed=5)),
+        "Qwen/Qwen3-4B": files(Tiny(family="llama", layers=24, seed=9)),
+        "Qwen/Qwen3-14B": files(Tiny(family="llama", layers=24, seed=10, hidden=48), EVEN),
         "Qwen/Qwen1.5-7B-Chat": files(Tiny(family="qwen2", layers=32, seed=6)),
         # internlm/internlm2-chat-7b is not there: a study has to go on without it.
     }
@@ -83,6 +91,14 @@ _FEWER = (
     (re.compile(r"dimension: 4096"), "dimension: 64"),
     (re.compile(r"dimensions: \[64, 512, 4096\]"), "dimensions: [16, 64]"),
 )
+
+
+def with_fewer_draws(text: str) -> str:
+    """Return a study whose draws and trials take no time."""
+    for pattern, fewer in _FEWER:
+        text = pattern.sub(fewer, text)
+    return text
+
 
 RunStudy = Callable[[str], Done]
 
@@ -116,9 +132,7 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
 
     def get(name: str) -> Done:
         if name not in known:
-            text = load_study(name).text
-            for pattern, fewer in _FEWER:
-                text = pattern.sub(fewer, text)
+            text = with_fewer_draws(load_study(name).text)
             if name == "centred-review":  # the first layers and frames are enough to draw
                 text = text.replace(
                     "data: centring}\n  - {file: result/figure_01",
@@ -141,7 +155,7 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
                     fetch=FetchOptions(endpoint=hub.url, token=False, use_store=False),
                     language="ko" if name == "sanity-check" else "en",
                     dpi=30,
-                    formats=("png", "svg") if name == "sanity-check" else ("png",),
+                    formats=("png", "svg") if name == "sanity-check" else ("svg",),
                 )
             known[name] = Done(folder=folder, result=result, requests=hub.n_requests())
         return known[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +35,8 @@ figures:
 WIDE = (
     GOOD.replace(
         'layers: "0-3,7"',
-        "layers: 1, layers_of: {a: 1}, pairs: [same], write: [{form: statistics, file: x.json, distance: 2}]",
+        "layers: 1, layers_of: {a: 1}, pairs: [same], "
+        "write: [{form: matched-layers, file: x.json, models: [a, b], distance: 2}]",
     )
     .replace(
         "figures:\n",
@@ -186,7 +188,12 @@ def test_whatever_stands_in_a_file_is_read_or_refused_in_its_own_words(monkeypat
         (b"a: &x [1]\nb: *x\n", "uses references"),
         (b"a: 1\na: 2\n", "a key stands twice"),
         (b"[" * 200 + b"]" * 200, "nested more than"),
-        (b"a: !!python/object/apply:os.system [true]\n", "no valid YAML"),
+        (b"a: !!python/object/apply:os.system [true]\n", "uses tags"),
+        (b"format: !!bool x\n", "uses tags"),
+        (b"format: !!int ''\n", "uses tags"),
+        (b"format: !!timestamp x\n", "uses tags"),
+        (b"format: 2024-13-01\n", "no valid YAML"),
+        (b"format: " + b"1:" * 100_000 + b"1\n", "more than 1,000 characters"),
         (b"a: \x00\n", "no valid YAML"),
         (b"#" * 300_000, "expected at most 262,144 bytes"),
     ],
@@ -240,3 +247,34 @@ def test_both_languages_have_the_same_texts_and_places():
     for key, text in english.items():
         places = [set(re.findall(r"{(\w+)}", told)) for told in (text, korean[key])]
         assert places[0] == places[1], key
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to everything in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def test_nothing_at_any_place_of_a_study_is_read_or_refused():
+    document = yaml.safe_load(GOOD)
+    refused = 0
+    for path in places(document):
+        changed = copy.deepcopy(document)
+        inner = changed
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = None
+        try:
+            parse_study(yaml.safe_dump(changed).encode(), "study.yaml")
+        except StudyError:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize("letter", ["\t", "\x1b", "\u202e"])
+def test_a_key_of_the_author_is_shown_escaped(letter):
+    with pytest.raises(StudyError, match="there is no such key") as caught:
+        parse_study(f'"a{letter}b": 1\n'.replace("\x1b", "\\x1b").encode())
+    assert str(caught.value).isprintable()

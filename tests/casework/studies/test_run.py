@@ -75,7 +75,8 @@ def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, 
     assert {item.reason.code for item in result.left_out} == {"study.no-such-tensor"}
     assert str(result.left_out[0].what) == "gains: mtp.attention_norm of a"
     report = (tmp_path / "out/REPORT.md").read_text()
-    assert "gains: a의 mtp.attention_norm: 요청한 레이어에 그런 텐서가 없음" in report
+    told = "- gains: a의 mtp.attention_norm, gains: b의 mtp.attention_norm: 요청한 레이어에 그런 텐서가 없음"
+    assert told in report
     assert "it has no such tensor" not in report
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers that were asked for"
@@ -124,7 +125,7 @@ def test_a_bad_file_is_one_line_with_its_place(run, tmp_path: Path):
 def test_studies_are_listed_and_shown(run):
     status, printed, _ = run("study", "list", "--json")
     assert status == 0
-    assert len(json.loads(printed)["studies"]) == 6
+    assert len(json.loads(printed)["studies"]) == 7
     status, printed, _ = run("study", "show", "sanity-check")
     assert status == 0
     assert parse_study(printed.encode()).name == "sanity-check"

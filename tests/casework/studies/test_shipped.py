@@ -19,12 +19,13 @@ from modelkin.casework.studies.report import study_language
 from modelkin.figures import Figure, rendered
 from modelkin.options import FetchOptions
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.scale]  # `test_seeds` runs the commands of the studies
 
 NAMES = (
     "additional-experiments",
     "baseline-critique",
     "centred-review",
+    "layer-zero",
     "original-claim",
     "sanity-check",
     "three-models",
@@ -35,92 +36,94 @@ FILES = {
         "00_config_compare.json",
         "01_tokenizer_compare.json",
         "layerwise_similarity.csv",
-        "plot_cosine_by_layer.png",
-        "plot_pearson_by_layer.png",
-        "plot_router_aligned_cosine.png",
+        "plot_cosine_by_layer.svg",
+        "plot_pearson_by_layer.svg",
+        "plot_router_aligned_cosine.svg",
         "solar_vs_glm45air_trunc.csv",
-        "results/definitive_evidence.png",
-        "results/embedding_comparison.png",
+        "results/definitive_evidence.svg",
+        "results/embedding_comparison.svg",
         "results/embedding_comparison.json",
-        "results/layernorm_by_layer.png",
-        "results/summary_comparison.png",
+        "results/layernorm_by_layer.svg",
+        "results/summary_comparison.svg",
         "results/solar_vs_glm_detailed.csv",
-        "results/cosine_distribution_by_type.png",
-        "results/vocab_mapping_analysis.png",
+        "results/cosine_distribution_by_type.svg",
+        "results/vocab_mapping_analysis.svg",
         "out_decay/results.json",
-        "out_decay/layer_decay_analysis.png",
+        "out_decay/layer_decay_analysis.svg",
         "out_final/statistics.json",
         "out_final/tokenizer.json",
-        "out_final/proof_analysis.png",
+        "out_final/proof_analysis.svg",
         "out_comprehensive/statistics.json",
         "out_comprehensive/tokenizer_analysis.json",
-        "out_comprehensive/comprehensive_analysis.png",
+        "out_comprehensive/comprehensive_analysis.svg",
         "out_with_control/statistics.json",
         "out_with_control/tokenizer_expansion_analysis.json",
-        "out_with_control/comparison_with_control.png",
+        "out_with_control/comparison_with_control.svg",
         "embedding_results/embedding_comparison.csv",
-        "embedding_results/embedding_similarity.png",
+        "embedding_results/embedding_similarity.svg",
     ],
     "three-models": [
         *(
+            f"outputs/confusions/{name}/confusion_mixed_{name}_s10_g20_p30.{ending}"
+            for name in SEVEN
+            for ending in ("svg", "json")
+        ),
+        *(
             f"outputs/confusions/{name}/confusion_{name}_{where}.{ending}"
             for name in SEVEN
-            for where in ("layer10", "layer20", "layer30", "solar10_glm20_phi30")
-            for ending in ("png", "json")
+            for where in ("layer10", "layer20", "layer30")
+            for ending in ("svg", "json")
         ),
         *(
             f"outputs/within_model/{name}/within_{name}_{model}_layers10_20_30.{ending}"
             for name in SEVEN
             for model in ("solar", "glm", "phi")
-            for ending in ("png", "json")
+            for ending in ("svg", "json")
         ),
     ],
     "baseline-critique": [
-        "results/baseline_comparison.png",
-        "results/multi_model_comparison.png",
+        "results/baseline_comparison.svg",
+        "results/multi_model_comparison.svg",
         "results/RESULTS.md",
     ],
     "additional-experiments": [
-        "results/summary_comparison.png",
-        "results/exp1_layer0_outlier.png",
-        "results/exp2_fair_baseline.png",
-        "results/exp3_moe_heatmap.png",
-        "results/exp4_multi_layer.png",
-        "results/exp5_architecture_comparison.png",
-        "results/exp5_full_heatmap.png",
-        "results/exp6_metric_comparison.png",
+        "results/summary_comparison.svg",
+        "results/exp1_layer0_outlier.svg",
+        "results/exp2_fair_baseline.svg",
+        "results/exp3_moe_heatmap.svg",
+        "results/exp4_multi_layer.svg",
+        "results/exp5_architecture_comparison.svg",
+        "results/exp5_full_heatmap.svg",
+        "results/exp6_metric_comparison.svg",
         "results/RESULTS.md",
     ],
     "centred-review": [
         f"result/figure_{name}"
         for name in [
-            "00_cosine_before_3d.png",
-            "00_cosine_after_3d.png",
+            "00_cosine_before_3d.svg",
+            "00_cosine_after_3d.svg",
             "00_cosine_bias_animation_3d.gif",
-            "01_intuition_independent_input.png",
-            "02_heatmap_all_layers.png",
-            "03_intuition_derivative_input.png",
-            "03_1_glm_intellect_diff_analysis.png",
-            "04a_intuition_phi_solar_input.png",
-            "04b_intuition_glm_phi_input.png",
-            "05_heatmap_multi_pairs.png",
-            "06_layernorm_surface.png",
-            "07_layernorm_pca.png",
-            "08_layernorm_stats.png",
-            "09_ridge_combined.png",
-            "10_input_vs_post_within_layer.png",
+            "01_intuition_independent_input.svg",
+            "02_heatmap_all_layers.svg",
+            "03_intuition_derivative_input.svg",
+            "03_1_glm_intellect_diff_analysis.svg",
+            "04a_intuition_phi_solar_input.svg",
+            "04b_intuition_glm_phi_input.svg",
+            "05_heatmap_multi_pairs.svg",
+            "06_layernorm_surface.svg",
+            "07_layernorm_pca.svg",
+            "08_layernorm_stats.svg",
+            "09_ridge_combined.svg",
+            "10_input_vs_post_within_layer.svg",
         ]
     ],
-    "sanity-check": ["layernorm_sanity.csv", "plot_summary.png", "viz_cossim/results.png"],
+    "layer-zero": ["layer_zero_input.svg", "layer_zero_post.svg", "scale_input.svg", "scale_post.svg"],
+    "sanity-check": ["layernorm_sanity.csv", "plot_summary.svg", "viz_cossim/results.svg"],
 }
-COMMON = (
-    "REPORT.md",
-    "report.html",
-    "manifest.json",
-    "study.yaml",
-    "comparison/report.html",
-    "data/comparison.json",
-)
+COMMON = ("REPORT.md", "report.html", "manifest.json", "study.yaml")
+OF_A_PAIR = ("comparison/report.html", "data/comparison.json")
+WITHOUT_PAIR = ("layer-zero",)
+"""Studies of single models: they compare no pair."""
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -128,7 +131,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_six_studies_are_shipped_under_their_own_names():
+def test_seven_studies_are_shipped_under_their_own_names():
     assert shipped_studies() == NAMES
     assert [load_study(name).name for name in NAMES] == list(NAMES)
 
@@ -136,7 +139,8 @@ def test_six_studies_are_shipped_under_their_own_names():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_writes_every_file_that_its_analysis_names(done: RunStudy, name: str):
     run = done(name)
-    assert [file for file in (*FILES[name], *COMMON) if not (run.folder / file).is_file()] == []
+    wanted = (*FILES[name], *COMMON, *(() if name in WITHOUT_PAIR else OF_A_PAIR))
+    assert [file for file in wanted if not (run.folder / file).is_file()] == []
     assert run.steps() == {}, run.steps()
     assert run.result.done
 
@@ -155,7 +159,7 @@ def test_the_manifest_holds_commits_and_digests_of_what_is_there(done: RunStudy,
     assert manifest["versions"].keys() == {"modelkin", "python", "numpy", "matplotlib"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_PAIR])
 def test_the_answer_stands_first_and_finds_no_origin_in_strangers(done: RunStudy, name: str):
     run = done(name)
     assert run.result.answer is not None
@@ -184,16 +188,23 @@ def test_cosine_expectation_and_correlation_are_those_that_were_built_in(done: R
     mean, std = 0.2 + 0.02 * 20, 0.03
     rho = mean / np.hypot(mean, std)
     assert close(row["pearson"], CORRELATION)
-    assert close(row["cosine_expected"], rho * rho)
     assert close(row["cosine"], rho * rho + CORRELATION * (1 - rho * rho))
-    assert (row["key_A"], row["n"]) == ("model.layers.20.input_layernorm.weight", "32")
-    assert {row["category"] for row in rows} == {"norm_pre", "norm_post", "router"}
+    assert row["key_A"] == "model.layers.20.input_layernorm.weight"
+    assert {row["category"] for row in rows} == {"norm_pre", "norm_post", "router_or_gate"}
+    measured = rows_of(done("original-claim").folder / "data/norms.csv")
+    (same,) = [
+        row
+        for row in measured
+        if (row["measure"], row["role"], row["layer_a"], row["model_a"], row["model_b"])
+        == ("cosine", "attention_norm", "20", "solar", "glm")
+    ]
+    assert close(same["expected"], rho * rho)
+    assert same["n"] == "32"
 
 
 def test_the_shuffle_test_has_the_means_and_deviations_of_the_weights(done: RunStudy):
-    rows = rows_of(done("sanity-check").folder / "layernorm_sanity.csv")
-    assert len(rows) == 2 * LAYERS
-    first = rows[0]
+    assert len(rows_of(done("sanity-check").folder / "layernorm_sanity.csv")) == 2 * LAYERS
+    first = rows_of(done("sanity-check").folder / "data/shuffle.csv")[0]
     assert (first["layer"], first["category"]) == ("0", "norm_pre")
     assert close(first["A_mean"], 0.016)
     assert close(first["A_std"], 0.04)
@@ -216,20 +227,21 @@ def test_the_argument_of_many_sigmas_holds_as_well_for_shuffled_vectors(done: Ru
 
 
 def test_a_truncated_tensor_is_compared_in_both_ways(done: RunStudy):
-    rows = rows_of(done("original-claim").folder / "solar_vs_glm45air_trunc.csv")
-    queries = [row for row in rows if row["tensor"] == "attention_query" and row["layer"] == "3"]
-    assert {row["view"]: row["status"] for row in queries} == {
-        "whole": "shape_mismatch_but_trunc_test_ok",
-        "prefix": "truncated_to_fit",
-        "groups": "truncated_to_fit",
+    rows = rows_of(done("original-claim").folder / "data/windows.csv")
+    queries = [
+        row
+        for row in rows
+        if (row["role"], row["layer_a"], row["measure"]) == ("attention_query", "3", "cosine")
+    ]
+    assert {row["view"]: bool(row["value"]) for row in queries} == {
+        "whole": False,
+        "prefix": True,
+        "groups": True,
     }
-    assert {row["solar_shape"] for row in queries} == {"32x32"}
-    assert all(row["raw_hash_equal"] == "False" for row in rows if row["status"] == "ok")
 
 
 def test_matched_experts_are_held_against_the_same_search_on_noise(done: RunStudy):
     found = json.loads((done("original-claim").folder / "data/routers.json").read_text())
-    assert len(found["layers"]) == LAYERS
     low, middle, high = found["mean"]["null"]
     assert low <= middle <= high
     # Nothing is related: the search finds much in noise, and as much in the models.
@@ -237,18 +249,42 @@ def test_matched_experts_are_held_against_the_same_search_on_noise(done: RunStud
     assert abs(found["mean"]["matched"] - middle) < 0.03
 
 
+def test_no_router_faces_that_of_a_prediction_layer(done: RunStudy):
+    run = done("original-claim")
+    found = json.loads((run.folder / "data/routers.json").read_text())
+    # GLM's first layer is dense, and its prediction layer has the number of a decoder layer of Solar.
+    assert [row["layer"] for row in found["layers"]] == list(range(1, LAYERS))
+    gone = {str(item.what): str(item.reason) for item in run.result.left_out}
+    for layer in (0, LAYERS, LAYERS + 1):
+        assert gone[f"routers: layer {layer}"] == "not both models have a router there"
+    rows = rows_of(run.folder / "layerwise_similarity.csv")
+    named = [row["category"] for row in rows]
+    assert [named.count(name) for name in ("norm_pre", "norm_post")] == [LAYERS, LAYERS]
+    assert named.count("router_or_gate") == LAYERS - 1
+
+
+def test_code_is_shown_beside_the_weights_and_named_no_evidence(done: RunStudy):
+    run = done("original-claim")
+    found = json.loads((run.folder / "data/code.json").read_text())
+    (file,) = found["candidate"]["files"]
+    assert (file["copyrights"], file["layer_numbers"]) == (["Copyright 2025 Upstage"], [46])
+    assert found["base"]["files"] == []
+    assert "No verdict uses this" in (run.folder / "REPORT.md").read_text(encoding="utf-8")
+
+
 def test_a_model_with_itself_is_not_in_the_squares_and_distances_are_not_mirrored(done: RunStudy):
     folder = done("three-models").folder / "outputs"
     cosine = json.loads((folder / "confusions/cosine/confusion_cosine_layer20.json").read_text())
-    assert cosine["models"] == ["Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"]
-    square = cosine["mats"]["attention_norm"]
+    assert cosine["models"] == ["solar", "glm", "phi"]
+    square = cosine["mats"]["input_layernorm"]
     assert [square[i][i] for i in range(3)] == [None, None, None]
     assert square[0][1] == square[1][0]
     one_way = json.loads((folder / "confusions/rel_l2/confusion_rel_l2_layer20.json").read_text())
-    assert one_way["mats"]["attention_norm"][1][0] is None
+    assert one_way["mats"]["input_layernorm"][1][0] is None
     refused = json.loads((folder / "confusions/cv_diff/confusion_cv_diff_layer20.json").read_text())
-    assert refused["mats"]["attention_key"][0][2] is None
-    assert any("near zero" in reason for reason in refused["not_measured"])
+    assert refused["mats"]["k_proj"][0][2] is None
+    left = [str(item.reason) for item in done("three-models").result.left_out]
+    assert any("near zero" in reason for reason in left)
 
 
 def test_the_centred_cosine_is_the_correlation(done: RunStudy):
@@ -258,7 +294,7 @@ def test_the_centred_cosine_is_the_correlation(done: RunStudy):
         for name in ("pearson", "centered_cosine")
     )
     assert one == other
-    assert close(one["attention_norm"][0][1], CORRELATION)
+    assert close(one["input_layernorm"][0][1], CORRELATION)
 
 
 def test_relatives_are_found_by_the_comparison_and_marked(done: RunStudy):
@@ -288,6 +324,35 @@ def test_the_prediction_layer_stays_apart(done: RunStudy):
     assert vectors["glm|mtp.attention_norm"]["layers"] == [LAYERS]
     assert "intellect|mtp.attention_norm" not in vectors
     assert any("mtp.attention_norm of solar" in str(item.what) for item in run.result.left_out)
+
+
+def test_layer_zero_is_odd_where_its_mean_direction_is_low(done: RunStudy):
+    folder = done("layer-zero").folder
+    rows = [row for row in rows_of(folder / "data/scale.csv") if row["role"] == "attention_norm"]
+    rho = {(row["model"], row["layer"]): float(row["rho"]) for row in rows}
+    assert rho["qwen3_4b", "0"] < 0.5 < 0.98 < rho["qwen3_14b", "0"]
+    cosines = {
+        (row["model_a"], row["layer_a"], row["layer_b"]): float(row["value"])
+        for row in rows_of(folder / "data/published.csv")
+        if (row["measure"], row["role"]) == ("cosine", "attention_norm")
+    }
+    assert cosines["qwen3_4b", "0", "15"] < 0.6
+    assert cosines["qwen3_14b", "0", "15"] > 0.9
+    report = (folder / "REPORT.md").read_text(encoding="utf-8")
+    assert "this study compares no pair" in report
+
+
+def test_growth_and_rounding_of_gains_are_told(done: RunStudy):
+    rows = rows_of(done("centred-review").folder / "data/precision.csv")
+    row = next(row for row in rows if (row["model"], row["role"], row["layer"]) == ("glm", "mlp_norm", "20"))
+    mean, std = 0.2 + 0.02 * 20 + 0.3, 0.03
+    assert close(row["norm"], np.sqrt(32 * (mean**2 + std**2)), 2e-2)
+    # Gains of 0.9 are stored in steps of 2 ** -8, their distances from one in much smaller ones.
+    assert close(row["loss_bf16"], (2**-8) ** 2 / 12 / std**2, 2e-4)
+    assert float(row["loss_bf16_minus_one"]) < float(row["loss_bf16"]) / 5
+    assert float(row["loss_fp16"]) < float(row["loss_bf16"]) / 50
+    assert float(row["error_bf16_promoted"]) < float(row["error_bf16_low"])
+    assert {row["norm_kind"] for row in rows} == {"rms", "layer"}
 
 
 def test_relatives_are_in_no_mean_of_strangers(done: RunStudy):

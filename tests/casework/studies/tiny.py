@@ -53,6 +53,8 @@ class Tiny:
     kv_heads: int = 2
     vocab: int = 64
     mtp: bool = False
+    dense: int = 0
+    """First layers without experts, where the family mixes both."""
     hidden: int = HIDDEN
     bf16: bool = False
 
@@ -89,7 +91,7 @@ def tensors(tiny: Tiny) -> dict[str, Floats]:
             "o_proj": (d, tiny.heads * head),
         }.items():
             found[f"{p}self_attn.{name}.weight"] = normal(*shape)
-        found |= _mlp(tiny, p, normal)
+        found |= _mlp(tiny, p, normal, dense=layer < tiny.dense)
         if tiny.family == "phimoe":
             found[p + "input_layernorm.bias"] = normal(d)
             found[p + "post_attention_layernorm.bias"] = normal(d)
@@ -103,9 +105,9 @@ def tensors(tiny: Tiny) -> dict[str, Floats]:
     return found
 
 
-def _mlp(tiny: Tiny, p: str, normal: Any) -> dict[str, Floats]:
+def _mlp(tiny: Tiny, p: str, normal: Any, *, dense: bool) -> dict[str, Floats]:
     d, width = tiny.hidden, 32
-    if tiny.family in ("llama", "mistral", "qwen2", "internlm2"):
+    if dense or tiny.family in ("llama", "mistral", "qwen2", "internlm2"):
         return {
             p + "mlp.gate_proj.weight": normal(width, d),
             p + "mlp.up_proj.weight": normal(width, d),
@@ -155,7 +157,7 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "num_local_experts": EXPERTS,
         "n_shared_experts": 1,
         "num_experts_per_tok": 2,
-        "first_k_dense_replace": 0,
+        "first_k_dense_replace": tiny.dense,
         "vocab_size": tiny.vocab,
         "num_nextn_predict_layers": int(tiny.mtp),
         "tie_word_embeddings": False,

@@ -18,6 +18,7 @@ from ._curves import (
     with_controls,
 )
 from ._distributions import distribution_by_type, ridges, row_similarity, vocabulary_mapping
+from ._growth import ScaleCurves, scale_and_pattern
 from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrices
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
 from ._spaces import principal_components, surfaces, trajectories
@@ -39,6 +40,7 @@ __all__ = [
     "ControlCurves",
     "CosineCell",
     "Measured",
+    "ScaleCurves",
     "ShuffleCurves",
     "VectorStatistics",
     "arm_comparison",
@@ -70,6 +72,7 @@ __all__ = [
     "proof",
     "ridges",
     "row_similarity",
+    "scale_and_pattern",
     "shuffle_spread",
     "shuffle_summary",
     "surfaces",

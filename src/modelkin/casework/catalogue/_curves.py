@@ -26,6 +26,7 @@ from ._parts import (
     expected_line,
     level,
     line,
+    of_like_size,
 )
 
 _GONE = fig.Style(tone="muted", marker="X", dash="dotted")
@@ -37,22 +38,41 @@ def layer_curves(
     *,
     measure: str,
     title: str | None = None,
-    chance: fig.Chance | None = None,
+    chance: fig.Chance | Mapping[str, fig.Chance] | None = None,
     expected: Mapping[str, fig.Series] | None = None,
     styles: fig.Styles | None = None,
+    note: str = "",
 ) -> fig.Figure:
     """Draw any measure by layer, one curve for each kind of tensor or each pair.
 
-    Either `chance` (one null for all curves) or `expected` (one expectation for each curve, such as the
-    cosine over all shuffles) is needed: a similarity without it says nothing.
+    Parameters
+    ----------
+    chance
+        One null for all curves, or one for each: curves with different nulls stand in panels of their own.
+    expected
+        One expectation for each curve, such as the cosine over all shuffles. This or `chance` is needed: a
+        similarity without it says nothing.
     """
     if chance is None and not expected:
         raise UsageError(
             "layer_curves", "expected chance or expected values", hint="Give the null of the measure."
         )
-    null = (chance.mark(fig.numbers(layers)),) if chance else ()
-    panel = by_layer("", (*null, *curves(layers, measured, styles, expected)), measure, height=3.2)
-    return fig.Figure(title=title or f"{measure} by layer", panels=(panel,), note=DEPENDENT)
+    chosen = fig.complete(styles, measured)
+    groups: dict[fig.Chance | None, list[str]] = {}
+    for name in measured:
+        null = chance[name] if isinstance(chance, Mapping) else chance
+        groups.setdefault(null, []).append(name)
+    panels = []
+    for null, names in groups.items():
+        band = (null.mark(fig.numbers(layers)),) if null else ()
+        drawn = {name: measured[name] for name in names}
+        panels.append(by_layer("", (*band, *curves(layers, drawn, chosen, expected)), measure, height=3.2))
+    return fig.Figure(
+        title=title or f"{measure} by layer",
+        panels=tuple(panels),
+        columns=min(2, len(panels)),
+        note=f"{DEPENDENT} {note}".strip(),
+    )
 
 
 def norm_cosines(
@@ -197,12 +217,26 @@ def input_minus_post(
 ) -> fig.Figure:
     """Draw the difference of both norm gains of a layer: mean and spread by model, correlation by pair."""
     start, every = level(0.0, "before training"), fig.complete(styles, [*means, *pearson])
+    sizes = {
+        pair: max(map(abs, fig.known(fig.numbers(values))), default=0.0) for pair, values in pearson.items()
+    }
+    groups = of_like_size(sizes)
     panels = (
         by_layer("Mean", (start, *curves(layers, means, styles)), "mean"),
         by_layer("Standard deviation", (start, *curves(layers, stds, styles)), "standard deviation"),
-        correlations("Correlation between models", layers, pearson, every, n=n),
+        *(
+            correlations(
+                "Correlation between models", layers, {pair: pearson[pair] for pair in group}, every, n=n
+            )
+            for group in groups
+        ),
     )
-    return fig.Figure(title="Input norm minus post-attention norm", panels=panels, columns=3, note=DEPENDENT)
+    return fig.Figure(
+        title="Input norm minus post-attention norm",
+        panels=panels,
+        columns=3 if len(panels) == 3 else 2,
+        note=DEPENDENT if len(groups) == 1 else f"{DEPENDENT} Axes of correlations differ between panels.",
+    )
 
 
 def layer_range(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from modelkin import figures as fig
 from modelkin.errors import UsageError
 
-from ._parts import RAW, layers_against_layers
+from ._parts import RAW, layers_against_layers, of_like_size
 
 _WRITTEN = 10
 """Matrices with more rows than this have no numbers in their cells: they could not be read."""
@@ -38,15 +38,15 @@ def cosine_and_pearson(
         Largest correlation of the colours; by default the largest there is. What is beyond is counted.
     """
     values = fig.array(cosine)
-    panels = [
-        layers_against_layers(
-            "Cosine", values, fig.sequential_scale(values.ravel(), label="cosine"), names, layers, note=RAW
-        )
-    ]
+    scale = fig.sequential_scale(values.ravel(), label="cosine", low=_fence(values))
+    panels = [layers_against_layers("Cosine", values, scale, names, layers, note=RAW)]
     if expected is not None:
         both = fig.array(expected)
         scale = fig.signed_scale(
-            (values - both).ravel(), label="cosine minus expectation", chance_label="expected"
+            (values - both).ravel(),
+            label="cosine minus expectation",
+            limit=-_fence(-np.abs(values - both)) or None,
+            chance_label="expected",
         )
         panels.append(layers_against_layers("Cosine minus expectation", values - both, scale, names, layers))
     r = fig.array(pearson)
@@ -57,6 +57,19 @@ def cosine_and_pearson(
         panels=tuple(panels),
         columns=len(panels),
     )
+
+
+def _fence(values: npt.NDArray[np.float64]) -> float:
+    """Return where colours begin.
+
+    The first layers of a model have cosines far below all others, and on a scale that reaches down to them
+    the others could not be told apart.
+    """
+    found = values[np.isfinite(values)]
+    if not found.size:
+        return 0.0
+    low, high = np.quantile(found, (0.25, 0.75))
+    return float(max(found.min(), low - 1.5 * (high - low)))
 
 
 def beyond_chance(r: npt.NDArray[np.float64], n: int) -> str:
@@ -73,7 +86,6 @@ def pair_matrices(
     matrices: Mapping[str, fig.Matrix],
     *,
     measure: str = "Pearson r",
-    shared: bool = True,
     limits: Mapping[str, float] | None = None,
     signed: bool = True,
 ) -> fig.Figure:
@@ -83,22 +95,25 @@ def pair_matrices(
     ----------
     matrices
         By pair, written ``A | B``: rows are layers of A.
-    shared
-        One scale for all pairs. Otherwise each panel has its own, stated on its colour bar.
+    limits
+        Where the colours of single pairs end. Otherwise pairs of like size share one scale, stated on their
+        colour bars: on the scale of a pair of relatives all others would look alike.
     signed
         False for measures whose sign is lost, such as an absolute correlation.
     """
-    every = np.concatenate([fig.array(matrix).ravel() for matrix in matrices.values()])
+    sizes = {pair: _largest(fig.array(matrix)) for pair, matrix in matrices.items()}
+    groups = of_like_size({pair: size for pair, size in sizes.items() if pair not in (limits or {})})
+    reach = {pair: max(sizes[name] for name in group) for group in groups for pair in group}
     panels = []
     for pair, matrix in matrices.items():
         values = fig.array(matrix)
-        limit = (limits or {}).get(pair)
-        extent = every if shared and limit is None else values.ravel()
+        limit = (limits or {}).get(pair) or reach[pair]
         if signed:
-            scale = fig.signed_scale(extent, label=measure, limit=limit)
+            scale = fig.signed_scale(values.ravel(), label=measure, limit=limit)
         else:
-            high = limit or float(np.nanmax(extent))
-            scale = fig.sequential_scale(extent, label=measure, low=0.0, high=high, chance=0.0)
+            scale = fig.sequential_scale(
+                values.ravel(), label=measure, low=0.0, high=limit or 1.0, chance=0.0
+            )
         same, other = _diagonal_means(values)
         first, _, second = pair.partition(" | ")
         title = f"{pair}: same layer {fig.brief(same)}, others {fig.brief(other)}"
@@ -107,8 +122,13 @@ def pair_matrices(
         title=f"{measure}, all layers against all layers",
         panels=tuple(panels),
         columns=3 if len(matrices) > 2 else len(matrices),
-        note="" if shared and not limits else "Scales differ between panels: read the colour bars.",
+        note="" if len(groups) == 1 and not limits else "Scales differ between panels: read the colour bars.",
     )
+
+
+def _largest(values: npt.NDArray[np.float64]) -> float:
+    found = np.abs(values[np.isfinite(values)])
+    return float(found.max()) if found.size else 0.0
 
 
 def _diagonal_means(values: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
@@ -147,9 +167,13 @@ def confusion(
     """
     if not matrices:
         raise UsageError(where, "expected at least one matrix")
-    panels = []
+    panels, alone = [], False
     for tensor, matrix in matrices.items():
-        values = fig.array(matrix)
+        values = fig.array(matrix).copy()
+        trivial = (np.eye(*values.shape) > 0) & np.isclose(values, 1.0 if signed else 0.0, atol=1e-9)
+        alone |= bool(trivial.any()) and len(names) > 1
+        if len(names) > 1:
+            values[trivial] = np.nan
         level = chance if signed and tensor not in (expected or {}) else None
         if level is not None:
             scale = fig.Scale(kind="signed", low=level - 1, high=level + 1, label=measure, chance=level)
@@ -175,8 +199,12 @@ def confusion(
             )
         )
     left_out = "; ".join(f"{tensor} left out: {reason}" for tensor, reason in (refused or {}).items())
+    told = "Hatched: each with itself, which says nothing." if alone else ""
     return fig.Figure(
-        title=f"{measure}, {where}", panels=tuple(panels), columns=min(4, len(panels)), note=left_out
+        title=f"{measure}, {where}",
+        panels=tuple(panels),
+        columns=min(4, len(panels)),
+        note=" ".join(filter(None, [told, left_out])),
     )
 
 

@@ -29,6 +29,8 @@ from ._parts import (
 )
 from .bars import Groups, group_means, layer_pairs
 
+_RANDOM = tuple(fig.Style(tone="muted", dash=dash) for dash in ("dashed", "dotted", "dashdot", "solid"))
+
 
 def comprehensive(
     layers: fig.Series,
@@ -38,10 +40,18 @@ def comprehensive(
     *,
     names: tuple[str, str],
     n: int,
+    random: Mapping[str, tuple[float, float]],
     summary: Sequence[str] = (),
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
-    """Draw cosine, correlation, the distribution of what exceeds chance, and what follows, in words."""
+    """Draw cosine, correlation, the distribution of what exceeds chance, and what follows, in words.
+
+    Parameters
+    ----------
+    random
+        Mean and standard deviation of the cosine of random vectors, by how they were drawn. Divided by so
+        small a deviation any difference becomes many sigmas, above or below: it is told, and nothing follows.
+    """
     excess = excess_of(cosine, expected)
     edges = fig.edges_of([*excess.values(), [0.0]], bins=30)
     drawn = curves(layers, cosine, styles, expected)
@@ -53,8 +63,20 @@ def comprehensive(
         if kind in pearson
     }
     words = [f"{kind}: cosine {c}, expected {e}, correlation {r}" for kind, (c, e, r) in means.items()]
+    first = next(iter(cosine))
+    measured = fig.mean(fig.numbers(cosine[first])) or 0.0
+    words += [
+        f"Random vectors, {how}: cosine {mean:.6f} ± {sd:.1g};\n"
+        f"   the mean of {first} is {(measured - mean) / sd:+,.0f} of these deviations away"
+        for how, (mean, sd) in random.items()
+        if sd > 0
+    ]
+    levels = [
+        fig.ReferenceLine(value=mean, label=f"random vectors, {how}: {mean:.4f}", style=style)
+        for (how, (mean, _)), style in zip(random.items(), _RANDOM, strict=False)
+    ]
     panels = (
-        by_layer("Cosine", drawn, "cosine"),
+        by_layer("Cosine", (*levels, *drawn), "cosine"),
         correlations("Correlation", layers, pearson, styles, n=n),
         shares("Cosine minus expectation", (level(0.0, "nothing in common", "x"), *left), "excess cosine"),
         told("In words", "\n".join(summary or words)),

@@ -12,6 +12,7 @@ from modelkin.errors import UsageError
 
 EXPECTED = "expected if shuffled"
 DEPENDENT = "Layers of one model resemble each other: the curve is not so many independent tests."
+_ONE_SCALE = 4.0
 RAW = "a raw cosine has no chance level of its own; it depends on the means of both vectors"
 BLUE, ORANGE = fig.Style(tone="blue", marker="o"), fig.Style(tone="orange", marker="s")
 _EXPECTATIONS = (fig.EXPECTATION, fig.Style(tone="ink", dash="dotted"), fig.Style(tone="ink", dash="dashdot"))
@@ -85,6 +86,23 @@ def deviations(samples: Iterable[Sequence[float | None]]) -> tuple[fig.Numbers, 
     pairs = [(fig.mean(sample), fig.spread(sample)) for sample in samples]
     ends = [(None, None) if m is None or s is None else (m - s, m + s) for m, s in pairs]
     return tuple(m for m, _ in pairs), tuple(low for low, _ in ends), tuple(high for _, high in ends)
+
+
+def of_like_size(sizes: Mapping[str, float]) -> list[tuple[str, ...]]:
+    """Put together what can be told apart on one scale: the largest is at most four times the smallest.
+
+    A pair of relatives correlates by 1 and strangers by 0.02: on one scale the strangers would be blank.
+    """
+    groups: list[list[str]] = []
+    for name in sorted(sizes, key=lambda name: sizes[name]):
+        if groups and sizes[name] <= _ONE_SCALE * sizes[groups[-1][0]]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    order = list(sizes)
+    return sorted(
+        (tuple(sorted(group, key=order.index)) for group in groups), key=lambda group: order.index(group[0])
+    )
 
 
 # -- bars ----------------------------------------------------------------------------------------------

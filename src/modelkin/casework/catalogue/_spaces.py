@@ -15,60 +15,39 @@ from modelkin.errors import UsageError
 def surfaces(
     models: Mapping[str, fig.Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
 ) -> fig.Figure:
-    """Draw the first dimensions of a vector over the layers, one surface for each model, on one scale."""
+    """Draw the first dimensions of a vector over the layers, one map for each model, on one scale.
+
+    Seen from above: a surface in space hides what is behind its front, and nobody reads a height off it.
+    """
     shown = {model: fig.array(matrix)[:, :dimensions] for model, matrix in models.items()}
     every = np.concatenate([values.ravel() for values in shown.values()])
     if initial is None:
         scale: fig.Scale = fig.sequential_scale(every, label="value")
     else:
         scale = fig.signed_scale(every, label="value", centre=initial, chance_label="before training")
-    low, high = float(np.nanmin(every)), float(np.nanmax(every))
-    start = low if initial is None else initial
-    flat = min(low, start) == max(high, start)
-    height = (
-        fig.Axis(label="value")
-        if flat
-        else fig.Axis(label="value", low=min(low, start), high=max(high, start))
-    )
-    panels = []
-    for model, values in shown.items():
-        surface = fig.Surface3D(
-            x=fig.numbers(range(values.shape[1])),
-            y=fig.numbers(range(values.shape[0])),
-            z=fig.grid(values),
-            scale=scale,
-        )
-        right, deep = float(values.shape[1] - 1), float(values.shape[0] - 1)
-        marks: tuple[fig.Surface3D | fig.Plane3D, ...] = (surface,)
-        if initial is not None:
-            corners = ((0.0, 0.0), (right, 0.0), (right, deep), (0.0, deep))
-            marks = (
-                surface,
-                fig.Plane3D(
-                    name="before training",
-                    corners=tuple((x, y, initial) for x, y in corners),
-                    style=fig.EXPECTATION,
-                    role="expectation",
-                    opacity=0.12,
+    panels = [
+        fig.Panel(
+            title=model,
+            marks=(
+                fig.HeatMap(
+                    values=fig.grid(values),
+                    rows=fig.words(range(values.shape[0])),
+                    columns=fig.words(range(values.shape[1])),
+                    scale=scale,
                 ),
-            )
-        panels.append(
-            fig.Panel(
-                title=model,
-                marks=marks,
-                x=fig.Axis(label="dimension"),
-                y=fig.Axis(label="layer"),
-                z=height,
-                camera=(28.0, -58.0),
-                height=3.3,
-                without_null="" if initial is not None else "the initial values are not known",
-            )
+            ),
+            x=fig.Axis(label="dimension"),
+            y=fig.Axis(label="layer"),
+            height=2.8,
+            without_null="" if initial is not None else "the initial values are not known",
         )
+        for model, values in shown.items()
+    ]
     return fig.Figure(
         title=f"{what}: the first {dimensions} dimensions by layer",
         panels=tuple(panels),
         columns=2,
-        note="One scale for all models. A like shape shows like scales, not like values in like places.",
+        note="One scale for all models. Like stripes show like scales, not like values in like places.",
     )
 
 

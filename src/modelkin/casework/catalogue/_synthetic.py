@@ -37,52 +37,69 @@ def expected_cosine_of_normals(mean_1: float, mean_2: float, sigma: float) -> fl
 
 
 def synthetic_cosines(cells: Sequence[CosineCell]) -> fig.Figure:
-    """Draw cosine and shares of positive values against sigma, the closed form dashed."""
+    """Draw cosines by sigma for each dimension, and shares of positive values; the closed form is dashed."""
     if not cells:
         raise UsageError("synthetic_cosines", "expected at least one cell")
-    panels = []
-    for dimension in sorted({cell.dimension for cell in cells}):
-        row = [cell for cell in cells if cell.dimension == dimension]
-        panels += [
-            _panel(f"Cosine, {dimension} dimensions", row, "cosine"),
-            _panel("Positive values, first vector", row, "positive_1"),
-            _panel("Positive values, second vector", row, "positive_2"),
-        ]
+    dimensions = sorted({cell.dimension for cell in cells})
+    panels = [
+        _cosines(f"Cosine, {dimension} dimensions", [cell for cell in cells if cell.dimension == dimension])
+        for dimension in dimensions
+    ]
+    panels.append(_positive([cell for cell in cells if cell.dimension == dimensions[-1]]))
     return fig.Figure(
         title="Independent random vectors: the closer to their mean, the higher the cosine",
         panels=tuple(panels),
-        columns=3,
+        columns=2,
         note=(
             "Dashed: closed form m1 m2 / (sqrt(m1² + s²) sqrt(m2² + s²)), and the normal share above zero. "
-            "Bands: standard deviation over pairs."
+            "Bands: standard deviation over pairs. Dimensions do not change how many values are positive."
         ),
     )
 
 
-def _panel(title: str, cells: Sequence[CosineCell], field: str) -> fig.Panel:
+def _cosines(title: str, cells: Sequence[CosineCell]) -> fig.Panel:
     marks: list[fig.Lines] = []
     kinds = sorted({(cell.mean_1, cell.mean_2) for cell in cells})
     for i, (mean_1, mean_2) in enumerate(kinds):
         group = sorted((c for c in cells if (c.mean_1, c.mean_2) == (mean_1, mean_2)), key=lambda c: c.sigma)
         x = [cell.sigma for cell in group]
-        marks.append(expected_line("closed form", x, [_closed_form(cell, field) for cell in group]))
-        name, y = f"means {mean_1:g} and {mean_2:g}", [getattr(cell, field) for cell in group]
-        drawn = line(name, x, y, _STYLES[i % len(_STYLES)])
-        if field == "cosine":
-            low, high = ([c.cosine + side * c.spread for c in group] for side in (-1, 1))
-            drawn = banded(drawn, low, high)
-        marks.append(drawn)
+        expected = [expected_cosine_of_normals(mean_1, mean_2, cell.sigma) for cell in group]
+        marks.append(expected_line("closed form", x, expected))
+        drawn = line(
+            f"means {mean_1:g} and {mean_2:g}", x, [c.cosine for c in group], _STYLES[i % len(_STYLES)]
+        )
+        low, high = ([c.cosine + side * c.spread for c in group] for side in (-1, 1))
+        marks.append(banded(drawn, low, high))
     return fig.Panel(
         title=title,
         marks=tuple(marks),
-        x=fig.Axis(label="sigma", reverse=True),
-        y=fig.Axis(label="cosine" if field == "cosine" else "share", low=0.0, high=1.1),
+        x=fig.Axis(label="sigma"),
+        y=fig.Axis(label="cosine", low=0.0, high=1.1),
         height=2.3,
     )
 
 
-def _closed_form(cell: CosineCell, field: str) -> float:
-    if field == "cosine":
-        return expected_cosine_of_normals(cell.mean_1, cell.mean_2, cell.sigma)
-    mean = cell.mean_1 if field == "positive_1" else cell.mean_2
-    return 0.5 * math.erfc(-mean / cell.sigma / math.sqrt(2))
+def _positive(cells: Sequence[CosineCell]) -> fig.Panel:
+    """Draw how many values of a vector are positive, for each mean once."""
+    shares: dict[float, dict[float, float]] = {}
+    for cell in cells:
+        shares.setdefault(cell.mean_1, {})[cell.sigma] = cell.positive_1
+        shares.setdefault(cell.mean_2, {})[cell.sigma] = cell.positive_2
+    styles = fig.series_styles(f"mean {mean:g}" for mean in sorted(shares))
+    marks: list[fig.Lines] = []
+    for mean in sorted(shares):
+        x = sorted(shares[mean])
+        marks.append(expected_line("closed form", x, [_share_above_zero(mean, sigma) for sigma in x]))
+        name = f"mean {mean:g}"
+        marks.append(line(name, x, [shares[mean][sigma] for sigma in x], styles[name]))
+    return fig.Panel(
+        title="Positive values",
+        marks=tuple(marks),
+        x=fig.Axis(label="sigma"),
+        y=fig.Axis(label="share", low=0.4, high=1.05),
+        height=2.3,
+    )
+
+
+def _share_above_zero(mean: float, sigma: float) -> float:
+    return 0.5 * math.erfc(-mean / sigma / math.sqrt(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -49,44 +50,53 @@ def type_summary(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One bar of an argument: a cosine, what shuffling would give, and whether it served as the baseline."""
+    """One bar of an argument: a cosine, what shuffling would give, and what it served as."""
 
     label: str
     cosine: float
     expected: float
+    served: Literal["baseline", "evidence", "beside"]
+    """``beside``: the argument does not name it, such as a fairer baseline or a control."""
     pearson: float | None = None
-    baseline: bool = False
 
 
-def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None = None) -> fig.Figure:
+_SIDE_BY_SIDE = 4
+"""More bars than these have no room for their labels in a third of the width."""
+_SERVED: Mapping[str, tuple[str, fig.Tone]] = {
+    "baseline": ("called baseline", "muted"),
+    "evidence": ("called evidence", "rose"),
+    "beside": ("not in the argument", "green"),
+}
+
+
+def claimed_evidence(
+    claims: Sequence[Claim], *, difference: float, expected_difference: float, sigmas: float | None = None
+) -> fig.Figure:
     """Draw a claim that rests on cosines, and its refutation beside it: the same bars with their expectation.
 
     Parameters
     ----------
-    spread_of_cosine
-        Standard deviation by which the claim divides its difference; the claimed number of sigmas is
-        computed from it and shown as the claim that it is.
+    difference
+        Evidence minus baseline, as the claim computes it, which need not be over all bars.
+    expected_difference
+        The same of the expectations.
+    sigmas
+        What the claim makes of the difference, shown as the claim that it is.
     """
-    if len({item.baseline for item in claims}) < 2:
-        raise UsageError("claimed_evidence", "expected at least one baseline and one other bar")
+    if not {"baseline", "evidence"} <= {item.served for item in claims}:
+        raise UsageError("claimed_evidence", "expected at least one baseline and one bar of evidence")
 
-    def gap_of(field: str) -> float:
-        main, base = (
-            fig.mean([getattr(item, field) for item in claims if item.baseline is baseline]) or 0.0
-            for baseline in (False, True)
-        )
-        return main - base
-
-    def called(name: str, tone: fig.Tone, *, baseline: bool) -> fig.BarSeries:
-        values = tuple(item.cosine if item.baseline is baseline else None for item in claims)
+    def called(served: str, name: str, tone: fig.Tone) -> fig.BarSeries:
+        values = tuple(item.cosine if item.served == served else None for item in claims)
         return fig.BarSeries(name=name, values=values, style=fig.Style(tone=tone), missing="")
 
     labels = tuple(item.label for item in claims)
-    sigmas = f", “{gap_of('cosine') / spread_of_cosine:.0f} sigma”" if spread_of_cosine else ""
+    in_sigmas = f", “{sigmas:.0f} sigma”" if sigmas else ""
     whole = fig.Axis(label="cosine", low=0.0, high=1.3)
-    as_claimed = (
-        called("called baseline", "muted", baseline=True),
-        called("called evidence", "rose", baseline=False),
+    as_claimed = tuple(
+        called(served, *look)
+        for served, look in _SERVED.items()
+        if any(item.served == served for item in claims)
     )
     beside = (
         bars("cosine", [item.cosine for item in claims]),
@@ -95,12 +105,15 @@ def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None 
     left = [bars("cosine minus expectation", [item.cosine - item.expected for item in claims])]
     if any(item.pearson is not None for item in claims):
         left.append(bars("correlation (Pearson)", [item.pearson for item in claims], "orange"))
+    reach = 1.4 * max(
+        [0.05, *(abs(value) for series in left for value in series.values if value is not None)]
+    )
     panels = (
         fig.Panel(
             title="The claim",
             marks=(
                 fig.Bars(labels=labels, digits=3, overlaid=True, series=as_claimed),
-                fig.TextMark(text=f"difference {gap_of('cosine'):.3f}{sigmas}"),
+                fig.TextMark(text=f"difference {difference:.3f}{in_sigmas}"),
             ),
             y=whole,
             without_null="this is the claim as it was made; its null is in the next panel",
@@ -109,23 +122,23 @@ def claimed_evidence(claims: Sequence[Claim], *, spread_of_cosine: float | None 
             title="The same cosines beside their expectation",
             marks=(
                 fig.Bars(labels=labels, digits=3, series=beside),
-                fig.TextMark(text=f"expected difference {gap_of('expected'):.3f}"),
+                fig.TextMark(text=f"expected difference {expected_difference:.3f}"),
             ),
             y=whole,
         ),
         fig.Panel(
-            title="What is left to explain",
+            title="What is left to explain, enlarged",
             marks=(
                 level(0.0, "nothing in common"),
                 fig.Bars(labels=labels, series=tuple(left), digits=3),
             ),
-            y=fig.Axis(label="excess", low=-1.0, high=1.0),
+            y=fig.Axis(label="excess", low=-min(1.0, reach), high=min(1.0, reach)),
         ),
     )
     return fig.Figure(
         title="A claim from cosines, and what each cosine is by chance",
         panels=panels,
-        columns=3,
+        columns=3 if len(claims) <= _SIDE_BY_SIDE else 1,
         note=(
             "A cosine of vectors with means far from zero is near the product of their mean directions, "
             "related or not. Only what exceeds it can be evidence."
@@ -243,10 +256,13 @@ def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> fig.Figu
             expected_bars(f"cosine {EXPECTED}", [item.expected for item in items.values()]),
             bars("correlation (Pearson)", [item.pearson for item in items.values()], "orange"),
         )
-        chance = fig.ReferenceLine(value=0.0, label="correlation by chance", style=fig.NULL)
-        marks = (chance, fig.Bars(labels=tuple(items), digits=2, series=series))
-        drawn.append(fig.Panel(title=title, marks=marks, y=fig.Axis(label="similarity"), height=3.0))
-    return fig.Figure(title="Cosine, its expectation, and correlation", panels=tuple(drawn), columns=3)
+        chance = fig.ReferenceLine(value=0.0, axis="x", label="correlation by chance", style=fig.NULL)
+        marks = (chance, fig.Bars(labels=tuple(items), digits=2, series=series, horizontal=True))
+        # Room for the numbers at the ends of bars, on both sides.
+        found = [value for bar in series for value in bar.values if value is not None]
+        axis = fig.Axis(label="similarity", low=min([0.0, *found]) - 0.12, high=max([1.0, *found]) + 0.18)
+        drawn.append(fig.Panel(title=title, marks=marks, x=axis))
+    return fig.Figure(title="Cosine, its expectation, and correlation", panels=tuple(drawn), columns=2)
 
 
 def intuition(

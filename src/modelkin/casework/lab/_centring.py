@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +14,14 @@ import numpy.typing as npt
 from modelkin.casework.catalogue import centring_after, centring_animation, centring_before
 from modelkin.describe.matrix import MatrixOptions, find_item, parse_layer_list, parse_role
 from modelkin.document import to_json
+from modelkin.document.codec import schemas
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import animate, draw
 from modelkin.message import Message
 from modelkin.model import Model
 from modelkin.stats import cosine_decomposition
+from modelkin.untrusted import strict_json
 
-SCHEMA: Final = "modelkin.centring/1"
 Vector = npt.NDArray[np.float64]
 
 
@@ -54,7 +54,6 @@ EXAMPLE: Final = VectorPair(a=np.array([0.95, 0.70, 0.72]), b=np.array([0.70, 1.
 class Centring:
     """What centring does to the angle of two vectors."""
 
-    schema: str
     names: tuple[str, str]
     n: int
     cosine: float
@@ -75,12 +74,14 @@ class Centring:
     conclusion: tuple[str, ...]
 
 
+schemas[Centring] = "modelkin.centring/1"
+
+
 def centring(pair: VectorPair) -> Centring:
     """Compute cosine and angle before and after both means are taken off."""
     parts = cosine_decomposition(candidate=pair.a, base=pair.b)
     chance = 1 / math.sqrt(pair.a.size - 1)
     return Centring(
-        schema=SCHEMA,
         names=pair.names,
         n=pair.a.size,
         cosine=parts.cosine,
@@ -119,7 +120,7 @@ def read_vectors(path: Path) -> VectorPair:
         table, names = readers.get(path.suffix.lower(), _read_text)(path)
     except FileNotFoundError:
         raise NotFound(str(path), "no such file") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, EOFError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise FormatError(str(path), f"expected two vectors of numbers: {error}") from error
     if table.ndim != 2 or 2 not in table.shape:
         raise FormatError(str(path), f"expected two vectors, got an array of shape {table.shape}")
@@ -152,11 +153,14 @@ def _degrees(cosine: float) -> float:
 
 
 def _read_npy(path: Path) -> tuple[npt.NDArray[np.float64], tuple[str, str]]:
-    return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64), ("A", "B")
+    found = np.load(path, allow_pickle=False)
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+        raise ValueError("an array of other things than real numbers")
+    return found.astype(np.float64), ("A", "B")
 
 
 def _read_json(path: Path) -> tuple[npt.NDArray[np.float64], tuple[str, str]]:
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = strict_json(path.read_bytes())
     names = ("A", "B")
     if isinstance(document, dict):
         first, second = document

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from modelkin.errors import UsageError
 
-SCHEMA: Final = "modelkin.cosines/1"
 _BLOCK: Final = 1 << 21
 """Values drawn at a time."""
 PUBLISHED_WIDTH: Final = 4096
@@ -107,7 +106,6 @@ class PublishedCosine:
 class CosineStudy:
     """The whole study."""
 
-    schema: str
     options: CosineStudyOptions
     cells: tuple[DrawnCosines, ...]
     published: tuple[PublishedCosine, ...]
@@ -126,7 +124,6 @@ def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
     cells = tuple(cell for dimension in options.dimensions for cell in _cells(options, dimension))
     published = published_cosines()
     return CosineStudy(
-        schema=SCHEMA,
         options=options,
         cells=cells,
         published=published,

@@ -9,9 +9,12 @@ from pathlib import Path
 from modelkin import figures as fig
 from modelkin.casework.catalogue import CosineCell, synthetic_cosines
 from modelkin.document import to_json
+from modelkin.document.codec import schemas
 
 from ._cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
 from ._csv import csv_text
+
+schemas[CosineStudy] = "modelkin.cosines/1"
 
 _LOOKS = (
     fig.Style(tone="blue", marker="o"),

@@ -51,7 +51,7 @@ Relation = Literal[
     "same-initialisation",
     "distillation",
 ]
-"""How a model came from its parent. Of a distillation the weights show nothing."""
+"""How a model came from its parent. Of a distillation from predictions the weights show nothing."""
 
 Rows = Literal["same", "shared", "new"]
 """What becomes of the parent's token rows: all kept, those of shared tokens kept, none kept."""

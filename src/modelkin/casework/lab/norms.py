@@ -23,13 +23,16 @@ from modelkin.stats import (
 from .builder import gains_of
 from .checkpoint import Checkpoint, Floats
 
-SCHEMA: Final = "modelkin.norms/1"
 ALPHA: Final = 0.01
 """Chance of any false alarm among all pairs of the experiment, for one kind of test."""
 
 GainInit = Literal["ones", "near-one", "random"]
 INITS: Final[tuple[GainInit, ...]] = get_args(GainInit)
 """How gains begin: all one, as in real models; drawn from N(1, 0.1); from N(0, 1), as once published."""
+
+Text = Literal["written", "cyclic"]
+LETTERS: Final = 128
+CYCLE: Final = 256
 
 Family = Literal["gpt2", "llama"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
@@ -54,6 +57,12 @@ class NormsOptions:
     """Hidden units of an MLP."""
     characters: int = 300_000
     """Length of each of the two corpora."""
+    text: Text = "written"
+    """What is learned: two invented ways of writing, or two cycles through all tokens, as once published."""
+    window: int = 48
+    """Tokens that a model sees at once."""
+    rows: int = 12
+    """Windows of a step of training."""
     learning_rate: float = 4e-3
     seed: int = 0
     """From which all other seeds are made."""
@@ -61,7 +70,12 @@ class NormsOptions:
     """Orders drawn by each exact test; far smaller p-values come from its bounds."""
 
     def __post_init__(self) -> None:
-        for what, names, known in (("family", (self.family,), FAMILIES), ("init", self.inits, INITS)):
+        closed: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+            ("family", (self.family,), FAMILIES),
+            ("init", self.inits, INITS),
+            ("text", (self.text,), get_args(Text)),
+        )
+        for what, names, known in closed:
             for name in names:
                 if name not in known:
                     raise UsageError(what, f"expected one of {', '.join(known)}, got {name!r}")
@@ -74,10 +88,38 @@ class NormsOptions:
             raise UsageError("seeds", f"expected at most 50, got {self.seeds}")
         if self.width < 16 or self.width % 8:
             raise UsageError("width", f"expected a multiple of 8 from 16 on, got {self.width}")
+        if not 8 <= self.window <= 1024 or not 1 <= self.rows <= 1024:
+            raise UsageError("window", "expected 8 to 1024 tokens at once, and 1 to 1024 rows")
         if self.characters < 5_000:
             raise UsageError("characters", f"expected at least 5000, got {self.characters}")
         if not 0 <= self.seed < 2**20:
             raise UsageError("seed", f"expected a number from 0 to 2**20, got {self.seed}")
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+        return CYCLE if self.text == "cyclic" else LETTERS
+
+    def published(self) -> NormsOptions:
+        """Return the experiment as it was once published: 12 layers of width 512 on cyclic tokens.
+
+        Two arms of two models, 300 steps at a rate of 0.001. Rows of a step were all equal there, so one is
+        enough; that its data were shifts of one sequence is kept. The relatives and tests are not of it.
+        """
+        return replace(
+            self,
+            family="gpt2",
+            inits=("ones", "random"),
+            seeds=2,
+            steps=300,
+            width=512,
+            layers=12,
+            units=2048,
+            text="cyclic",
+            window=128,
+            rows=1,
+            learning_rate=1e-3,
+        )
 
     def small(self) -> NormsOptions:
         """Return an experiment of seconds: it shows that everything works, and no more."""
@@ -165,7 +207,6 @@ class PairResult:
 class NormsResult:
     """The whole experiment."""
 
-    schema: str
     options: NormsOptions
     versions: tuple[tuple[str, str], ...]
     """Packages that trained the models."""

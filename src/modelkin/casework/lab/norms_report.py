@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from modelkin.document import render_markdown, to_json
 from modelkin.document.blocks import Block, Bullets, Heading, Marked, Paragraph, Section, table
+from modelkin.document.codec import from_json, schemas
 from modelkin.errors import FormatError
 from modelkin.figures import draw
 
@@ -19,16 +19,14 @@ from ._norms_figures import norms_figures
 from .norms import (
     ALPHA,
     RELATIONS,
-    SCHEMA,
     GainInit,
-    ModelRun,
-    NormCosine,
-    NormsOptions,
     NormsResult,
     PairRelation,
     PairResult,
     TestResult,
 )
+
+schemas[NormsResult] = "modelkin.norms/1"
 
 _CLOSE: Final = 0.01
 """A cosine this near to its expectation is called explained."""
@@ -272,6 +270,7 @@ def p_text(log10_p: float | None) -> str:
         return "not tested"
     if log10_p <= -4:
         return f"1e{math.ceil(log10_p)}"
+    log10_p = min(log10_p, 0.0)  # a file may say anything
     unit = 10.0 ** (math.floor(log10_p) - 1)
     # What is a whole number of units but for the last bits of the logarithm stays one.
     return f"{math.ceil(10**log10_p / unit - 1e-9) * unit:.2g}"
@@ -314,23 +313,11 @@ def norms_from_json(text: str) -> NormsResult:
     FormatError
         It is something else, or of another version.
     """
-    try:
-        document = json.loads(text)
-        if document["schema"] != SCHEMA:
-            raise ValueError(f"expected the schema {SCHEMA}, got {str(document['schema'])[:60]!r}")
-        options = document["options"]
-        return NormsResult(
-            schema=document["schema"],
-            options=NormsOptions(**options | {"inits": tuple(options["inits"])}),
-            versions=tuple((str(name), str(version)) for name, version in document["versions"]),
-            chance_losses=tuple((str(name), float(loss)) for name, loss in document["chance_losses"]),
-            models=tuple(ModelRun(**run | {"losses": tuple(run["losses"])}) for run in document["models"]),
-            pairs=tuple(_pair(pair) for pair in document["pairs"]),
-            conclusion=tuple(document["conclusion"]),
-            limits=tuple(document["limits"]),
-        )
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError("norms.json", f"expected the results of the norm experiment: {error}") from error
+    hint = "It takes what the norm experiment wrote."
+    found = from_json(NormsResult, text, where="norms.json", hint=hint)
+    if not found.models or not found.pairs:
+        raise FormatError("norms.json", "expected models and pairs of them, got none", hint=hint)
+    return found
 
 
 def norms_blocks(result: NormsResult) -> tuple[Block, ...]:
@@ -387,13 +374,6 @@ def _learnt(result: NormsResult) -> str:
         f"{min(other):.2f} to {max(other):.2f} of the other one; knowing only how frequent letters are gives "
         f"{chance}."
     )
-
-
-def _pair(document: Mapping[str, object]) -> PairResult:
-    rest = dict(document)
-    norms: Sequence[Mapping[str, object]] = rest.pop("norms")  # type: ignore[assignment]  # checked by use
-    tests = {name: TestResult(**rest.pop(name)) for name in ("norm_test", "unit_test")}  # type: ignore[arg-type]
-    return PairResult(norms=tuple(NormCosine(**norm) for norm in norms), **tests, **rest)  # type: ignore[arg-type]
 
 
 def _pair_row(pair: PairResult) -> dict[str, object]:

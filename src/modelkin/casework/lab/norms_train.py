@@ -22,9 +22,9 @@ from .checkpoint import Checkpoint, Floats, part_of
 from .corpus import CorpusSpec, corpus_text
 from .extra import lab_module
 from .norms import (
+    CYCLE,
     INITS,
     RELATIONS,
-    SCHEMA,
     GainInit,
     ModelRun,
     NormsOptions,
@@ -68,7 +68,6 @@ def norms_experiment(
     pairs.sort(key=lambda pair: (options.inits.index(pair.init), order[pair.relation]))
     return conclude(
         NormsResult(
-            schema=SCHEMA,
             options=options,
             versions=versions,
             chance_losses=trainer.chance_losses(),
@@ -114,8 +113,8 @@ CORPORA: Final[Mapping[str, CorpusSpec]] = {
     "lists": CorpusSpec(languages=(3, 4), domains=("records", "nested"), seed=12, characters=1),
 }
 """Invented languages and ways of writing that differ; lengths come from the options."""
-_VOCABULARY: Final = 128
-_WINDOW: Final = 48
+_SHIFT: Final = 100
+"""By which the second cycle is ahead of the first, as published."""
 _CURVE: Final = 40
 _NEAR_ONE: Final = 0.1
 _TUNED: Final = 0.25
@@ -133,9 +132,15 @@ def letters(corpus: str, characters: int, *, held_out: bool = False) -> Letters:
     return np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64)
 
 
+def cycle(corpus: str, characters: int) -> Letters:
+    """Return all tokens in their order, over and over; the second corpus begins elsewhere."""
+    first = _SHIFT * list(CORPORA).index(corpus)
+    return (first + np.arange(characters, dtype=np.int64)) % CYCLE
+
+
 def unigram_loss(tokens: Letters) -> float:
-    """Return the loss of a reader who knows only how frequent each letter is."""
-    shares = np.bincount(tokens, minlength=_VOCABULARY) / len(tokens)
+    """Return the loss of a reader who knows only how frequent each token is."""
+    shares = np.bincount(tokens) / len(tokens)
     shares = shares[shares > 0]
     return float(-(shares * np.log(shares)).sum())
 
@@ -174,8 +179,12 @@ class Trainer:
     def __init__(self, options: NormsOptions, *, report: Callable[[str], None]) -> None:
         self._options = options
         self._report = report
-        self._tokens = {name: letters(name, options.characters) for name in CORPORA}
-        self._new = {name: letters(name, 6_000, held_out=True) for name in CORPORA}
+        if options.text == "cyclic":
+            self._tokens = {name: cycle(name, options.characters) for name in CORPORA}
+            self._new = {name: cycle(name, 6_000) for name in CORPORA}
+        else:
+            self._tokens = {name: letters(name, options.characters) for name in CORPORA}
+            self._new = {name: letters(name, 6_000, held_out=True) for name in CORPORA}
 
     @cached_property
     def versions(self) -> tuple[tuple[str, str], ...]:
@@ -203,7 +212,7 @@ class Trainer:
 
     def _start(self, init: GainInit, number: int) -> _Start:
         seed = self._seed(init, number)
-        model = new_model(_config(self._options), vocab=_VOCABULARY, seed=seed)
+        model = new_model(_config(self._options), vocab=self._options.vocabulary, seed=seed)
         torch = lab_module("torch")
         norms = {
             name: parameter
@@ -226,6 +235,8 @@ class Trainer:
             steps=max(4, options.steps // 2) if turn == "fine-tuned" else options.steps,
             learning_rate=options.learning_rate * (_TUNED if turn == "fine-tuned" else 1.0),
             order_seed=self._seed(init, number) + {"base": 0, "same start": 100, "fine-tuned": 200}[turn],
+            window=options.window,
+            rows=options.rows,
         )
         began = time.process_time()
         losses = train(start.model, training).losses
@@ -246,8 +257,8 @@ class Trainer:
             losses=tuple(
                 float(part.mean()) for part in np.array_split(np.array(losses), min(_CURVE, len(losses)))
             ),
-            held_out=_loss(start.model, self._new[corpus]),
-            held_out_other=_loss(start.model, self._new[other]),
+            held_out=_loss(start.model, self._new[corpus], options.window),
+            held_out_other=_loss(start.model, self._new[other], options.window),
             gain_mean=float(np.mean([values.mean() for values in gains.values()])),
             gain_std=float(np.mean([values.std() for values in gains.values()])),
             gain_moved=float(np.sqrt(np.mean(np.square(np.concatenate(moves))))),
@@ -273,9 +284,9 @@ def _kept(gains: Mapping[str, Floats], first: Mapping[str, Floats]) -> float | N
     return float(np.mean(found)) if found else None
 
 
-def _loss(model: Any, tokens: Letters) -> float:  # noqa: ANN401
+def _loss(model: Any, tokens: Letters, window: int) -> float:  # noqa: ANN401
     torch = lab_module("torch")
-    rows = tokens[: len(tokens) // _WINDOW * _WINDOW].reshape(-1, _WINDOW)
+    rows = tokens[: len(tokens) // window * window].reshape(-1, window)
     inputs = torch.from_numpy(rows.copy())
     with torch.no_grad():
         logits = model(input_ids=inputs, use_cache=False).logits[:, :-1].flatten(0, 1)
@@ -292,7 +303,7 @@ def _config(options: NormsOptions) -> dict[str, Any]:
             "n_inner": options.units,
             "n_layer": options.layers,
             "n_head": heads,
-            "n_positions": _WINDOW,
+            "n_positions": options.window,
             "resid_pdrop": 0.0,
             "embd_pdrop": 0.0,
             "attn_pdrop": 0.0,
@@ -305,7 +316,7 @@ def _config(options: NormsOptions) -> dict[str, Any]:
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
         "head_dim": options.width // heads,
-        "max_position_embeddings": _WINDOW,
+        "max_position_embeddings": options.window,
         "tie_word_embeddings": False,
     }
     return {"class": "LlamaForCausalLM", "config_class": "LlamaConfig", "arguments": arguments | common}

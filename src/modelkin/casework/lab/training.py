@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,19 @@ from ._recipes import Recipe
 from .checkpoint import Part, layer_of, part_of
 from .extra import lab_module
 
-_BATCH: Final = 12
-_WINDOW: Final = 48
 _WARM_UP: Final = 0.05
-_WEIGHT_DECAY: Final = 0.1
 _CLIP: Final = 1.0
 _GAIN_RATE: Final = 3.0
 """How much faster gains and biases learn: in a few hundred steps they go as far as in a real training."""
 _MASKED: Final = 0.3
 _IGNORED: Final = -100  # torch's own number for "no label here"
 
+_STATES_WEIGHT: Final = 4.0
+"""Of hidden states beside predictions; both are of size one at first."""
+
 Batch = NDArray[np.int64]
+States = Literal["last", "all"]
+"""Those after the last layer, or after every layer and before the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,16 @@ class Training:
     rank: int = 0
     init_seed: int = 0
     """Seed of the low-rank factors."""
+    window: int = 48
+    """Tokens that the model sees at once."""
+    rows: int = 12
+    """Windows of a step."""
+    masks: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """Which weights exist, by the names of parameters; the others are zero after every step."""
+    weight_decay: float = 0.1
+    """Of matrices."""
+    states: States | None = None
+    """Hidden states of the teacher that are learnt beside its predictions, without a projection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,17 +143,19 @@ def train(model: Any, training: Training, *, teacher: Any = None) -> Trained:  #
     rng = np.random.default_rng([11, training.order_seed])
     tokens = np.asarray(training.tokens, dtype=np.int64)
     losses = []
+    _apply_masks(model, training.masks)
     for step in range(training.steps):
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * _schedule(step, training.steps)
-        starts = rng.integers(0, len(tokens) - _WINDOW, size=_BATCH)
-        batch = tokens[starts[:, None] + np.arange(_WINDOW)]
+        starts = rng.integers(0, len(tokens) - training.window, size=training.rows)
+        batch = tokens[starts[:, None] + np.arange(training.window)]
         _set_frozen(model, training, frozen=step < training.freeze_steps)
-        loss = _loss(model, batch, rng=rng, teacher=teacher)
+        loss = _loss(model, batch, rng=rng, teacher=teacher, states=training.states)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
         optimizer.step()
+        _apply_masks(model, training.masks)
         losses.append(float(loss.detach()))
     for module in factors:
         torch.nn.utils.parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
@@ -166,7 +180,7 @@ def _optimizer(model: Any, training: Training) -> Any:  # noqa: ANN401
     vectors = [parameter for parameter in trained if parameter.ndim < 2]
     rate = training.learning_rate
     groups = [
-        {"params": matrices, "weight_decay": _WEIGHT_DECAY, "peak": rate},
+        {"params": matrices, "weight_decay": training.weight_decay, "peak": rate},
         {"params": vectors, "weight_decay": 0.0, "peak": rate * _GAIN_RATE},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], betas=(0.9, 0.95))
@@ -180,19 +194,44 @@ def _set_frozen(model: Any, training: Training, *, frozen: bool) -> None:  # noq
             parameter.requires_grad_(not frozen)
 
 
-def _loss(model: Any, batch: Batch, *, rng: np.random.Generator, teacher: Any) -> Any:  # noqa: ANN401
+def _apply_masks(model: Any, masks: Mapping[str, NDArray[np.bool_]]) -> None:  # noqa: ANN401
+    torch = lab_module("torch")
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in masks:
+                parameter.mul_(torch.from_numpy(masks[name]))
+
+
+def _loss(
+    model: Any,  # noqa: ANN401
+    batch: Batch,
+    *,
+    rng: np.random.Generator,
+    teacher: Any,  # noqa: ANN401
+    states: States | None,
+) -> Any:  # noqa: ANN401
     torch = lab_module("torch")
     if "MaskedLM" in type(model).__name__:
         return _masked_loss(model, batch, rng=rng)
     inputs = torch.from_numpy(batch)
-    logits = model(input_ids=inputs, use_cache=False).logits[:, :-1].flatten(0, 1)
+    seen = {"input_ids": inputs, "use_cache": False, "output_hidden_states": states is not None}
+    found = model(**seen)
+    logits = found.logits[:, :-1].flatten(0, 1)
     if teacher is None:
         return torch.nn.functional.cross_entropy(logits, inputs[:, 1:].flatten())
     with torch.no_grad():
-        wanted = teacher(input_ids=inputs, use_cache=False).logits[:, :-1].flatten(0, 1)
-    return torch.nn.functional.kl_div(
-        logits.log_softmax(-1), wanted.log_softmax(-1), log_target=True, reduction="batchmean"
+        wanted = teacher(**seen)
+    loss = torch.nn.functional.kl_div(
+        logits.log_softmax(-1),
+        wanted.logits[:, :-1].flatten(0, 1).log_softmax(-1),
+        log_target=True,
+        reduction="batchmean",
     )
+    if states is None:
+        return loss
+    pairs = list(zip(found.hidden_states, wanted.hidden_states, strict=True))[-1 if states == "last" else 0 :]
+    apart = [((mine - theirs) ** 2).mean() / (theirs**2).mean() for mine, theirs in pairs]
+    return loss + _STATES_WEIGHT * sum(apart) / len(apart)
 
 
 def _masked_loss(model: Any, batch: Batch, *, rng: np.random.Generator) -> Any:  # noqa: ANN401

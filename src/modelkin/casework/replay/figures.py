@@ -86,24 +86,27 @@ def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
             label="Solar: layer 0, others",
             cosine=float(np.mean(known["solar"])),
             expected=float((norms.rho_a[0] * norms.rho_a[far]).mean()),
-            baseline=True,
+            served="baseline",
         ),
         draw.Claim(
             label="GLM: layer 0, others",
             cosine=float(gap.low.mean()),
             expected=float(chance.low.mean()),
-            baseline=True,
+            served="baseline",
         ),
         draw.Claim(
             label="Solar, GLM: same layer",
             cosine=float(gap.high.mean()),
             expected=float(chance.high.mean()),
+            served="evidence",
             pearson=float(norms.pearson[far].mean()),
         ),
     )
     pairs = [f"0 - {layer}" for layer in known["layers"]]
     return {
-        "claimed_evidence": draw.claimed_evidence(claims, spread_of_cosine=gap.gap / gap.sigmas),
+        "claimed_evidence": draw.claimed_evidence(
+            claims, difference=gap.gap, expected_difference=chance.gap, sigmas=gap.sigmas
+        ),
         "layer_zero": draw.layer_pairs(
             pairs,
             {"Solar": known["solar"], "GLM": known["glm"]},

@@ -19,15 +19,18 @@ from modelkin.document import (
 from modelkin.document.blocks import (
     Block,
     Bullets,
+    Card,
     Heading,
     Inline,
     Literally,
     Paragraph,
     Picture,
+    Section,
     Table,
     table,
 )
-from modelkin.errors import UsageError
+from modelkin.document.views.words import tone
+from modelkin.errors import UsageError, not_written
 from modelkin.figures import Format, draw
 from modelkin.message import Value, say
 
@@ -47,7 +50,7 @@ def replay_markdown(replay: Replay, language: str = "en", *, alts: Mapping[str, 
     """Write the story with all tables as Markdown; figures with an alt text are linked from ``figures/``."""
     teller = _Teller(replay, language)
     blocks = (
-        *teller.story(alts, "svg"),
+        *teller.story(alts),
         *teller.appendix(),
         Paragraph(teller.line("text.made_by", version=__version__)),
     )
@@ -61,10 +64,10 @@ def replay_html(
     alts: Mapping[str, str] = _NO_PICTURES,
     images: Mapping[str, bytes] | None = None,
 ) -> str:
-    """Write the story as one page that loads nothing; the PNG images of its figures are put into it."""
+    """Write the story as one page that loads nothing; the drawings of its figures are put into it."""
     teller = _Teller(replay, language)
     return render_html(
-        (*teller.story(alts, "png"), *teller.appendix()),
+        (*teller.story(alts), *teller.appendix()),
         title=teller.say("title.story", candidate=replay.candidate, base=replay.base),
         language=load_language(language),
         version=__version__,
@@ -74,9 +77,21 @@ def replay_html(
 
 
 def write_replay(
-    replay: Replay, folder: str | os.PathLike[str], language: str = "en", *, dpi: int = 150
+    replay: Replay,
+    folder: str | os.PathLike[str],
+    language: str = "en",
+    *,
+    figures: bool = False,
+    dpi: int = 150,
 ) -> tuple[Path, ...]:
     """Write ``replay.json``, ``REPLAY.md``, ``replay.html`` and ``figures/``; return the paths.
+
+    Parameters
+    ----------
+    figures
+        Write figures as PNG, too; the page and the document show the SVG.
+    dpi
+        Of PNG figures.
 
     Raises
     ------
@@ -84,20 +99,23 @@ def write_replay(
         The folder cannot be written, or the language is not known.
     """
     place = Path(folder)
-    figures = replay_figures()
-    alts = {name: figure.alt for name, figure in figures.items()}
+    described = replay_figures()
+    alts = {name: figure.alt for name, figure in described.items()}
     markdown = replay_markdown(replay, language, alts=alts)
+    formats: tuple[Format, ...] = ("png", "svg") if figures else ("svg",)
     paths = [
-        path for name, figure in figures.items() for path in draw(figure, place / "figures", name, dpi=dpi)
+        path
+        for name, figure in described.items()
+        for path in draw(figure, place / "figures", name, dpi=dpi, formats=formats)
     ]
-    images = {f"figures/{path.name}": path.read_bytes() for path in paths if path.suffix == ".png"}
+    images = {f"figures/{path.name}": path.read_bytes() for path in paths if path.suffix == ".svg"}
     page = replay_html(replay, language, alts=alts, images=images)
     texts = {"replay.json": replay.to_json() + "\n", "REPLAY.md": markdown, "replay.html": page}
     for name, text in texts.items():
         try:
             (place / name).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UsageError(str(place / name), f"cannot be written: {error.strerror or error}") from error
+            raise not_written(str(place / name), "", error) from error
         paths.append(place / name)
     return tuple(paths)
 
@@ -131,27 +149,25 @@ class _Teller:
         """Return a text in which what stands between ticks is code."""
         return _with_code(self.say(key, **values))
 
-    def story(self, alts: Mapping[str, str] = _NO_PICTURES, kind: Format = "svg") -> Iterator[Block]:
+    def story(self, alts: Mapping[str, str] = _NO_PICTURES) -> Iterator[Block]:
         """Yield the title, the verdict, how it came about chapter by chapter, and the cases.
 
         Parameters
         ----------
         alts
             Alt texts by figure; those that are missing are not shown.
-        kind
-            Of the files of figures.
         """
         replay = self.replay
         *chapters, verdict = replay.chapters
         yield Heading(self.say("title.story", candidate=replay.candidate, base=replay.base), 1)
-        yield from self.chapter(verdict, alts, kind)
+        yield from self.verdict(verdict)
         wrong = [check for check in replay.checks if not check.agrees]
         if wrong:
             yield Paragraph(self.say("text.disagree"), "strong")
             yield Bullets(tuple(f"{item.key}: {item.computed:.7g}, {item.published:.7g}" for item in wrong))
         yield Paragraph(self.line("text.intro", **_counts(replay)))
         for chapter in chapters:
-            yield from self.chapter(chapter, alts, kind)
+            yield from self.chapter(chapter, alts)
         yield Heading(self.say("title.cases"), key="cases")
         yield Paragraph(self.line("text.about_cases"))
         yield self.table(
@@ -166,23 +182,43 @@ class _Teller:
             ),
         )
 
-    def chapter(self, chapter: Chapter, alts: Mapping[str, str], kind: Format) -> Iterator[Block]:
+    def verdict(self, chapter: Chapter) -> Iterator[Block]:
+        """Yield the answer as reports show it: on a card, before everything else."""
+        said, *rest = self.say("chapter.verdict.text", **chapter.values).split("\n\n")
+        conclusion = self.replay.conclusion
+        card = Card(
+            headline=load_language(self.language.code).say(f"headline.{conclusion.value}"),
+            tone=tone(conclusion),
+            summary=_with_code(said),
+            meaning=" ".join(rest).replace("`", ""),
+        )
+        title = self.say("chapter.verdict.title")
+        yield Section(title=title, key="verdict", blocks=(card, *map(self.grid, chapter.grids)))
+
+    def chapter(self, chapter: Chapter, alts: Mapping[str, str]) -> Iterator[Block]:
         """Yield one step of the story."""
         yield Heading(self.say(f"chapter.{chapter.key}.title"), key=chapter.key)
         for text in self.say(f"chapter.{chapter.key}.text", **chapter.values).split("\n\n"):
-            yield Paragraph(_with_code(text), "boxed" if chapter.key == "verdict" else "plain")
-        for grid in chapter.grids:
-            yield self.grid(grid)
+            yield Paragraph(_with_code(text))
         for name in CHAPTERS.get(chapter.key, ()):
             if name in alts:
-                yield Picture(f"figures/{name}.{kind}", alts[name])
+                yield Picture(f"figures/{name}.svg", alts[name])
+        for grid in chapter.grids:
+            yield self.grid(grid)
 
     def appendix(self) -> Iterator[Block]:
         """Yield what is looked up: contradictions, checks, sources."""
-        replay = self.replay
-        yield Heading(self.say("title.contradictions"), key="contradictions")
-        yield Paragraph(self.line("text.about_contradictions"))
-        yield self.table(
+        yield self.closed("contradictions", Paragraph(self.line("text.about_contradictions")), self.found())
+        yield self.closed("checks", Paragraph(self.line("text.about_checks")), self.checks())
+        yield self.closed("sources", self.sources(), Paragraph(self.line("text.license")))
+
+    def closed(self, key: str, *blocks: Block) -> Section:
+        """Return a part that is opened on demand."""
+        return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks, closed=True)
+
+    def found(self) -> Table:
+        """List what sources say against what their own numbers say."""
+        return self.table(
             ("number", "source", "said", "found"),
             (
                 (
@@ -191,12 +227,13 @@ class _Teller:
                     self.say(f"contradiction.{item.number}.said", **item.values),
                     self.say(f"contradiction.{item.number}.found", **item.values),
                 )
-                for item in replay.contradictions
+                for item in self.replay.contradictions
             ),
         )
-        yield Heading(self.say("title.checks"), key="checks")
-        yield Paragraph(self.line("text.about_checks"))
-        yield self.table(
+
+    def checks(self) -> Table:
+        """List every published number beside the one that was computed."""
+        return self.table(
             ("key", "computed", "published", "tolerance", "source", "kind", "agrees"),
             (
                 (
@@ -208,12 +245,14 @@ class _Teller:
                     self.language.word("word", check.kind),
                     self.say("text.yes" if check.agrees else "text.no"),
                 )
-                for check in replay.checks
+                for check in self.replay.checks
             ),
             numeric=(1, 2, 3),
         )
-        yield Heading(self.say("title.sources"), key="sources")
-        yield self.table(
+
+    def sources(self) -> Table:
+        """List where the numbers come from."""
+        return self.table(
             ("source", "repository", "position"),
             (
                 (
@@ -221,10 +260,9 @@ class _Teller:
                     f"{item['repository']} @ {item['commit']} ({item['date']})",
                     self.language.word("word", item["position"]),
                 )
-                for key, item in replay.sources.items()
+                for key, item in self.replay.sources.items()
             ),
         )
-        yield Paragraph(self.line("text.license"))
 
     def grid(self, grid: FactTable) -> Table:
         """Write a table of the record."""

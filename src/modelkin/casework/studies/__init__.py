@@ -1,15 +1,21 @@
 """Studies: a whole investigation from one YAML file, with data first, figures from the data, and reports."""
 
+from ._redraw import redraw_study
+from ._rehearse import StudyPlan, plan_study
 from ._run import run_study
 from .files import load_study, parse_study, shipped_studies
-from .result import StudyResult
+from .result import Step, StudyResult
 from .spec import Study
 
 __all__ = [
+    "Step",
     "Study",
+    "StudyPlan",
     "StudyResult",
     "load_study",
     "parse_study",
+    "plan_study",
+    "redraw_study",
     "run_study",
     "shipped_studies",
 ]

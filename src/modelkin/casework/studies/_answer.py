@@ -11,8 +11,7 @@ from modelkin.message import say
 from modelkin.options import CompareOptions
 
 from .bench import Bench, NotDone
-
-FOLDER = "comparison"
+from .report import FOLDER
 
 
 def run_comparison(
@@ -37,7 +36,8 @@ def run_comparison(
         options=options,
         controls=[bench.models[alias] for alias in controls],
     )
-    written = write_folder(result, bench.folder.root / FOLDER, language=language, dpi=dpi, formats=formats)
+    drawn = formats if "png" in formats else ()  # no page shows them
+    written = write_folder(result, bench.folder.root / FOLDER, language=language, dpi=dpi, formats=drawn)
     for path in written:
         bench.folder.note(path.relative_to(bench.folder.root).as_posix())
     answer = {

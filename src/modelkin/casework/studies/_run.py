@@ -16,7 +16,7 @@ from modelkin._version import __version__
 from modelkin.document import LANGUAGES
 from modelkin.errors import ModelkinError, UsageError
 from modelkin.figures import Animation, Format, animate, draw
-from modelkin.message import Message, say
+from modelkin.message import Message, told
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress
@@ -41,7 +41,7 @@ def run_study(
     language: str = "en",
     fetch: FetchOptions | None = None,
     dpi: int = DPI,
-    formats: Sequence[Format] = ("png", "svg"),
+    formats: Sequence[Format] = ("svg",),
     progress: Progress | None = None,
 ) -> StudyResult:
     """Run a study and write everything into a folder.
@@ -61,7 +61,7 @@ def run_study(
     fetch
         How to fetch.
     dpi, formats
-        Of the pictures. Reports show the PNG.
+        Of the pictures. Reports show the SVG.
     progress
         Told about long reads.
 
@@ -70,6 +70,10 @@ def run_study(
     StudyResult
         The manifest, which is also written as ``manifest.json``.
     """
+    if "svg" not in formats:
+        raise UsageError(
+            "formats", f"expected svg among them, since reports show it, got {', '.join(formats)}"
+        )
     if language not in LANGUAGES:
         raise UsageError(language, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
     chosen = replace_models(study, models or {})
@@ -78,7 +82,7 @@ def run_study(
     folder.text("study.yaml", study.text)
     with ExitStack() as stack:
         options = stack.enter_context(_reading_once(fetch or FetchOptions()))
-        opened, missing = _open(chosen, options, progress, stack)
+        opened, missing = open_study_models(chosen, options, progress, stack)
         bench = Bench(
             study=chosen,
             folder=folder,
@@ -103,10 +107,7 @@ def run_study(
             **{name: version(name) for name in _LIBRARIES},
         },
         models=records,
-        missing=tuple(
-            MissingModel(alias=alias, name=bench.name(alias), ref=chosen.models[alias].ref, reason=reason)
-            for alias, reason in missing.items()
-        ),
+        missing=missing_models(bench),
         answer=answer,
         comparison=comparison,
         experiments=experiments,
@@ -134,7 +135,7 @@ def _reading_once(fetch: FetchOptions) -> Iterator[FetchOptions]:
         yield replace(fetch, use_store=True, store_dir=Path(place))
 
 
-def _open(
+def open_study_models(
     study: Study, fetch: FetchOptions, progress: Progress | None, stack: ExitStack
 ) -> tuple[dict[str, Model], dict[str, Message]]:
     """Open all models side by side and read their headers; what cannot be read is missing, with a reason."""
@@ -143,12 +144,12 @@ def _open(
         try:
             model = open_model(ref, fetch, progress=progress)
         except ModelkinError as error:
-            return say("quoted", text=str(error))
+            return told(error)
         try:
             model.architecture  # noqa: B018  reads config and headers
         except ModelkinError as error:
             model.close()
-            return say("quoted", text=str(error))
+            return told(error)
         return model
 
     with ThreadPoolExecutor(max(1, len(study.models))) as pool:
@@ -170,7 +171,7 @@ def _compare(
     try:
         answer = run_comparison(bench, language=language, dpi=dpi, formats=formats)
     except (NotDone, ModelkinError) as error:
-        return _skipped("comparison", "compare", error), None
+        return skipped_step("comparison", "compare", error), None
     return Step(id="comparison", kind="compare", status="done", reason=None), answer
 
 
@@ -182,7 +183,7 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
         try:
             item.run(bench)
         except (NotDone, ModelkinError) as error:
-            yield _skipped(item.id, item.kind, error)
+            yield skipped_step(item.id, item.kind, error)
             continue
         yield Step(id=item.id, kind=item.kind, status="done", reason=None)
 
@@ -193,7 +194,7 @@ def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progre
         try:
             alt = _drawn(bench, item, dpi, formats)
         except (NotDone, ModelkinError) as error:
-            yield _skipped(item.file, item.kind, error)
+            yield skipped_step(item.file, item.kind, error)
             continue
         if progress is not None:
             progress.note(f"figure {item.file}")
@@ -213,8 +214,16 @@ def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> 
     return alt
 
 
-def _skipped(identity: str, kind: str, error: NotDone | ModelkinError) -> Step:
-    reason = error.reason if isinstance(error, NotDone) else say("quoted", text=str(error))
+def missing_models(bench: Bench) -> tuple[MissingModel, ...]:
+    """Return the models that could not be read, each with the reason."""
+    return tuple(
+        MissingModel(alias=alias, name=bench.name(alias), ref=bench.study.models[alias].ref, reason=reason)
+        for alias, reason in bench.missing.items()
+    )
+
+
+def skipped_step(identity: str, kind: str, error: NotDone | ModelkinError) -> Step:
+    reason = error.reason if isinstance(error, NotDone) else told(error)
     return Step(id=identity, kind=kind, status="skipped", reason=reason)
 
 

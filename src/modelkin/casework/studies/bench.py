@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelkin.document import plain
 from modelkin.message import Message, joined, say
 from modelkin.model import Model
 from modelkin.options import FetchOptions
@@ -105,6 +106,13 @@ def shown(
         "columns": names,
         "rows": [[row.get(name) for name in names] for row in rows],
     }
+
+
+def as_mapping(result: object) -> Mapping[str, Any]:
+    """Turn a result into plain data."""
+    found = plain(result)
+    assert isinstance(found, dict)
+    return found
 
 
 def said(key: str, **values: object) -> dict[str, object]:

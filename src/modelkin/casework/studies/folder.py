@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_csv
 from modelkin.document import to_json
-from modelkin.errors import FormatError, UsageError
+from modelkin.errors import FormatError, UsageError, not_written
+from modelkin.untrusted import cell_text, safe_cell
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
 """A path inside the folder: no part begins with a dot."""
@@ -75,7 +76,7 @@ class Folder:
             temporary.write_bytes(data)
             temporary.replace(place)
         except OSError as error:
-            raise UsageError(str(place), f"cannot be written: {error.strerror or error}") from error
+            raise not_written(str(place), "", error) from error
         finally:
             temporary.unlink(missing_ok=True)
         self._tables.pop(path, None)
@@ -101,8 +102,8 @@ class Folder:
         """Write CSV: numbers in full, what is missing as an empty cell."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([plain(cell) for cell in row] for row in rows)
+        writer.writerow([safe_cell(column) for column in columns])
+        writer.writerows([safe_cell(plain(cell)) for cell in row] for row in rows)
         self.text(path, text.getvalue())
 
     def rows(self, path: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -129,10 +130,16 @@ class Folder:
         """Read JSON that was written."""
         return json.loads((self.root / path).read_text(encoding="utf-8"))
 
+    def read_text(self, path: str) -> str:
+        """Read a text that was written."""
+        return (self.root / path).read_text(encoding="utf-8")
+
     def read_csv(self, path: str) -> list[dict[str, str]]:
         """Read CSV that was written, one mapping for each row."""
         with (self.root / path).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+            rows = csv.reader(file)
+            names = [cell_text(cell) for cell in next(rows, [])]
+            return [dict(zip(names, map(cell_text, row), strict=False)) for row in rows]
 
     def read_table(self, path: str) -> MeasureTable:
         """Read a table of measures that was written."""

@@ -14,6 +14,7 @@ from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
 from modelkin.structs import Fields, Refused, convert, inside, joined, meant, no_such_key
+from modelkin.untrusted import visible
 
 from .folder import FILE
 
@@ -39,7 +40,7 @@ class Scope:
         try:
             return converted(value, kind, self)
         except Refused as refused:
-            where = joined(path, refused.inside)
+            where = visible(joined(path, refused.inside))  # keys are the author's
             raise StudyError(
                 self.file, f"{where}: {refused}" if where else str(refused), hint=refused.hint
             ) from None
@@ -238,11 +239,12 @@ class LayersOf(dict[str, Any]):
     """Alias -> layers of this model."""
 
     kind: ClassVar[Any] = Layers
+    what: ClassVar[str] = "layers"
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
         if not isinstance(value, dict):
-            raise Refused("layers by alias", value)
+            raise Refused(f"{cls.what} by alias", value)
         found = cls()
         for alias, item in value.items():
             if alias not in scope.models:
@@ -256,6 +258,13 @@ class LayerOf(LayersOf):
     """Alias -> one layer of this model."""
 
     kind = LayerNumber
+
+
+class NamesOf(LayersOf):
+    """Alias -> what a file calls this model."""
+
+    kind = Label
+    what = "names"
 
 
 def _each_once(value: object, kind: type[T], scope: Scope) -> T:

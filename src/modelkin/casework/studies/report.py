@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from modelkin.document import (
     Language,
+    bound_text,
+    comparison_from_json,
+    effect_text,
     load_language,
-    p_text,
     read_texts,
     render_html,
     render_markdown,
     size_text,
+    verdict_card,
 )
-from modelkin.document.blocks import Block, Bullets, Heading, Link, Paragraph, Picture, Table, table
-from modelkin.document.numbers import value_text
+from modelkin.document.blocks import (
+    Block,
+    Bullets,
+    Card,
+    Heading,
+    Link,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+    table,
+)
+from modelkin.document.numbers import brief_text, value_text
 from modelkin.message import Message
 from modelkin.untrusted import visible
 
@@ -25,7 +39,11 @@ from .bench import Bench
 from .result import Step, StudyResult
 from .spec import Drawing
 
+FOLDER = "comparison"
+"""Of the main pair's own report."""
 MOST_ROWS = 120
+OPEN_ROWS = 12
+"""Of a table; longer ones are closed until a reader opens them."""
 
 
 def report_text(bench: Bench, result: StudyResult) -> str:
@@ -41,7 +59,7 @@ def results_text(bench: Bench, result: StudyResult, file: str) -> str:
 def report_page(bench: Bench, result: StudyResult) -> str:
     """Write the page: everything is in the file, pictures too."""
     blocks = list(_Teller(bench, result).blocks())
-    pictures = [block.file for block in blocks if isinstance(block, Picture)]
+    pictures = [block.file for block in _every(blocks) if isinstance(block, Picture)]
     return render_html(
         blocks,
         title=bench.study.title[result.language],
@@ -49,6 +67,14 @@ def report_page(bench: Bench, result: StudyResult) -> str:
         version=result.versions["modelkin"],
         images={file: (bench.folder.root / file).read_bytes() for file in pictures},
     )
+
+
+def _every(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks and those in their sections."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Section):
+            yield from _every(block.blocks)
 
 
 @cache
@@ -75,10 +101,16 @@ class _Teller:
         return load_language(self.result.language).tell(message) if message else ""
 
     def grid(
-        self, columns: Sequence[str], rows: Iterable[Iterable[str]], title: str = "", **values: object
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Iterable[str]],
+        title: str = "",
+        numeric: Iterable[int] = (),
+        **values: object,
     ) -> Table:
         """Return a table with columns by the keys of their texts."""
-        return table((self.say(f"column.{name}", **values) for name in columns), rows, title=title)
+        titles = (self.say(f"column.{name}", **values) for name in columns)
+        return table(titles, rows, numeric=numeric, title=title)
 
     def blocks(self) -> Iterator[Block]:
         """Yield everything, the answer first."""
@@ -86,22 +118,27 @@ class _Teller:
         yield Heading(study.title[language], 1)
         yield from self.stand_ins()
         yield from self.answer()
-        yield Heading(self.say("title.about"))
-        yield Paragraph(study.about[language], lines=True)
-        yield from self.models()
-        yield from self.relations()
+        yield self.section("about", Paragraph(study.about[language], lines=True))
         yield from self.experiments()
-        yield from self.left_out()
-        yield from self.reading()
+        yield self.section("models", *self.models())
+        yield from self.relations()
+        yield self.section("left_out", *self.left_out(), closed=True)
+        yield self.section("reading", *self.reading(), closed=True)
 
     def results(self) -> Iterator[Block]:
         """Yield the experiments alone, with what is needed to read them."""
         yield Heading(self.bench.study.title[self.result.language], 1)
         yield from self.stand_ins()
         yield from self.answer()
-        yield from self.models()
+        yield self.section("models", *self.models())
         yield from self.experiments()
-        yield from self.left_out()
+        yield self.section("left_out", *self.left_out())
+
+    def section(self, key: str, *blocks: Block, closed: bool = False) -> Section:
+        """Return a part of the report that a page links to."""
+        return Section(
+            title=self.say(f"title.{key}"), key=key.replace("_", "-"), blocks=blocks, closed=closed
+        )
 
     def stand_ins(self) -> Iterator[Block]:
         """Say that other models were read than those the study names, before anything else."""
@@ -115,25 +152,35 @@ class _Teller:
 
     def answer(self) -> Iterator[Block]:
         """Yield the verdict of the main pair, its limits and its controls."""
-        yield Heading(self.say("title.answer"))
         answer: Mapping[str, Any] | None = self.result.answer
         if answer is None:
             step = self.result.comparison
             reason = step.reason if step and step.reason else self.say("text.no_question")
-            yield Paragraph(self.say("text.no_answer", reason=reason), "strong")
+            yield self.section("answer", Paragraph(self.say("text.no_answer", reason=reason), "strong"))
             return
         report = load_language(self.result.language)
-        a, b = (self.bench.name(answer[side]) for side in ("candidate", "base"))
-        verdict = report.say(f"headline.{answer['conclusion']}")
-        yield Paragraph(self.say("text.answer", a=a, b=b, verdict=verdict), "strong")
-        yield Paragraph(report.say(f"meaning.{answer['conclusion']}"))
-        p, effect = _p_and_effect(answer)
-        numbers = {"p": p, "effect": effect, "limit": _shown(answer["detection_limit"])}
-        rows = [(self.say(f"column.{name}"), value) for name, value in numbers.items()]
-        yield self.grid(("what", "value"), rows)
-        yield Bullets(tuple(report.tell(message) for message in answer["limitations"]))
-        yield from self._controls(answer, report)
-        yield Link("comparison/report.html", self.say("text.whole_comparison"))
+        whole = Link("comparison/report.html", self.say("text.whole_comparison"))
+        yield Section(
+            title=self.say("title.answer"), key="verdict", blocks=(self._card(answer, report), whole)
+        )
+        limits = tuple(report.tell(message) for message in answer["limitations"])
+        yield Section(title=report.say("title.limits"), key="limits", blocks=(Bullets(limits),))
+        if controls := tuple(self._controls(answer, report)):
+            yield self.section("controls", *controls)
+
+    def _card(self, answer: Mapping[str, Any], report: Language) -> Card:
+        """Return the verdict as the report of the comparison shows it, under the names of the study."""
+        record = comparison_from_json(self.bench.folder.read_text(f"{FOLDER}/comparison.json"))
+        models = self.bench.study.models
+        # A model that was replaced is called by the alias it stands in for and by its own name.
+        names = {
+            side.ref: models[answer[key]].name
+            for key, side in (("candidate", record.candidate), ("base", record.base))
+        }
+        card = verdict_card(record, report, detail="whole", names=names)
+        if card.drawing is None:
+            return card
+        return replace(card, drawing=replace(card.drawing, file=f"{FOLDER}/{card.drawing.file}"))
 
     def _controls(self, answer: Mapping[str, Any], report: Language) -> Iterator[Block]:
         rows = []
@@ -147,12 +194,10 @@ class _Teller:
                     found += f" ({report.tell(item['reason'])})" if item.get("reason") else ""
                 rows.append((names, self.say(f"text.{expected}"), found, *numbers))
         if rows:
-            columns = ("models", "thought", "found", "p", "effect")
-            yield self.grid(columns, rows, self.say("title.controls"))
+            yield self.grid(("models", "thought", "found", "p", "effect"), rows)
 
     def models(self) -> Iterator[Block]:
         """Yield the models, those that are missing with the reason."""
-        yield Heading(self.say("title.models"))
         rows = [
             (
                 model.name,
@@ -176,7 +221,6 @@ class _Teller:
         """Yield what was known before."""
         found = self.bench.study.relations
         if found:
-            yield Heading(self.say("title.relations"))
             rows = [
                 (
                     self.bench.names(*item.models),
@@ -185,71 +229,99 @@ class _Teller:
                 )
                 for item in found
             ]
-            yield self.grid(("models", "relation", "why"), rows)
+            yield self.section("relations", self.grid(("models", "relation", "why"), rows))
 
     def experiments(self) -> Iterator[Block]:
-        """Yield every experiment with its sentences, tables and figures."""
+        """Yield every experiment with its sentences, figures and tables."""
         steps = {step.id: step for step in self.result.experiments}
-        drawn = {step.id: step for step in self.result.figures}
         language = self.result.language
         for number, item in enumerate(self.bench.study.experiments, start=1):
-            yield Heading(f"{number}. {item.title[language]}")
+            blocks: list[Block] = []
             if item.about is not None:
-                yield Paragraph(item.about[language], lines=True)
+                blocks.append(Paragraph(item.about[language], lines=True))
             if steps[item.id].status == "skipped":
-                yield Paragraph(self.say("text.skipped", reason=steps[item.id].reason), "strong")
+                blocks.append(Paragraph(self.say("text.skipped", reason=steps[item.id].reason), "strong"))
             else:
-                yield from self._told(item.id)
-            for drawing in self.bench.study.figures:
-                if drawing.data == item.id:
-                    yield self._picture(drawing, drawn[drawing.file])
+                blocks += self._told(item.id)
+            title = f"{number}. {item.title[language]}"
+            yield Section(title=title, key=f"experiment-{item.id}", blocks=tuple(blocks))
 
     def _told(self, identity: str) -> Iterator[Block]:
+        """Yield the sentences of an experiment, then what is drawn of it, then its tables."""
         report = self.bench.folder.read_json(self.bench.data(".json", of=identity))["report"]
         for sentence in report["said"]:
             yield Paragraph(self.say(f"said.{sentence['text']}", **sentence["values"]))
-        words = study_language(self.result.language)
+        yield from self._pictures(identity)
         for item in report["tables"]:
-            title, rows = self.say(f"table.{item['title']}", **item["values"]), item["rows"]
-            if len(rows) > MOST_ROWS:
-                title += " " + self.say("text.more_rows", shown=MOST_ROWS, rows=len(rows), id=identity)
-            cells = (
-                [words.word("word", cell) if isinstance(cell, str) else _shown(cell) for cell in row]
-                for row in rows[:MOST_ROWS]
-            )
-            yield self.grid(item["columns"], cells, title, **item["values"])
+            yield from self._table(item, identity)
 
-    def _picture(self, drawing: Drawing, step: Step) -> Block:
-        if step.status == "skipped":
-            return Paragraph(self.say("text.no_figure", file=drawing.file, reason=step.reason))
-        ending = "gif" if self.bench.folder.has(f"{drawing.file}.gif") else "png"
+    def _table(self, item: Mapping[str, Any], identity: str) -> Iterator[Block]:
+        """Yield a table; a long one is opened on demand."""
+        words = study_language(self.result.language)
+        title, rows = self.say(f"table.{item['title']}", **item["values"]), item["rows"]
+        cells = (
+            [words.word("word", cell) if isinstance(cell, str) else _shown(cell) for cell in row]
+            for row in rows[:MOST_ROWS]
+        )
+        numeric = [
+            place
+            for place in range(1, len(item["columns"]))
+            if all(row[place] is None or isinstance(row[place], int | float) for row in rows)
+        ]
+        if len(rows) > MOST_ROWS:
+            title += " " + self.say("text.more_rows", shown=MOST_ROWS, rows=len(rows), id=identity)
+        closed = len(rows) > OPEN_ROWS
+        made = self.grid(item["columns"], cells, title, numeric=numeric, **item["values"])
+        if closed:
+            shown = self.say("text.show_rows", title=title, rows=len(rows))
+            yield Section(title=shown, closed=True, button=True, blocks=(made,))
+        else:
+            yield made
+
+    def _pictures(self, identity: str) -> Iterator[Block]:
+        """Yield the figures of an experiment; one line says which could not be drawn, and why."""
+        drawn = {step.id: step for step in self.result.figures}
+        missing: dict[str, list[str]] = {}
+        for drawing in self.bench.study.figures:
+            if drawing.data != identity:
+                continue
+            step = drawn[drawing.file]
+            if step.status == "skipped":
+                missing.setdefault(self.tell(step.reason), []).append(drawing.file)
+            else:
+                yield self._picture(drawing, step)
+        for reason, files in missing.items():
+            yield Paragraph(self.say("text.no_figures", files=", ".join(files), reason=reason), "note")
+
+    def _picture(self, drawing: Drawing, step: Step) -> Picture:
+        ending = "gif" if self.bench.folder.has(f"{drawing.file}.gif") else "svg"
         caption = drawing.caption[self.result.language] if drawing.caption else ""
         return Picture(f"{drawing.file}.{ending}", step.alt, caption)
 
     def left_out(self) -> Iterator[Block]:
-        """Yield everything that was not done, with its reason."""
+        """Yield everything that was not done; equal reasons are told once."""
         steps = (*self.result.experiments, *self.result.figures)
-        skipped = [f"{step.id}: {self.tell(step.reason)}" for step in steps if step.status == "skipped"]
-        found = [
-            *skipped,
-            *(f"{self.tell(item.what)}: {self.tell(item.reason)}" for item in self.result.left_out),
-        ]
-        yield Heading(self.say("title.left_out"))
-        if not found:
+        reasons: dict[str, list[str]] = {}
+        for step in steps:
+            if step.status == "skipped":
+                reasons.setdefault(self.tell(step.reason), []).append(step.id)
+        for item in self.result.left_out:
+            reasons.setdefault(self.tell(item.reason), []).append(self.tell(item.what))
+        if not reasons:
             yield Paragraph(self.say("text.nothing_left_out"))
             return
+        found = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
         yield Bullets(tuple(found[:MOST_ROWS]))
         if len(found) > MOST_ROWS:
             yield Paragraph(self.say("text.more_left_out", count=len(found) - MOST_ROWS))
 
     def reading(self) -> Iterator[Block]:
         """Yield what was read, and how to repeat it."""
-        yield Heading(self.say("title.reading"))
         rows = [
             (model.name, f"{model.requests:,}", size_text(model.bytes_fetched), size_text(model.bytes_needed))
             for model in self.result.models
         ]
-        yield self.grid(("model", "requests", "fetched", "needed"), rows)
+        yield self.grid(("model", "requests", "fetched", "needed"), rows, numeric=(1, 2, 3))
         versions = ", ".join(f"{name} {number}" for name, number in self.result.versions.items())
         yield Paragraph(self.say("text.repeat", study=self.result.study, seed=self.result.seed))
         yield Paragraph(self.say("text.versions", versions=versions))
@@ -257,11 +329,13 @@ class _Teller:
 
 
 def _p_and_effect(item: Mapping[str, Any]) -> tuple[str, str]:
-    log10_p = item["log10_p"]
-    p = "-" if log10_p is None else p_text(log10_p).removeprefix("p = ")
-    return p, _shown(getattr(item["effect"], "value", None))
+    log10_p, effect = item["log10_p"], item["effect"]
+    p = "-" if log10_p is None else bound_text(log10_p)
+    return p, "-" if effect is None else effect_text(effect)
 
 
 def _shown(value: object) -> str:
-    """Write a value of any kind; nothing in a text of others is invisible."""
-    return value_text(value) if value is None or isinstance(value, int | float) else visible(str(value))
+    """Write a value so that a person reads it; all digits are in the data. Nothing of others is invisible."""
+    if isinstance(value, float):
+        return brief_text(value)
+    return value_text(value) if value is None or isinstance(value, int) else visible(str(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
@@ -17,6 +17,7 @@ from .reading import Alias, AliasPair, Controls, Earlier, File, Label, Reference
 
 if TYPE_CHECKING:
     from modelkin.figures import Animation, Figure
+    from modelkin.tensors import TensorSlice
 
     from .bench import Bench
 
@@ -73,6 +74,10 @@ class Experiment(Fields, tag_field="kind", tag="experiment"):
     def run(self, bench: Bench) -> None:
         """Run it and write its data."""
         raise NotImplementedError
+
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return what it reads of the models, by alias; no tensor is read for that. Nothing, by default."""
+        return {}
 
 
 class Drawing(Fields, tag_field="figure", tag="figure"):

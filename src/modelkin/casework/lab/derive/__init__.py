@@ -4,6 +4,7 @@ Randomness comes from the caller's generator, so every derived model is reproduc
 `FUNCTION_PRESERVING` leave the outputs as they were, up to rounding; the others change the model.
 """
 
+from ._edits import merge_low_rank, prune_two_of_four, remove_direction, scale_inputs
 from ._experts import upcycle
 from ._merges import copy_parts, merge_dare, merge_linear, merge_slerp, merge_tasks, merge_ties
 from ._numbers import add_noise, cast, prune_by_magnitude, round_to_int4, round_to_int8
@@ -35,6 +36,7 @@ __all__ = [
     "insert_idle_layer",
     "merge_dare",
     "merge_linear",
+    "merge_low_rank",
     "merge_slerp",
     "merge_tasks",
     "merge_ties",
@@ -48,6 +50,8 @@ __all__ = [
     "prune_heads",
     "prune_mlp_units",
     "prune_residual",
+    "prune_two_of_four",
+    "remove_direction",
     "renew_embeddings",
     "reorder_layers",
     "reorder_vocabulary",
@@ -55,6 +59,7 @@ __all__ = [
     "round_to_int4",
     "round_to_int8",
     "scale_heads",
+    "scale_inputs",
     "scale_mlp_units",
     "scale_residual",
     "turn_rope_pairs",
@@ -86,5 +91,6 @@ FUNCTION_PRESERVING = frozenset(
 )
 """Names of the functions here that do not change what a model computes (of its old tokens).
 
-`upcycle` does not as long as it adds no noise; `reorder_vocabulary` gives tokens other numbers.
+`upcycle` does not as long as it adds no noise; `reorder_vocabulary` renumbers tokens. `scale_inputs`
+does not either, in models with norms as Llama has them; it is left out, as others have none to scale.
 """

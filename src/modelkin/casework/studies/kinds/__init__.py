@@ -5,13 +5,15 @@ from modelkin.casework.studies.spec import Experiment
 from ._drawn import CentringExperiment, RandomVectors, SyntheticCosines
 from ._embeddings import Embeddings
 from ._facts import Configs, RawBytes, Tokenizers
-from ._forms import FORMS, Form
 from ._looks import Changes, ProjectionExperiment
 from ._measures import Measures
+from ._precision import Precision
+from ._repositories import Repositories
 from ._routers import Routers
 from ._shuffle import Shuffle
 from ._vectors import Vectors
 from .claim import Argument
+from .forms import FORMS, TOKENIZER_FORMS, Form, TokenizerForm
 
 KINDS: tuple[type[Experiment], ...] = (
     Measures,
@@ -24,10 +26,12 @@ KINDS: tuple[type[Experiment], ...] = (
     Configs,
     Tokenizers,
     RawBytes,
+    Repositories,
     Changes,
     ProjectionExperiment,
+    Precision,
     SyntheticCosines,
     CentringExperiment,
 )
 
-__all__ = ["FORMS", "KINDS", "Form"]
+__all__ = ["FORMS", "KINDS", "TOKENIZER_FORMS", "Form", "TokenizerForm"]

@@ -113,6 +113,7 @@ def _drawn(bench: Bench, what: str, one: Normal, other: Normal, n: int, trials: 
         "trials": trials,
         **{name: float(values.mean()) for name, values in found.items()},
         **{f"{name}_sd": float(values.std(ddof=1)) for name, values in found.items()},
+        "cosine_max": float(found["cosine"].max()),
         "closed_form": float(gaussian_cosine(one[0], other[0], one[1], other[1])),
     }
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, as_mapping, said, shown
 from modelkin.casework.studies.reading import AliasPair, File, TokenFilter
 from modelkin.casework.studies.spec import Experiment
-from modelkin.describe import RowsNotComparable, compare_rows, shared_rows, token_cosines
+from modelkin.describe import (
+    RowsNotComparable,
+    RowView,
+    choose_rows,
+    compare_rows,
+    shared_rows,
+    token_cosines,
+)
 from modelkin.describe.measures import MEASURES, Stack, measured, permuted_pairs
-from modelkin.document import plain
+from modelkin.tensors import TensorSlice
 
 _PAIRINGS = 5
+_SAMPLES = 50
+_HIGH, _LOW = 0.9, 0.1
+"""What the published summary counts as high and low."""
 
 
 class Embeddings(Experiment, tag="embeddings"):
@@ -24,10 +35,27 @@ class Embeddings(Experiment, tag="embeddings"):
     tokens: TokenFilter = TokenFilter("all")
     count: Annotated[int, Meta(ge=8, le=20_000)] = 512
     """How many tokens are drawn."""
-    file: File | None = None
-    """Another place for the document."""
+    summary_file: File | None = None
+    """A further file in published form: sums over the tokens, and the first of them."""
     rows_file: File | None = None
-    """Another place for the cosines of the tokens."""
+    """A further file in published form: every token with its ids and its cosine."""
+
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return the rows of the chosen tokens."""
+        a, b = self.pair
+        models = bench.available(self.pair, least=2)
+        try:
+            found = choose_rows(
+                models[a],
+                models[b],
+                role="embedding",
+                tokens=self.tokens,
+                n_tokens=self.count,
+                seed=bench.seed,
+            )
+        except RowsNotComparable as error:
+            raise NotDone(error.reason) from error
+        return {a: [found.slices[0]], b: [found.slices[1]]}
 
     def run(self, bench: Bench) -> None:
         """Compare the rows, and keep every cosine and some of wrong pairings."""
@@ -60,11 +88,9 @@ class Embeddings(Experiment, tag="embeddings"):
             ]
         )
         bench.folder.csv(bench.data("-permuted.csv"), ("cosine",), [[value] for value in wrong])
-        document = plain(found)
-        assert isinstance(document, dict)
-        if self.file is not None:
-            bench.folder.json(self.file, document)
         assert found.raw is not None
+        if self.summary_file is not None:
+            bench.folder.json(self.summary_file, _summary(found.raw, columns, listed))
         assert found.centred is not None
         views = [
             {
@@ -90,7 +116,7 @@ class Embeddings(Experiment, tag="embeddings"):
             {"token": item.token, "cosine": item.cosine} for item in (*found.nearest[:5], *found.farthest[:5])
         ]
         bench.document(
-            document,
+            as_mapping(found),
             tables=[
                 shown("embeddings", views),
                 shown("embeddings_ids", split),
@@ -98,3 +124,23 @@ class Embeddings(Experiment, tag="embeddings"):
             ],
             said=[said("embeddings", mean=found.raw.all.mean, expected=found.raw.permuted_tokens.expected)],
         )
+
+
+def _summary(found: RowView, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, object]:
+    """Sum up cosines as published; the baseline is of wrong pairings across the models, not of one model."""
+    sample = [
+        {name: cell for name, cell in zip(columns, row, strict=True) if name != "same_id"}
+        for row in rows[:_SAMPLES]
+    ]
+    values = [float(str(row[-1])) for row in rows]
+    return {
+        "num_tokens": found.all.n,
+        "mean_cosine": found.all.mean,
+        "std_cosine": found.all.std,
+        "min_cosine": found.all.low,
+        "max_cosine": found.all.high,
+        "baseline_mean": found.permuted_tokens.expected,
+        "high_similarity_count": sum(value > _HIGH for value in values),
+        "low_similarity_count": sum(value < _LOW for value in values),
+        "sample_results": sample,
+    }

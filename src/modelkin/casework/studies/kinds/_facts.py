@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, NotDone, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, as_mapping, said, shown
 from modelkin.casework.studies.reading import AliasPair, File, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import compare_configs, compare_tokenizers, load_tokenizer
 from modelkin.describe.matrix import parse_role
-from modelkin.document import plain
 from modelkin.errors import NotFound, TokenizerError
-from modelkin.message import say
+from modelkin.message import say, told
 from modelkin.model import Model
 from modelkin.source import ByteRange
+from modelkin.tensors import TensorSlice
+
+from .forms import AnyTokenizerForm, BothTokenizers
+
+SUMMARY_FIELDS = (
+    *("model_type", "architectures", "hidden_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "intermediate_size", "moe_intermediate_size", "n_routed_experts"),
+    *("n_shared_experts", "num_experts_per_tok", "max_position_embeddings", "rope_theta"),
+    *("partial_rotary_factor", "first_k_dense_replace", "vocab_size", "pad_token_id", "bos_token_id"),
+    *("eos_token_id", "num_nextn_predict_layers", "tie_word_embeddings", "torch_dtype"),
+    "transformers_version",
+)
+"""The fields of the published summary of a config; a field that a config lacks is left out."""
 
 
-class ModelFacts(Experiment, tag="facts"):
-    """Two models and one document about them."""
+class Configs(Experiment, tag="configs"):
+    """Configs field by field, experts, odd keys."""
 
     pair: AliasPair
-    files: Annotated[tuple[File, ...], Meta(max_length=8)] = ()
-    """Further places for the same document."""
-
-    def document(self, bench: Bench, found: object, **told: Any) -> None:  # noqa: ANN401  tables, sentences
-        """Write the document everywhere."""
-        document = plain(found)
-        assert isinstance(document, dict)
-        for file in self.files:
-            bench.folder.json(file, document)
-        bench.document(document, **told)
-
-
-class Configs(ModelFacts, tag="configs"):
-    """Configs field by field, experts, odd keys."""
+    summary_file: File | None = None
+    """A further file in published form: the fields of the published summary, for each model."""
 
     def run(self, bench: Bench) -> None:
         """Compare configs field by field, and each with its tensors."""
@@ -55,16 +56,32 @@ class Configs(ModelFacts, tag="configs"):
             if field.group != "bookkeeping"
         ]
         counts = {name.replace(" ", "_"): count for name, count in found.counts.items()}
-        self.document(
-            bench,
-            found,
+        if self.summary_file is not None:
+            bench.folder.json(
+                self.summary_file,
+                {
+                    side: {"repo": models[alias].location.ref, "config_summary": _summary(models[alias])}
+                    for side, alias in (("A", a), ("B", b))
+                },
+            )
+        bench.document(
+            as_mapping(found),
             tables=[shown("configs", rows, a=bench.name(a), b=bench.name(b))],
             said=[said("configs", **counts)],
         )
 
 
-class Tokenizers(ModelFacts, tag="tokenizers"):
+def _summary(model: Model) -> dict[str, object]:
+    config = model.config or {}
+    return {name: config[name] for name in SUMMARY_FIELDS if config.get(name) is not None}
+
+
+class Tokenizers(Experiment, tag="tokenizers"):
     """Tokenizers, beside what those of unrelated models have in common."""
+
+    pair: AliasPair
+    write: Annotated[tuple[AnyTokenizerForm, ...], Meta(max_length=8)] = ()
+    """Further files, in published forms."""
 
     def run(self, bench: Bench) -> None:
         """Compare tokenizers, and keep the ids of shared tokens for the figure."""
@@ -72,10 +89,13 @@ class Tokenizers(ModelFacts, tag="tokenizers"):
         models = bench.available(self.pair, least=2)
         try:
             found = compare_tokenizers(models[a], models[b])
-            one, other = (load_tokenizer(models[name]).tokens for name in (a, b))
+            one, other = (load_tokenizer(models[name]) for name in (a, b))
         except (NotFound, TokenizerError) as error:
-            raise NotDone(say("quoted", text=str(error))) from error
-        shared = sorted((one[token], other[token]) for token in one.keys() & other.keys())
+            raise NotDone(told(error)) from error
+        for form in self.write:
+            form.write(bench, BothTokenizers(aliases=self.pair, found=found, one=one, other=other))
+        mine, theirs = one.tokens, other.tokens
+        shared = sorted((mine[token], theirs[token]) for token in mine.keys() & theirs.keys())
         bench.folder.csv(bench.data("-ids.csv"), (f"id_{a}", f"id_{b}"), shared)
         level, merges, run = found.background.of_smaller, found.merges, found.ids.longest_run
         sides = [
@@ -98,9 +118,8 @@ class Tokenizers(ModelFacts, tag="tokenizers"):
             "merges_of_smaller": merges.overlap.of_smaller if merges else None,
             "first_1000_merges_equal": merges.first_1000_equal if merges else None,
         }
-        self.document(
-            bench,
-            found,
+        bench.document(
+            as_mapping(found),
             tables=[
                 shown("tokenizers", sides, a=bench.name(a), b=bench.name(b)),
                 shown(
@@ -164,14 +183,28 @@ class RawBytes(Experiment, tag="raw-bytes"):
             ],
         )
 
-    def _stored(self, model: Model, role: str) -> dict[int, str]:
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return the tensors that are small enough."""
+        models = bench.available(self.pair, least=2)
+        return {
+            alias: [TensorSlice.whole(name) for role in self.roles for name in self._names(model, role)]
+            for alias, model in models.items()
+        }
+
+    def _names(self, model: Model, role: str) -> dict[str, int]:
+        """Return the tensors of a role with their layers."""
         choice = parse_role(role)
         names: dict[str, int] = {}
-        for layer in model.architecture.layers:
-            entry = model.architecture.find(choice.role, layer, choice.part)
+        layers = model.architecture.mtp_layers if choice.mtp else model.architecture.layers
+        for layer in layers:
+            entry = model.architecture.find(choice.role, layer, choice.part, mtp=choice.mtp)
             chosen = self.layers is None or layer in self.layers.numbers
             if entry is not None and chosen and model.index[entry.tensor].n_bytes <= self.most_bytes:
                 names[entry.tensor] = layer
+        return names
+
+    def _stored(self, model: Model, role: str) -> dict[int, str]:
+        names = self._names(model, role)
         wanted: dict[str, list[ByteRange]] = {}
         for name in names:
             info = model.index[name]

@@ -13,14 +13,15 @@ from msgspec import Meta
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import Aliases, BaselineName, Layers, LayersOf, MeasureNames, Roles
 from modelkin.casework.studies.spec import Experiment
-from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
+from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix, wanted_by_matrix
 from modelkin.describe.measures import PAIRINGS, LayerPairing, MeasureTable, off_diagonal, offset_profile
 from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
-from modelkin.message import Message, joined, say
+from modelkin.message import Message, joined, say, told
 from modelkin.model import Model
+from modelkin.tensors import TensorSlice
 
-from ._forms import AnyForm
+from .forms import AnyForm
 
 _OF_ONE_LAYER = {
     "matrix-no-layer": "study.no-such-layer",
@@ -54,6 +55,8 @@ class Measures(Experiment, tag="measures"):
     """Multi-token prediction layers too."""
     sample: Annotated[int, Meta(ge=16, le=2**28)] = _USUAL.sample
     """Values read of a tensor."""
+    windows: Annotated[int, Meta(ge=0, le=1000)] = _USUAL.windows
+    """Windows of so many values each, at the places of the published probe; none, if nothing is said."""
     draws: Annotated[int, Meta(ge=1, le=10_000)] = _USUAL.draws
     """Reorderings of the baseline ``shuffle``."""
     write: Annotated[tuple[AnyForm, ...], Meta(max_length=20)] = ()
@@ -67,7 +70,7 @@ class Measures(Experiment, tag="measures"):
         try:
             found = matrix(models, self._options(bench, models, pairs))
         except UsageError as error:
-            raise NotDone(say("quoted", text=str(error))) from error
+            raise NotDone(told(error)) from error
         if not found.table.values.count():
             reasons = [reason for reason in found.table.distinct("reason") if reason][:3]
             bench.leave(say("study.everything"), joined(reasons or [say("study.no-facing-layers")]))
@@ -88,6 +91,15 @@ class Measures(Experiment, tag="measures"):
         )
         for form in self.write:
             form.write(bench, found.table)
+
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return the slices that are measured."""
+        models = bench.available(self.models or tuple(bench.study.models), least=1)
+        pairs = tuple(item for item in PAIRINGS if item in self.pairs)
+        try:
+            return wanted_by_matrix(models, self._options(bench, models, pairs))
+        except UsageError as error:
+            raise NotDone(told(error)) from error
 
     def _options(
         self, bench: Bench, models: Mapping[str, Model], pairs: tuple[LayerPairing, ...]
@@ -118,6 +130,7 @@ class Measures(Experiment, tag="measures"):
             truncation=self.truncation,
             mtp=self.mtp,
             sample=self.sample,
+            windows=self.windows,
             draws=self.draws,
             seed=bench.seed,
             fetch=bench.fetch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -16,7 +17,7 @@ from modelkin.describe.measures import generator
 from modelkin.message import say
 from modelkin.model import Model
 from modelkin.stats import best_pairing
-from modelkin.tensors import TensorSlice
+from modelkin.tensors import Array, TensorSlice
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +43,7 @@ class Routers(Experiment, tag="routers"):
         reorderings = [orders.permutation(width) for _ in range(self.draws)]
         rows = []
         for layer in layers:
-            one, other = mine[layer], theirs[layer]
+            one, other = _directions(mine[layer], layer), _directions(theirs[layer], layer)
             null = np.array([_matched(one, other[:, order]) for order in reorderings])
             rows.append(
                 {
@@ -80,6 +81,13 @@ class Routers(Experiment, tag="routers"):
             ],
         )
 
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return the routers of all layers that both models have."""
+        a, b = self.pair
+        models = bench.available(self.pair, least=2)
+        layers = _common(bench, models[a], models[b], self.layers)
+        return {alias: _slices(model, layers) for alias, model in models.items()}
+
 
 def _common(bench: Bench, one: Model, other: Model, wanted: Layers | None) -> tuple[int, ...]:
     found = []
@@ -101,18 +109,23 @@ def _common(bench: Bench, one: Model, other: Model, wanted: Layers | None) -> tu
     return tuple(found)
 
 
-def _routers(model: Model, layers: tuple[int, ...]) -> dict[int, Floats]:
-    """Read all routers in one pass, rows divided by their lengths."""
+def _routers(model: Model, layers: tuple[int, ...]) -> dict[int, Array]:
+    """Read all routers in one pass."""
+    return dict(zip(layers, model.read(_slices(model, layers)), strict=True))
+
+
+def _slices(model: Model, layers: tuple[int, ...]) -> list[TensorSlice]:
     entries = [model.architecture.find(Role.ROUTER, layer) for layer in layers]
-    arrays = model.read([TensorSlice.whole(entry.tensor) for entry in entries if entry is not None])
-    found = {}
-    for layer, array in zip(layers, arrays, strict=True):
-        wide = np.asarray(array, dtype=np.float64)
-        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-        if not np.isfinite(wide).all() or not lengths.all():
-            raise NotDone(say("study.router-rows", n=layer))
-        found[layer] = wide / lengths
-    return found
+    return [TensorSlice.whole(entry.tensor) for entry in entries if entry is not None]
+
+
+def _directions(router: Array, layer: int) -> Floats:
+    """Return the rows of a router divided by their lengths."""
+    wide = np.asarray(router, dtype=np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    if not np.isfinite(wide).all() or not lengths.all():
+        raise NotDone(say("study.router-rows", n=layer))
+    return np.asarray(wide / lengths)
 
 
 def _matched(one: Floats, other: Floats) -> float:

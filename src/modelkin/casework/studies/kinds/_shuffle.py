@@ -13,7 +13,13 @@ from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, draws_for, measured, shuffle_draws
 
-from ._forms import CATEGORIES
+from .forms import CATEGORIES
+
+PUBLISHED = (
+    *("layer", "category", "cosine", "cosine_shuffled", "cosine_centered"),
+    *("A_mean", "A_std", "B_mean", "B_std", "key_A", "key_B"),
+)
+"""Columns of the published table."""
 
 
 class Shuffle(Experiment, tag="shuffle"):
@@ -25,7 +31,7 @@ class Shuffle(Experiment, tag="shuffle"):
     draws: Annotated[int, Meta(ge=2, le=10_000)] = 200
     """How often places are reordered."""
     file: File | None = None
-    """Another place for the table."""
+    """A further file in published form."""
 
     def run(self, bench: Bench) -> None:
         """Shuffle the places of b many times, in the same way in all its layers, and measure again."""
@@ -85,8 +91,9 @@ class Shuffle(Experiment, tag="shuffle"):
                 "n": mine.n,
                 "layers": len(layers),
             }
-        for path in (bench.data(".csv"), *([self.file] if self.file else [])):
-            bench.folder.rows(path, rows)
+        bench.folder.rows(bench.data(".csv"), rows)
+        if self.file is not None:
+            bench.folder.csv(self.file, PUBLISHED, ([row[name] for name in PUBLISHED] for row in rows))
         summary = [
             {
                 "role": role,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,24 @@ class Vectors(Experiment, tag="vectors"):
         ]
         bench.document({"vectors": keys}, tables=[shown("vectors", summary)])
 
+    def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
+        """Return all vectors."""
+        numbers = self.layers.numbers if self.layers else None
+        models = bench.available(self.models or tuple(bench.study.models), least=1)
+        found = {
+            alias: [_tensors(model, parse_role(role), numbers) for role in self.roles]
+            for alias, model in models.items()
+        }
+        return {
+            alias: [
+                TensorSlice.whole(name)
+                for item in items
+                if not isinstance(item, Message)
+                for name in item.values()
+            ]
+            for alias, items in found.items()
+        }
+
 
 def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -> dict[int, str] | Message:
     """Return layer -> tensor; prediction layers only where they are asked for by name."""
@@ -91,7 +110,7 @@ def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -
     present = architecture.mtp_layers if choice.mtp else architecture.layers
     found: dict[int, str] = {}
     for layer in present:
-        entry = architecture.find(choice.role, layer, choice.part)
+        entry = architecture.find(choice.role, layer, choice.part, mtp=choice.mtp)
         if entry is None or (wanted is not None and layer not in wanted):
             continue
         if entry.segment is not None or len(model.index[entry.tensor].shape) != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -20,6 +20,11 @@ from modelkin.message import say
 
 from . import _plot as plot
 
+_SHARED_DIMENSIONS = (
+    "Rows of a matrix share their dimensions, so unrelated matrices scatter more than shuffled entries: "
+    "a value outside the band of a matrix has to be held against controls."
+)
+
 
 class LayerCurves(plot.OfPair, tag="layer-curves"):
     """A measure by layer, a plot.curve for each role."""
@@ -27,22 +32,20 @@ class LayerCurves(plot.OfPair, tag="layer-curves"):
     measure: MeasureName = COSINE
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it with chance: one range, or what is expected at each layer."""
+        """Draw it with chance: the range for as many values as a role has, or what is expected by layer."""
         found = self.curves(bench, self.table(bench), self.measure)
         a, b = self.both(bench)
         title = plot.title_of(self.measure)
-        # The widest range of all roles: shorter vectors scatter more.
-        chance = (
-            plot.chance_of(min(item.n for item in found.values()))
-            if plot.is_correlation(self.measure)
-            else None
-        )
+        alike = plot.is_correlation(self.measure)
+        chance = {plot.role_name(role): plot.chance_of(item.n) for role, item in found.items()}
+        lengths = {item.n for item in found.values()}
         return catalogue.layer_curves(
             next(iter(found.values())).layers,
             plot.by_role(found),
             measure=title,
             title=f"{title} of {a} and {b} by layer",
-            **({"chance": chance} if chance else {"expected": plot.by_role(found, "expected")}),
+            **({"chance": chance} if alike else {"expected": plot.by_role(found, "expected")}),
+            note=_SHARED_DIMENSIONS if alike and len(lengths) > 1 else "",
         )
 
 
@@ -121,10 +124,16 @@ def _why(table: MeasureTable, role: str, a: str, b: str) -> str:
 
 
 class Comprehensive(plot.OfPair, tag="comprehensive"):
-    """Cosines and correlations by layer, with their expectation."""
+    """Cosines and correlations by layer, with their expectation and what random vectors have."""
+
+    random: Earlier
+    """Experiment of kind ``random-vectors``."""
 
     def make(self, bench: Bench) -> Figure:
+        """Draw it; of the random vectors, those with given means and those like the pair."""
         table = self.table(bench)
+        drawn = bench.folder.read_json(bench.earlier(self.random))["rows"]
+        pair = bench.names(*self.pair)
         cosine = self.curves(bench, table, "cosine")
         return catalogue.comprehensive(
             next(iter(cosine.values())).layers,
@@ -133,6 +142,11 @@ class Comprehensive(plot.OfPair, tag="comprehensive"):
             plot.by_role(self.curves(bench, table, "pearson", list(cosine))),
             names=self.both(bench),
             n=min(item.n for item in cosine.values()),
+            random={
+                row["what"]: (row["cosine"], row["cosine_sd"])
+                for row in drawn
+                if "measured" not in row or row["what"].startswith(f"{pair}, ")
+            },
         )
 
 
@@ -288,6 +302,35 @@ class VectorStatisticsDrawing(plot.OfModels, tag="vector-statistics"):
         )
 
 
+class ScaleAndPattern(plot.OfModels, tag="scale-and-pattern"):
+    """Length of gains by layer, how much of it is one scale, and what rounding destroys of the pattern."""
+
+    number_format: Literal["BF16", "FP16"] = "BF16"
+
+    def make(self, bench: Bench) -> Figure:
+        rows, key = self.rows(bench), self.number_format.lower()
+        models = {}
+        for alias in self.models or bench.study.models:
+            part = [row for row in rows if row["model"] == alias and row["role"] == self.role]
+            if part:
+                models[bench.name(alias)] = catalogue.ScaleCurves(
+                    layers=_column(part, "layer"),
+                    length=_column(part, "norm"),
+                    rho=_column(part, "rho"),
+                    lost=_column(part, f"loss_{key}"),
+                    lost_minus_one=_column(part, f"loss_{key}_minus_one"),
+                    n=int(part[0]["n"]),
+                )
+        if not models:
+            raise NotDone(say("study.no-role-vectors"))
+        return catalogue.scale_and_pattern(
+            models,
+            what=plot.role_name(self.role),
+            number_format=self.number_format,
+            styles=plot.model_styles(bench),
+        )
+
+
 class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
     """Input norm minus post-attention norm: statistics of models and correlations of pairs, by layer."""
 
@@ -327,5 +370,5 @@ class InputMinusPost(plot.OfRoles, tag="input-minus-post"):
 
 PLOTS: tuple[type[Drawing], ...] = (
     *(LayerCurves, RouterMatches, NormCosines, WithControls, Comprehensive, Proof, LayerDecay),
-    *(Intuition, ChangedValues, ShuffleSummary, VectorStatisticsDrawing, InputMinusPost),
+    *(Intuition, ChangedValues, ShuffleSummary, VectorStatisticsDrawing, ScaleAndPattern, InputMinusPost),
 )

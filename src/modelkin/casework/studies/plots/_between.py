@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -98,10 +99,15 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
             item = document["groups"][key]
             if item["cosine"] is None or item["expected"] is None:
                 raise NotDone(say("study.nothing-measured-in", name=key))
-            claims.append(catalogue.Claim(label=key, baseline=key in base, **item))
-        claim = document["claim"]
+            served: Literal["baseline", "evidence", "beside"] = (
+                "baseline" if key in base else "evidence" if key == evidence else "beside"
+            )
+            claims.append(catalogue.Claim(label=key, served=served, **item))
         return catalogue.claimed_evidence(
-            claims, spread_of_cosine=claim["difference"] / claim["d"] if claim["d"] else None
+            claims,
+            difference=document["claim"]["difference"],
+            expected_difference=document["same_arithmetic_on_expectations"]["difference"],
+            sigmas=document["claim"]["d"],
         )
 
 

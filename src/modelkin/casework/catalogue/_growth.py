@@ -1,0 +1,61 @@
+"""Scale and pattern of gains along the layers: how they grow, and what a number format leaves of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelkin import figures as fig
+
+from ._parts import by_layer, level, line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleCurves:
+    """A norm of each layer of a model: its length, where it points, and what rounding adds to its pattern."""
+
+    layers: fig.Numbers
+    length: fig.Numbers
+    rho: fig.Numbers
+    """Share of the length along equal values: 1 where all are equal."""
+    lost: fig.Numbers
+    """Variance of rounding over variance of the gains, stored as they are."""
+    lost_minus_one: fig.Numbers
+    """The same of their distances from one."""
+    n: int
+
+
+def scale_and_pattern(
+    models: Mapping[str, ScaleCurves], *, what: str, number_format: str, styles: fig.Styles | None = None
+) -> fig.Figure:
+    """Draw how gains grow with depth, how much of them is a common scale, and what rounding destroys."""
+    chosen = fig.complete(styles, models)
+    widths = {item.n for item in models.values()}
+    start = [level(math.sqrt(n), f"before training, {n} values") for n in sorted(widths)]
+    lengths = [line(name, item.layers, item.length, chosen[name]) for name, item in models.items()]
+    shares = [line(name, item.layers, item.rho, chosen[name]) for name, item in models.items()]
+    lost: list[fig.Mark] = []
+    for name, item in models.items():
+        apart = fig.Style(tone=chosen[name].tone, dash="dotted")
+        lost.append(line(name, item.layers, item.lost, chosen[name]))
+        lost.append(line(f"{name}: distance from one stored", item.layers, item.lost_minus_one, apart))
+    panels = (
+        by_layer("Length of the gains", (*start, *lengths), "length"),
+        by_layer("How much of it is one common scale", (level(1.0, "before training"), *shares), "rho"),
+        by_layer(
+            f"Share of the pattern that is rounding, {number_format}",
+            lost,
+            fig.Axis(label="variance of rounding / variance", kind="log"),
+            without_null="rounding is no chance: it follows from the sizes of the values",
+        ),
+    )
+    return fig.Figure(
+        title=f"{what}: scale and pattern by layer",
+        panels=panels,
+        columns=3,
+        note=(
+            "Of single models: like curves come of like training and are no evidence of a common origin. "
+            "Storing the distance from one helps where gains are near one, and nowhere else."
+        ),
+    )

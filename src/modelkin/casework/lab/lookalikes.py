@@ -1,0 +1,183 @@
+"""Models that look related and are not, or not in the way they look: masks, beginnings, students, tables.
+
+They share something that comes of a recipe and of no descent. `modelkin.comparison` has to tell it from
+common weights; these models are what that is measured on. Masks and beginnings are arrays; training needs the
+extra ``lab``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+from msgspec.structs import asdict
+from numpy.typing import NDArray
+
+from modelkin.structs import Fields, read, read_toml
+
+from ._recipes import load_recipes
+from .builder import Builder, saved
+from .checkpoint import Checkpoint, Floats, part_of
+from .extra import lab_module
+from .tokenizers import encode, vocabulary
+from .training import States, Training, new_model, train
+
+_FILE = "lookalikes.toml"
+_TOKENIZER = "a"
+_RATE = 4e-3
+_BLOCK = 8
+"""Side of a block of a block mask."""
+_KEPT = 1 / 6
+"""Part of the weights that a random mask leaves."""
+
+Mask = Literal["random", "2:4", "block", "butterfly"]
+Beginning = Literal["hadamard", "cosine", "zero"]
+Whole = Annotated[int, Meta(ge=0, le=10**9)]
+
+
+class Lookalike(Fields):
+    """One such model."""
+
+    name: str
+    init_seed: Whole
+    corpus: str
+    order_seed: Whole
+    steps: Whole
+    note: str
+    mask: Mask | None = None
+    beginning: Beginning | None = None
+    """What all MLPs begin from; of ``zero``, what layers write with."""
+    teacher: str | None = None
+    states: States | None = None
+    """Hidden states of the teacher that are learnt beside its predictions."""
+    tables: Literal["own", "start", "frozen"] = "own"
+    """Whether the teacher's embedding is where training starts, or stays."""
+    learns: Literal["teacher", "text"] = "teacher"
+
+
+class _File(Fields):
+    format: Annotated[int, Meta(ge=1, le=1)]
+    config: dict[str, Any]
+    defaults: dict[str, Any]
+    models: dict[str, dict[str, Any]]
+
+
+@cache
+def _file() -> _File:
+    return read_toml(_FILE, files(__package__).joinpath("data", _FILE).read_text(encoding="utf-8"), _File)
+
+
+@cache
+def load_lookalikes() -> Mapping[str, Lookalike]:
+    """Return the table that comes with modelkin, teachers before their students."""
+    file = _file()
+    return {
+        name: read(f"{_FILE} [models.{name}]", {**file.defaults, **table, "name": name}, Lookalike)
+        for name, table in file.models.items()
+    }
+
+
+def mask_of(kind: Mask, shape: tuple[int, int], *, seed: int) -> NDArray[np.bool_]:
+    """Return which weights of a matrix exist, as sparse training lays it down before the first step."""
+    rng = np.random.default_rng([5, seed])
+    rows, columns = shape
+    match kind:
+        case "random":
+            return np.asarray(rng.random(shape) < _KEPT)
+        case "2:4":
+            return np.asarray((np.argsort(rng.random((rows, columns // 4, 4)), axis=2) < 2).reshape(shape))
+        case "block":
+            blocks = rng.random((-(-rows // _BLOCK), -(-columns // _BLOCK))) < 0.5
+            return np.asarray(np.kron(blocks, np.ones((_BLOCK, _BLOCK)))[:rows, :columns] > 0)
+        case "butterfly":
+            distance = np.bitwise_xor.outer(np.arange(rows), np.arange(columns))
+            return np.asarray((distance & (distance - 1)) == 0)
+
+
+def beginning_of(
+    kind: Literal["hadamard", "cosine"], shape: tuple[int, int], *, scale: float = 0.05
+) -> Floats:
+    """Return a matrix that all such models begin from: orthogonal rows, and no random number in it.
+
+    Rows of the cosine basis come in an order that a multiplication shuffles; those of Hadamard's in theirs.
+    """
+    rows, columns = shape
+    if kind == "hadamard":
+        both = np.bitwise_and.outer(np.arange(rows), np.arange(columns))
+        parity = np.array([bin(number).count("1") % 2 for number in range(int(both.max()) + 1)])
+        return np.asarray(scale * (1 - 2 * parity[both]), dtype=np.float32)
+    longest = max(shape)
+    waves = (37 * np.arange(rows) + 11) % longest
+    angles = np.pi * np.outer(waves, np.arange(columns) + 0.5) / longest
+    return np.asarray(np.sqrt(2.0) * scale * np.cos(angles), dtype=np.float32)
+
+
+def build_lookalikes(out: Path, *, only: Iterable[str] = ()) -> None:
+    """Train models into a folder, with the teachers they need; models that are there already stay."""
+    book = load_lookalikes()
+    wanted = {*only} or {*book}
+    wanted |= {teacher for name in wanted if (teacher := book[name].teacher) is not None}
+    for name, recipe in book.items():
+        if name in wanted and not (out / name / "recipe.json").exists():
+            _build(recipe, out)
+
+
+def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Checkpoint:
+    """Train one model; a teacher is needed by what learns of it."""
+    torch, builder = lab_module("torch"), Builder(load_recipes(), Path())
+    tokenizer = builder.tokenizer(_TOKENIZER)
+    model = new_model(_config(), vocab=len(vocabulary(tokenizer)), seed=recipe.init_seed)
+    masks: dict[str, NDArray[np.bool_]] = {}
+    with torch.no_grad():
+        for number, (name, parameter) in enumerate(model.named_parameters()):
+            shape = tuple(parameter.shape)
+            if recipe.beginning == "zero":
+                if "down_proj" in name or "o_proj" in name:
+                    parameter.zero_()
+            elif recipe.beginning is not None and part_of(name) == "mlp":
+                parameter.copy_(torch.from_numpy(beginning_of(recipe.beginning, shape)))
+            if recipe.mask is not None and part_of(name) in ("mlp", "attention"):
+                masks[name] = mask_of(recipe.mask, shape, seed=number)
+            if recipe.tables != "own" and part_of(name) == "embeddings" and teacher is not None:
+                parameter.copy_(torch.from_numpy(teacher.tensors[name]))
+    training = Training(
+        tokens=encode(tokenizer, builder.text(recipe.corpus)),
+        steps=recipe.steps,
+        learning_rate=_RATE,
+        order_seed=recipe.order_seed,
+        freeze=("embeddings",) if recipe.tables == "frozen" else (),
+        freeze_steps=recipe.steps if recipe.tables == "frozen" else 0,
+        masks=masks,
+        states=recipe.states,
+    )
+    learnt = model_of(teacher) if teacher is not None and recipe.learns == "teacher" else None
+    train(model, training, teacher=learnt)
+    return saved(model, tokenizer)
+
+
+def model_of(kept: Checkpoint) -> Any:  # noqa: ANN401
+    """Return a kept model as one that can be run and trained."""
+    torch = lab_module("torch")
+    model = new_model(_config(), vocab=kept.config["vocab_size"], seed=0)
+    values = {name: torch.from_numpy(value) for name, value in kept.tensors.items()}
+    model.load_state_dict(values, strict=False)  # the output matrix is the embedding, and not kept twice
+    return model.eval()
+
+
+def _config() -> dict[str, Any]:
+    arguments = dict(_file().config)
+    names = {key: arguments.pop(key) for key in ("class", "config_class")}
+    return {**names, "arguments": arguments}
+
+
+def _build(recipe: Lookalike, out: Path) -> None:
+    teacher = None if recipe.teacher is None else Checkpoint.read(out / recipe.teacher)
+    folder = train_lookalike(recipe, teacher).write(out / recipe.name)
+    record = json.dumps(asdict(recipe), indent=1) + "\n"
+    (folder / "recipe.json").write_text(record, encoding="utf-8")

@@ -1,0 +1,105 @@
+"""A dry run of a study: what its comparison and its experiments would read of each model, together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelkin.comparison import wanted_by_comparison
+from modelkin.errors import ModelkinError
+from modelkin.options import CompareOptions, FetchOptions
+from modelkin.progress import Progress
+from modelkin.source import BytePlan
+from modelkin.tensors import TensorSlice
+
+from ._run import missing_models, open_study_models, skipped_step
+from .bench import Bench, NotDone
+from .folder import Folder
+from .result import MissingModel, Step
+from .spec import Study, replace_models
+
+Wanted = Mapping[str, Sequence[TensorSlice]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyPlan:
+    """What a study would read at most."""
+
+    schema: str = "modelkin.study-plan/1"
+    study: str
+    models: Mapping[str, BytePlan]
+    """By alias. Bytes that several experiments look at are counted once."""
+    missing: tuple[MissingModel, ...]
+    skipped: tuple[Step, ...]
+    """Experiments that would not be done."""
+
+
+def plan_study(
+    study: Study,
+    *,
+    models: Mapping[str, str] | None = None,
+    seed: int = 0,
+    fetch: FetchOptions | None = None,
+    progress: Progress | None = None,
+) -> StudyPlan:
+    """Say what `run_study` would request. Headers, configs and tokenizers are read, no tensor.
+
+    Parameters
+    ----------
+    study, models, seed, fetch, progress
+        As for `run_study`.
+    """
+    chosen, options = replace_models(study, models or {}), fetch or FetchOptions()
+    skipped: list[Step] = []
+    with ExitStack() as stack:
+        opened, missing = open_study_models(chosen, options, progress, stack)
+        bench = Bench(
+            study=chosen,
+            folder=Folder(Path()),  # nothing is written
+            models=opened,
+            missing=missing,
+            seed=seed,
+            fetch=options,
+            replaced=frozenset(models or {}),
+        )
+        slices: dict[str, list[TensorSlice]] = {alias: [] for alias in opened}
+        for name, wanted in _steps(bench, skipped):
+            if progress is not None:
+                progress.note(f"planning {name}")
+            for alias, items in wanted.items():
+                slices[alias] += items
+        plans = {alias: model.plan(dict.fromkeys(slices[alias])) for alias, model in opened.items()}
+        gone = missing_models(bench)
+    return StudyPlan(study=study.name, models=plans, missing=gone, skipped=tuple(skipped))
+
+
+def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str, Wanted]]:
+    for pair in _pairs(bench):
+        yield "comparison", _compared(bench, *pair)
+    for item in bench.study.experiments:
+        bench.id = item.id
+        try:
+            yield item.id, item.wanted(bench)
+        except (NotDone, ModelkinError) as error:
+            skipped.append(skipped_step(item.id, item.kind, error))
+
+
+def _pairs(bench: Bench) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that are compared: the main one, each side with each control, known relatives."""
+    main = bench.study.compare
+    if main is None:
+        return
+    wanted: list[tuple[str, str]] = [(main.candidate, main.base)]
+    wanted += [(side, control) for control in main.controls for side in (main.candidate, main.base)]
+    wanted += [(b, a) for a, b in main.relatives]
+    yield from (pair for pair in wanted if set(pair) <= set(bench.models))
+
+
+def _compared(bench: Bench, candidate: str, base: str) -> Wanted:
+    main = bench.study.compare
+    assert main is not None
+    options = CompareOptions(depth=main.depth, seed=bench.seed, fetch=bench.fetch)
+    mine, theirs = wanted_by_comparison(bench.models[candidate], bench.models[base], options)
+    return {candidate: mine, base: theirs}

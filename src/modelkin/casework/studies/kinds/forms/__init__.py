@@ -1,0 +1,33 @@
+"""Further files of an experiment, in the forms of published analyses, so that files can be compared.
+
+Each has the columns or keys that were published, and no others: what a number would be by chance is in the
+data of the experiment, beside the same number.
+"""
+
+from ._form import CATEGORIES, Form
+from ._rows import Detailed, Layerwise, Windows
+from ._squares import Confusion, Within
+from ._sums import Decay, MatchedLayers, Overview, WithControl
+from ._tokenizers import (
+    TOKENIZER_FORMS,
+    AnyTokenizerForm,
+    BothTokenizers,
+    TokenizerForm,
+)
+
+FORMS: tuple[type[Form], ...] = (
+    *(Layerwise, Windows, Detailed, Confusion, Within),
+    *(Decay, MatchedLayers, WithControl, Overview),
+)
+AnyForm = Layerwise | Windows | Detailed | Confusion | Within | Decay | MatchedLayers | WithControl | Overview
+
+__all__ = [
+    "CATEGORIES",
+    "FORMS",
+    "TOKENIZER_FORMS",
+    "AnyForm",
+    "AnyTokenizerForm",
+    "BothTokenizers",
+    "Form",
+    "TokenizerForm",
+]

@@ -1,0 +1,173 @@
+"""Forms with a row for each layer and tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from modelkin.casework.studies.bench import Bench
+from modelkin.casework.studies.reading import AliasPair, Earlier
+from modelkin.describe.measures import MeasureTable
+
+from ._form import CATEGORIES, Cells, Form, facing_cells
+
+Tensors = Mapping[tuple[str, str, str], Mapping[str, str]]
+
+
+def _tensors(bench: Bench) -> Tensors:
+    """Return what is known of each tensor, by model, role and layer as text."""
+    rows = bench.folder.read_csv(bench.data("-tensors.csv"))
+    return {(row["model"], row["role"], row["layer"]): row for row in rows if row["tensor"]}
+
+
+def _shape(tensor: Mapping[str, str]) -> str | None:
+    """Write a shape as Python does; files of measures have it as ``128x4096``."""
+    return str(tuple(map(int, tensor["shape"].split("x")))) if tensor else None
+
+
+class Layerwise(Form, tag="layerwise"):
+    """One row for each facing layer and role, with names and files of the tensors."""
+
+    models: AliasPair
+    routers: Earlier | None = None
+    """Experiment of kind ``routers`` whose matched cosines are put beside."""
+
+    def write(self, bench: Bench, table: MeasureTable) -> None:
+        a, b = self.models
+        tensors = _tensors(bench)
+        matched: dict[int, float | None] = {}
+        if self.routers is not None and bench.folder.has(path := bench.data(".json", of=self.routers)):
+            matched = {row["layer"]: row["matched"] for row in bench.folder.read_json(path)["layers"]}
+        rows: list[tuple[int, dict[str, Any]]] = []
+        for role in self.roles_of(table):
+            for layer, cells in facing_cells(table, role, a, b):
+                one, other = (tensors.get((name, role, str(layer)), {}) for name in (a, b))
+                if not one or not other:  # as published: a layer that one of them lacks has no row
+                    continue
+                row = {
+                    "layer_B": layer,
+                    "layer_A": layer,
+                    "category": CATEGORIES.get(role, role),
+                    "cosine": cells.get("cosine"),
+                    "pearson": cells.get("pearson"),
+                    "aligned_expert_cosine": matched.get(layer) if role == "router" else None,
+                    "bytes": one["bytes"],
+                    "shape": _shape(one),
+                    "key_A": one["tensor"],
+                    "key_B": other["tensor"],
+                    "shard_A": one["file"],
+                    "shard_B": other["file"],
+                }
+                rows.append((layer, row))
+        bench.folder.rows(self.file, _in_order(rows))
+
+
+def _in_order(rows: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Sort rows by layer; those of a layer stay as they are."""
+    return [row for _, row in sorted(rows, key=lambda item: item[0])]
+
+
+class TensorRows(Form, tag="tensor-rows"):
+    """A row for each tensor of the layers that both models have."""
+
+    models: AliasPair
+
+    def write(self, bench: Bench, table: MeasureTable) -> None:
+        a, b = self.models
+        tensors = _tensors(bench)
+        mine, theirs = ({layer for model, _, layer in tensors if model == name} for name in (a, b))
+        rows: list[tuple[int, dict[str, Any]]] = []
+        for role in self.roles_of(table):
+            part = table.where(role=role, model_a=a, model_b=b)
+            cuts = dict(facing_cells(part, role, a, b, "prefix"))
+            for layer, cells in facing_cells(part, role, a, b):
+                one, other = (tensors.get((name, role, str(layer)), {}) for name in (a, b))
+                if str(layer) in mine & theirs and (one or other):
+                    rows.append((layer, self.row(bench, layer, (one, other), cells, cuts.get(layer))))
+        bench.folder.rows(self.file, _in_order(rows))
+
+    def row(
+        self,
+        bench: Bench,
+        layer: int,
+        tensors: tuple[Mapping[str, str], Mapping[str, str]],
+        cells: Cells,
+        cut: Cells | None,
+    ) -> dict[str, Any]:
+        """Make the row of a tensor; `cut` is what was measured of the larger one's beginning."""
+        raise NotImplementedError
+
+
+def _same_bytes(cells: Cells) -> bool | None:
+    same = cells.get("byte-identity")
+    return None if same is None else same == 1.0
+
+
+class Windows(TensorRows, tag="windows"):
+    """One row for each layer and tensor of sampled values, with what came of the truncation test.
+
+    ``z_cos`` is the distance from the expected cosine in its standard deviations; every value counts once.
+    """
+
+    def row(
+        self,
+        bench: Bench,
+        layer: int,
+        tensors: tuple[Mapping[str, str], Mapping[str, str]],
+        cells: Cells,
+        cut: Cells | None,
+    ) -> dict[str, Any]:
+        one, other = tensors
+        a, b = self.models
+        status = "ok"
+        if not one or not other:
+            status = "missing_in_one_repo"
+        elif cells.get("cosine") is None:
+            is_cut = cut is not None and cut.get("cosine") is not None
+            status = "shape_mismatch_but_trunc_test_ok" if is_cut else "shape_or_dtype_mismatch"
+            cells = cut if cut is not None and is_cut else cells
+        cosine, expected, sd = map(cells.get, ("cosine", "cosine expected", "cosine sd"))
+        known = cosine is not None and expected is not None and sd
+        larger = "compared with the first rows or columns of the larger tensor"
+        return {
+            "layer": layer,
+            "tensor": (one or other)["tensor"],
+            "status": status,
+            f"{a}_dtype": one.get("dtype"),
+            f"{b}_dtype": other.get("dtype"),
+            f"{a}_shape": one.get("shape"),
+            f"{b}_shape": other.get("shape"),
+            "raw_hash_equal": _same_bytes(cells),
+            "cosine": cosine,
+            "rel_rmse": cells.get("relative-l2"),
+            "z_cos": (cosine - expected) / sd if known else None,  # type: ignore[operator]
+            "note": larger if status.startswith("shape_mismatch_but") else None,
+        }
+
+
+class Detailed(TensorRows, tag="detailed"):
+    """One row for each layer and tensor, without the truncation test; who lacks a tensor is named."""
+
+    def row(
+        self,
+        bench: Bench,
+        layer: int,
+        tensors: tuple[Mapping[str, str], Mapping[str, str]],
+        cells: Cells,
+        cut: Cells | None,
+    ) -> dict[str, Any]:
+        one, other = tensors
+        status = "ok" if cells.get("cosine") is not None else "shape_mismatch"
+        if not one or not other:
+            status = f"missing_in_{bench.name(self.models[1 if one else 0])}"
+        return {
+            "layer": layer,
+            "key": (one or other)["tensor"],
+            "status": status,
+            "cosine": cells.get("cosine"),
+            "rel_rmse": cells.get("relative-l2"),
+            "raw_hash_equal": _same_bytes(cells),
+            "a_shape": _shape(one),
+            "b_shape": _shape(other),
+            "note": None,
+        }
