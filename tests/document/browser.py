@@ -98,7 +98,7 @@ class Page:
 
     def run(self, code: str) -> Any:
         """Evaluate an expression from outside the page's policy; also where its own scripts are off."""
-        answer = self.ask("Runtime.evaluate", expression=code, returnByValue=True)
+        answer = self.ask("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

@@ -30,7 +30,7 @@ def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
             rule=quoted,
             components={
                 **{f"{name} {evil}": item for name, item in verdict.components.items()},
-                evil: replace(next(iter(verdict.components.values())), reason=quoted),
+                evil: replace(max(verdict.components.values(), key=lambda item: item.n_tests), reason=quoted),
             },
         ),
         candidate=replace(

@@ -13,11 +13,12 @@ from tests.document.test_comparison_view import drawn, flat
 import modelkin as mk
 from modelkin.casework.lab import derive
 from modelkin.comparison import ControlResult
-from modelkin.comparison.methods import Agreement, Rank, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html, report_markdown, schema
 from modelkin.document.views.alignment import layer_rows
 from modelkin.document.views.words import ranked_among, ranked_text
+from modelkin.errors import FormatError
 from modelkin.message import say
 from modelkin.source import MemorySource
 
@@ -60,7 +61,7 @@ def ranked(rotated):
         rotated.verdict.components["mlp"],
         conclusion=Conclusion.SHARED_REPARAMETRISED,
         log10_p=np.log10(1 / 28),
-        calibrated=True,
+        basis="rank",
     )
     found = next(test for test in rotated.evidence if test.component == "mlp" and isinstance(test, Tested))
     agreeing = Agreement(
@@ -75,7 +76,12 @@ def ranked(rotated):
         n=found.n,
         rank=Rank(log10_p=float(np.log10(1 / 28)), control_pairs=27, largest_control=0.03),
     )
-    verdict = replace(rotated.verdict, log10_p=np.log10(1 / 28), components={"mlp": mlp})
+    verdict = replace(
+        rotated.verdict,
+        log10_p=np.log10(1 / 28),
+        components={"mlp": mlp},
+        headline=say("headline.shared-ranked"),
+    )
     return replace(rotated, verdict=verdict, evidence=(agreeing,))
 
 
@@ -115,7 +121,7 @@ def test_of_strangers_no_pairing_of_layers_is_shown(strangers):
     assert layer_rows(strangers, ENGLISH) == []
     for text in (flat(drawn(strangers)), report_markdown(strangers), report_html(strangers)):
         assert "none of 36 pairs of layers stands out" in text
-    assert any("nothing to find coordinates by" in str(line) for line in strangers.verdict.limitations)
+    assert any("until the old directions are gone" in str(line) for line in strangers.verdict.limitations)
     assert not any("--depth deep" in str(line) for line in strangers.verdict.limitations)
 
 
@@ -128,6 +134,40 @@ def test_what_rests_on_controls_is_marked_everywhere(ranked):
         assert "Common origin in a changed form, by comparison with controls" in text
         assert "Common origin: shared weights" not in text
         assert "only a common origin explains" not in text
+
+
+CONTRAST = Contrast(
+    method="own-layers",
+    version="1",
+    component="mlp",
+    axis="mlp",
+    null=say("null-rank"),
+    layers=(1,),
+    frame="rotation",
+    statistic=0.9,
+    log10_p=-120.0,
+    effect=Effect(value=0.9, low=0.85, high=0.93),
+    n=512,
+    n_matched=461,
+    mismatched=Mismatched(n_pairs=12, largest=0.02, limit=0.05),
+    rank=Rank(log10_p=-1.0, control_pairs=9, largest_control=0.02),
+)
+
+
+@pytest.mark.parametrize("archive", [None, Rank(log10_p=-3.0, control_pairs=999, largest_control=0.04)])
+def test_a_contrast_of_layers_is_read_back_equal_and_says_what_it_rests_on(rotated, archive):
+    result = replace(rotated, evidence=(replace(CONTRAST, archive=archive),))
+    document = json.loads(result.to_json())
+    jsonschema.validate(document, schema("modelkin.comparison/1"))
+    assert document["evidence"][0]["class"] == "own-layers"
+    assert mk.Comparison.from_json(result.to_json()).evidence == result.evidence
+
+
+def test_a_contrast_of_layers_that_calls_itself_exact_is_refused(rotated):
+    document = json.loads(replace(rotated, evidence=(CONTRAST,)).to_json())
+    document["evidence"][0]["class"] = "exact"
+    with pytest.raises(FormatError):
+        mk.Comparison.from_json(json.dumps(document))
 
 
 def test_controls_are_not_said_to_be_beside_the_point_where_the_verdict_rests_on_them(ranked, rotated):

@@ -46,7 +46,7 @@ def document(text="words"):
         Paragraph(text),
         Paragraph((text, Strong(text), Literally(text), Named(f"{text} says", (text,))), "note"),
         Paragraph(text, "strong"),
-        Paragraph(text, "boxed"),
+        Paragraph(text, "lead"),
         Card(
             headline=text,
             tone="shared",

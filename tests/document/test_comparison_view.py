@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from modelkin.comparison.methods import Likeness, Skipped
+from modelkin.comparison.methods import Effect, Likeness, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document import comparison_view, load_language, render_terminal, report_markdown
+from modelkin.document import comparison_view, render_terminal, report_markdown
+from modelkin.document.views.names import with_short_names
 from modelkin.message import say
-
-ENGLISH = load_language("en")
 
 
 def drawn(result, *, width=120, verbose=False, encoding="utf-8", **console):
@@ -32,8 +31,8 @@ def flat(text):
 def test_every_verdict_says_what_why_and_what_not(comparison, width):
     text = drawn(comparison, width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert ENGLISH.say(f"headline.{comparison.verdict.conclusion.value}") in text
-    assert str(comparison.verdict.summary) in flat(text)
+    assert str(comparison.verdict.headline) in flat(text)
+    assert str(with_short_names(comparison).verdict.summary) in flat(text)
     assert "What this verdict does not say" in text
     for sentence in comparison.verdict.limitations:
         assert str(sentence) in flat(text)
@@ -45,7 +44,7 @@ def test_every_verdict_says_what_why_and_what_not(comparison, width):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("shared", ["p < 10^-", "norms", "embedding", "kind not determined", "0 is chance, 1 is identical"]),
+        ("shared", ["p < 10^-", "norms", "embedding", "copy with noise", "0 is chance, 1 is identical"]),
         ("shared-partial", ["norms from", "mlp from", "in norms"]),
         (
             "no-evidence",
@@ -65,7 +64,7 @@ def test_the_essentials_of_each_conclusion(compared, name, words):
 def test_what_was_skipped_is_listed_with_its_reason(compared):
     text = flat(drawn(compared("shared")))
     assert "attention (layers 0-1): 8 units are too few for a test" in text
-    assert "router, experts: the models have no such tensors" in text
+    assert "router, experts" not in text  # a dense model cannot have them: that is no gap
 
 
 def test_controls_are_shown_with_the_reason_why_they_do_not_serve(compared):
@@ -116,8 +115,37 @@ def test_a_part_shared_in_some_layers_says_in_which(compared):
     assert "0 shared, 1 not" in drawn(replace(result, verdict=verdict))
 
 
+def test_both_p_values_are_explained_where_both_are_shown(compared):
+    text = flat(drawn(compared("shared")))
+    assert "The p-value above is that of" in text
+    assert "corrected for the" in text
+
+
+def test_an_effect_below_zero_is_told_in_other_words(compared):
+    result = compared("shared")
+    name = next(
+        key for key, item in result.verdict.components.items() if item.effect is result.verdict.effect
+    )
+    flipped = Effect(value=-0.3, low=-0.4, high=-0.2)
+    item = replace(result.verdict.components[name], effect=flipped)
+    components = {**result.verdict.components, name: item}
+    verdict = replace(result.verdict, effect=flipped, components=components)
+    text = flat(drawn(replace(result, verdict=verdict)))
+    assert "parts point away from each other, as flipped or rotated copies do" in text
+    assert "1 is identical" not in text
+
+
+def test_limits_are_those_of_one_layer_too_and_hold_in_equal_numbering(compared):
+    text = flat(drawn(compared("no-evidence")))
+    assert "(in one layer alone from " in text
+    assert "in equal numbering: reordered or rotated weights hide more" in text
+
+
 def test_a_changed_form_has_its_words(compared):
-    verdict = replace(compared("shared").verdict, conclusion=Conclusion.SHARED_REPARAMETRISED)
+    changed = Conclusion.SHARED_REPARAMETRISED
+    verdict = replace(
+        compared("shared").verdict, conclusion=changed, headline=say("headline.shared-reparametrised")
+    )
     assert "in a changed form" in drawn(replace(compared("shared"), verdict=verdict))
 
 
@@ -149,8 +177,9 @@ def test_colour_carries_no_meaning_of_its_own(compared):
 
 def test_a_terminal_without_our_letters_gets_plain_ones(compared):
     text = drawn(compared("shared"), encoding="ascii")
-    assert "#######." in text
-    assert "########" not in text
+    bars = text.partition("\nComponents\n")[2]
+    assert "#######." in bars
+    assert "########" not in bars
     assert "########" in drawn(compared("identical"), encoding="ascii")
     assert "Common origin: shared weights" in text
 

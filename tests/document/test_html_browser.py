@@ -66,12 +66,38 @@ def test_hostile_names_run_nothing(shown, compared, language):
     assert page.run("document.querySelectorAll('img, iframe, object, embed, link, script[src]').length") == 0
     assert page.run("document.querySelectorAll('script').length") == 2
     assert page.run("getComputedStyle(document.body).display") != "none"
-    assert page.run("document.body.innerText").count("window.ran = 1") > 50
+    assert page.run("document.querySelector('main').textContent").count("window.ran = 1") > 50
     assert page.complaints() == []
     # Names go through the script as well: what it writes is text.
     page.point_at(".panel .cell[data-note]")
     page.point_at(".grid-probe")
     assert page.run("window.ran === undefined")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_picture_is_on_the_first_screen(shown, comparison, width, height):
+    page = shown(comparison, width=width, height=height)
+    box = page.run(
+        "(({bottom, left, right}) => [bottom, left, right])"
+        "(document.querySelector('.stacks-drawing').getBoundingClientRect())"
+    )
+    assert box[0] <= height
+    assert box[1] >= 0
+    assert box[2] <= width
+    smallest = page.run(
+        "Math.min(...[...document.querySelectorAll('.stacks-drawing text')].map(it =>"
+        "it.getBoundingClientRect().height))"
+    )
+    assert smallest >= 11, "words in the picture are too small to be read"
+
+
+def test_a_link_opens_a_closed_section(shown, compared):
+    page = shown(compared("shared"))
+    opened = "[...document.querySelectorAll('details.part')].filter(it => it.open).map(it => it.id)"
+    assert page.run(opened) == []
+    page.run("document.querySelector('nav a[href=\"#evidence\"]').click()")
+    page.run("new Promise(done => setTimeout(done, 50))")
+    assert page.run(opened) == ["evidence"]
 
 
 def test_the_policy_stops_what_an_escape_would_have_missed(shown, compared, chromium, tmp_path):

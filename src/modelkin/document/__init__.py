@@ -11,40 +11,92 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from modelkin.document.evidence import tensors_csv
     from modelkin.document.folder import (
+        check_folder,
+        document_files,
         matrix_markdown,
         report_html,
         report_markdown,
+        write_diff,
         write_folder,
         write_matrix,
+        write_scan,
     )
+    from modelkin.document.formats import comparison_as
     from modelkin.document.html import render_html
     from modelkin.document.language import LANGUAGES, Language, load_language, read_texts
+    from modelkin.document.lineage_folder import write_merge, write_tree
     from modelkin.document.markdown import render_markdown
+    from modelkin.document.notebook import notebook_html, plot, three_lines, to_arrow, to_pandas
     from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, size_text
-    from modelkin.document.results import comparison_from_json, matrix_from_json, plain, schema, to_json
+    from modelkin.document.printing import print_html
+    from modelkin.document.results import (
+        comparison_from_json,
+        diff_from_json,
+        fingerprint_from_json,
+        matrix_from_json,
+        merge_from_json,
+        plain,
+        schema,
+        to_json,
+        tree_from_json,
+    )
+    from modelkin.document.sarif import sarif_json
     from modelkin.document.terminal import render_terminal
+    from modelkin.document.views.claims import claims_view
     from modelkin.document.views.comparison import comparison_view, verdict_card
+    from modelkin.document.views.configs import configs_view
+    from modelkin.document.views.diff import diff_view
+    from modelkin.document.views.embeddings import embeddings_view
     from modelkin.document.views.inspection import inspection_view
     from modelkin.document.views.matrix import matrix_view
+    from modelkin.document.views.merge import merge_view
     from modelkin.document.views.methods import methods_view
-    from modelkin.document.views.reading import plan_view, plans_view, store_view
+    from modelkin.document.views.reading import plan_view, plans_view, price_view, store_view
+    from modelkin.document.views.references import reference_cards_view
+    from modelkin.document.views.registry import (
+        check_view,
+        fingerprint_view,
+        pairs_view,
+        registry_view,
+        sync_view,
+    )
+    from modelkin.document.views.repositories import repositories_view
+    from modelkin.document.views.scan import scan_view
     from modelkin.document.views.tokenizers import tokenizers_view
+    from modelkin.document.views.tree import tree_view
 
 _MODULES = {
     "evidence": "tensors_csv",
-    "folder": "matrix_markdown report_html report_markdown write_folder write_matrix",
+    "folder": "check_folder document_files matrix_markdown report_html report_markdown write_diff "
+    "write_folder write_matrix write_scan",
+    "formats": "comparison_as",
     "html": "render_html",
     "language": "LANGUAGES Language load_language read_texts",
+    "lineage_folder": "write_merge write_tree",
     "markdown": "render_markdown",
+    "notebook": "notebook_html plot three_lines to_arrow to_pandas",
     "numbers": "bound_text count_text effect_text p_text size_text",
-    "results": "comparison_from_json matrix_from_json plain schema to_json",
+    "printing": "print_html",
+    "results": "comparison_from_json diff_from_json fingerprint_from_json matrix_from_json merge_from_json "
+    "plain schema to_json tree_from_json",
+    "sarif": "sarif_json",
     "terminal": "render_terminal",
+    "views.claims": "claims_view",
     "views.comparison": "comparison_view verdict_card",
+    "views.configs": "configs_view",
+    "views.diff": "diff_view",
+    "views.embeddings": "embeddings_view",
     "views.inspection": "inspection_view",
     "views.matrix": "matrix_view",
+    "views.merge": "merge_view",
     "views.methods": "methods_view",
-    "views.reading": "plan_view plans_view store_view",
+    "views.reading": "plan_view plans_view price_view store_view",
+    "views.references": "reference_cards_view",
+    "views.registry": "check_view fingerprint_view pairs_view registry_view sync_view",
+    "views.repositories": "repositories_view",
+    "views.scan": "scan_view",
     "views.tokenizers": "tokenizers_view",
+    "views.tree": "tree_view",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -52,35 +104,68 @@ __all__ = [
     "LANGUAGES",
     "Language",
     "bound_text",
+    "check_folder",
+    "check_view",
+    "claims_view",
+    "comparison_as",
     "comparison_from_json",
     "comparison_view",
+    "configs_view",
     "count_text",
+    "diff_from_json",
+    "diff_view",
+    "document_files",
     "effect_text",
+    "embeddings_view",
+    "fingerprint_from_json",
+    "fingerprint_view",
     "inspection_view",
     "load_language",
     "matrix_from_json",
     "matrix_markdown",
     "matrix_view",
+    "merge_from_json",
+    "merge_view",
     "methods_view",
+    "notebook_html",
     "p_text",
+    "pairs_view",
     "plain",
     "plan_view",
     "plans_view",
+    "plot",
+    "price_view",
+    "print_html",
     "read_texts",
+    "reference_cards_view",
+    "registry_view",
     "render_html",
     "render_markdown",
     "render_terminal",
     "report_html",
     "report_markdown",
+    "repositories_view",
+    "sarif_json",
+    "scan_view",
     "schema",
     "size_text",
     "store_view",
+    "sync_view",
     "tensors_csv",
+    "three_lines",
+    "to_arrow",
     "to_json",
+    "to_pandas",
     "tokenizers_view",
+    "tree_from_json",
+    "tree_view",
     "verdict_card",
+    "write_diff",
     "write_folder",
     "write_matrix",
+    "write_merge",
+    "write_scan",
+    "write_tree",
 ]
 
 

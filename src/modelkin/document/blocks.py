@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from modelkin.comparison import Comparison
+    from modelkin.lineage import FamilyForest
 
 Tone = Literal["shared", "none", "open"]
 """Colour of a conclusion. Neither red nor green: a common origin is no crime, no evidence no acquittal."""
@@ -97,12 +98,11 @@ class Heading:
 class Paragraph:
     """A paragraph.
 
-    `strong` ones are answers, a `note` explains what stands above it, a `lead` opens a section, `boxed` ones
-    have a frame on the terminal.
+    `strong` ones are answers, a `note` explains what stands above it, a `lead` opens a section.
     """
 
     text: Text
-    look: Literal["plain", "strong", "note", "lead", "boxed"] = "plain"
+    look: Literal["plain", "strong", "note", "lead"] = "plain"
     lines: bool = False
     """Whether a plain text has lines that stay apart. Otherwise a line break came with a value, and is shown
     as an escape, so that it cannot begin a heading or a list of its own."""
@@ -181,6 +181,69 @@ class Card:
     summary: Text
     meaning: str = ""
     facts: tuple[Fact, ...] = ()
+    drawing: Stacks | None = None
+    """What a reader sees beside the words."""
+
+
+# -- two models, drawn ---------------------------------------------------------------------------------
+
+PartState = Literal["shared", "together", "not_shared", "untested"]
+"""What is known of a part: shared; shared in some that were tested together; no evidence; not tested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPart:
+    """A part of a layer, sized by its parameters."""
+
+    component: str
+    name: str
+    size: int
+    state: PartState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """A layer, or what stands below or above all layers."""
+
+    label: str
+    parts: tuple[StackPart, ...]
+    layer: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Parameters of all its parts."""
+        return sum(part.size for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStack:
+    """One model: its floors from below."""
+
+    side: str
+    name: str
+    floors: tuple[Floor, ...]
+
+    @property
+    def size(self) -> int:
+        """Parameters of all its floors."""
+        return sum(floor.size for floor in self.floors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stacks:
+    """Two models side by side: which parts are shared, and which layers face each other."""
+
+    candidate: ModelStack
+    base: ModelStack
+    facing: tuple[tuple[int, int, PartState], ...]
+    """Places of floors that face each other, and the best that is known there."""
+    alt: str
+    caption: str
+    legend: tuple[tuple[PartState, str], ...]
+    own_scales: bool = False
+    """Whether each stack has a scale of its own, since one is much larger."""
+    file: str = "figures/stacks.svg"
+    """Where a document finds the drawing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +304,13 @@ class HeatMaps:
     instead: tuple[Block, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ForestPicture:
+    """Who hangs on whom, which a page draws itself; others show the edges as tables."""
+
+    result: FamilyForest
+
+
 Block = (
     Heading
     | Paragraph
@@ -255,6 +325,7 @@ Block = (
     | PageOnly
     | LayerFigures
     | HeatMaps
+    | ForestPicture
 )
 
 

@@ -3,7 +3,8 @@
 Numbers are plain, nothing is NaN, missing is null. A field ``reason`` that holds a message becomes ``reason``
 (the English sentence, for people), ``reason_code`` and, if it has any, ``reason_values``; a list ``flags`` of
 messages becomes ``flags`` (sentences) and ``flags_codes``. A field with the metadata ``json=False`` is left
-out; read back, it has its default. A file is not trusted to be ours.
+out; read back, it has its default. So has a field with the metadata ``later=True`` that a file of an older
+version does not have. A file is not trusted to be ours.
 """
 
 from __future__ import annotations
@@ -100,6 +101,11 @@ def _members(items: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]
 @cache
 def _written(kind: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401  any record
     return tuple(item for item in fields(kind) if item.metadata.get("json", True))
+
+
+@cache
+def _added_later(kind: Any) -> frozenset[str]:  # noqa: ANN401  any record
+    return frozenset(item.name for item in fields(kind) if item.metadata.get("later", False))
 
 
 def _coded(message: Message) -> dict[str, object]:
@@ -204,7 +210,7 @@ class Reader:
         beside = {key for name in said for key in _companions(name)} - names
         for problem, keys in (
             ("unknown", value.keys() - names - beside),
-            ("missing", names - value.keys()),
+            ("missing", names - value.keys() - _added_later(made_of)),
         ):
             if keys:
                 listed = ", ".join(_shown(key) for key in sorted(keys)[:5])
@@ -216,6 +222,7 @@ class Reader:
                     if name in said
                     else self.read(hints[name], value[name], f"{path}.{name}".lstrip("."))
                     for name in names
+                    if name in value
                 }
             )
         except UsageError as error:

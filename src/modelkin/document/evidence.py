@@ -6,20 +6,26 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Literal, TypeGuard
 
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import (
     Agreement,
+    Contrast,
     Effect,
     Evidence,
     Likeness,
+    Mismatched,
     Rank,
     Skipped,
     Status,
     Tested,
 )
 from modelkin.message import Message
+from modelkin.untrusted import safe_cell
 
+EvidenceClass = Literal["exact", "own-layers", "rank", "none"]
+"""What a p-value rests on: a null alone, mismatched layers of the same two models, or controls."""
 REORDERED = "reordered"
 """Stands among the flags of a row, which are names; `Tested` has it as a fact."""
 Details = Mapping[str, float | int | str | Message]
@@ -60,6 +66,19 @@ _NUMBERS = (
     "detection_limit",
 )
 
+_CONTRASTED = ("statistic", "log10_p", "effect", "n", "n_matched")
+
+
+def evidence_class(test: Evidence) -> EvidenceClass:
+    """Say what the p-value of a piece of evidence rests on, or would if it had been made."""
+    match test:
+        case Contrast():
+            return "own-layers"
+        case Agreement():
+            return "rank" if test.rank else "none"
+        case _:
+            return "exact" if test.exact else "none"
+
 
 def evidence_row(test: Evidence) -> EvidenceRow:
     """Return the row of a piece of evidence."""
@@ -71,6 +90,8 @@ def evidence_row(test: Evidence) -> EvidenceRow:
         case Agreement():
             found |= {"statistic": test.statistic, "effect": test.effect, "n": test.n}
             found |= {"log10_p": test.rank.log10_p} if test.rank else {}
+        case Contrast():
+            found |= {name: getattr(test, name) for name in _CONTRASTED}
         case Likeness():
             found |= {"n": test.n}
         case Skipped():
@@ -102,13 +123,21 @@ def _evidence_of(row: EvidenceRow) -> Evidence | None:
             flags=tuple(flag for flag in row.flags if flag != REORDERED),
             details=rest,
         )
+    if row.n_matched is not None:
+        return _contrast_of(row)
     if row.effect is not None and row.statistic is not None and row.n is not None:
         rank = None
         if row.log10_p is not None:
             n_pairs, largest = rest.pop("control_pairs", None), rest.pop("largest_control", None)
             if not isinstance(n_pairs, int) or not isinstance(largest, float | int):
                 return None
-            rank = Rank(log10_p=row.log10_p, control_pairs=n_pairs, largest_control=float(largest))
+            packaged = rest.pop("packaged_pairs", 0)
+            rank = Rank(
+                log10_p=row.log10_p,
+                control_pairs=n_pairs,
+                largest_control=float(largest),
+                packaged_pairs=packaged if isinstance(packaged, int) else 0,
+            )
         return Agreement(
             **about, statistic=row.statistic, effect=row.effect, n=row.n, rank=rank, details=rest
         )
@@ -117,6 +146,51 @@ def _evidence_of(row: EvidenceRow) -> Evidence | None:
     if row.n is None or share is None:
         return None
     return Likeness(**about, n=row.n, share_equal=share, cosine=cosine, pearson=pearson)
+
+
+def _contrast_of(row: EvidenceRow) -> Contrast | None:
+    rest = dict(row.details)
+    if None in (row.statistic, row.log10_p, row.effect, row.n):
+        return None
+    own = [rest.pop(name, None) for name in ("mismatched_pairs", "largest_mismatched", "mismatched_limit")]
+    n_pairs, largest, limit = own
+    if not isinstance(n_pairs, int) or not _is_number(largest) or not _is_number(limit):
+        return None
+    same = rest.pop("same_numbers", None)
+    if same is not None and not _is_number(same):
+        return None
+    ranks = [_popped_rank(rest, names) for names in (_CONTROL_RANK, _ARCHIVE_RANK)]
+    return Contrast(
+        **{name: getattr(row, name) for name in (*_ABOUT, *_CONTRASTED)},
+        mismatched=Mismatched(n_pairs=n_pairs, largest=float(largest), limit=float(limit)),
+        rank=ranks[0],
+        archive=ranks[1],
+        same_numbers=None if same is None else float(same),
+        details=rest,
+    )
+
+
+_CONTROL_RANK = ("control_rank", "control_pairs", "largest_control")
+_ARCHIVE_RANK = ("archive_rank", "archive_pairs", "largest_archived")
+
+
+def _popped_rank(rest: dict[str, float | int | str | Message], names: tuple[str, str, str]) -> Rank | None:
+    log10_p, n_pairs, largest = (rest.get(name) for name in names)
+    if not _is_number(log10_p) or not isinstance(n_pairs, int) or not _is_number(largest):
+        return None
+    for name in names:
+        del rest[name]
+    return Rank(log10_p=float(log10_p), control_pairs=n_pairs, largest_control=float(largest))
+
+
+def _rank_details(rank: Rank | None, names: tuple[str, str, str]) -> Details:
+    if rank is None:
+        return {}
+    return dict(zip(names, (rank.log10_p, rank.control_pairs, rank.largest_control), strict=True))
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, float | int)
 
 
 def details_of(test: Evidence) -> Details:
@@ -129,7 +203,19 @@ def details_of(test: Evidence) -> Details:
             if rank is None:
                 return test.details
             about = {"control_pairs": rank.control_pairs, "largest_control": rank.largest_control}
-            return {**test.details, **about}
+            packaged = {"packaged_pairs": rank.packaged_pairs} if rank.packaged_pairs else {}
+            return {**test.details, **about, **packaged}
+        case Contrast():
+            own = test.mismatched
+            return {
+                **test.details,
+                "mismatched_pairs": own.n_pairs,
+                "largest_mismatched": own.largest,
+                "mismatched_limit": own.limit,
+                **({} if test.same_numbers is None else {"same_numbers": test.same_numbers}),
+                **_rank_details(test.rank, _CONTROL_RANK),
+                **_rank_details(test.archive, _ARCHIVE_RANK),
+            }
         case Likeness():
             alike = {"share_equal": test.share_equal, "cosine": test.cosine, "pearson": test.pearson}
             known = {name: value for name, value in alike.items() if value is not None}
@@ -153,15 +239,13 @@ def tensors_csv(result: Comparison) -> str:
     for test in result.evidence:
         row = evidence_row(test)
         effect = row.effect
-        writer.writerow(
-            {item.name: getattr(row, item.name) for item in fields(row)}
-            | {
-                "layers": " ".join(map(str, row.layers)),
-                "effect": effect.value if effect else None,
-                "low": effect.low if effect else None,
-                "high": effect.high if effect else None,
-                "exact": str(row.exact).lower(),
-                "flags": "; ".join(row.flags),
-            }
-        )
+        cells = {item.name: getattr(row, item.name) for item in fields(row)} | {
+            "layers": " ".join(map(str, row.layers)),
+            "effect": effect.value if effect else None,
+            "low": effect.low if effect else None,
+            "high": effect.high if effect else None,
+            "exact": str(row.exact).lower(),
+            "flags": "; ".join(row.flags),
+        }
+        writer.writerow({name: safe_cell(cell) for name, cell in cells.items()})
     return text.getvalue()

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelkin.comparison import Comparison
+from modelkin._version import __version__
+from modelkin.comparison import Comparison, ModelDiff
 from modelkin.describe.matrix import MatrixResult
 from modelkin.describe.measures import table_to_csv
-from modelkin.errors import UsageError
+from modelkin.errors import UsageError, not_written
+from modelkin.message import say
+from modelkin.registry import ScanResult
+from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from .blocks import Marked
+from .changes import changes_csv
+from .codec import dumps
 from .evidence import tensors_csv
-from .html import render_html
+from .figure_words import figure_words
+from .html import render_html, stacks_svg
 from .language import ENGLISH, Language, load_language
 from .markdown import render_markdown
 from .results import to_json
-from .views.comparison import comparison_view
+from .views.case import case_blocks
+from .views.comparison import comparison_view, verdict_card
+from .views.diff import diff_view
 from .views.matrix import matrix_view
+from .views.names import with_short_names
+from .views.scan import scan_view, verified_folder
 
 if TYPE_CHECKING:
     from modelkin.figures import Format
+    from modelkin.progress import Progress
+
+RECORD = "comparison.json"
+MANIFEST = "manifest.json"
 
 
 def write_folder(
@@ -32,9 +48,10 @@ def write_folder(
     *,
     language: str = "en",
     dpi: int = 150,
-    formats: Sequence[Format] = ("png", "svg"),
+    formats: Sequence[Format] = (),
+    progress: Progress | None = None,
 ) -> tuple[Path, ...]:
-    """Write the record, ``report.html``, ``REPORT.md``, ``tensors.csv`` and ``figures``; return their paths.
+    """Write the record, ``report.html``, ``REPORT.md`` and ``tensors.csv``; return their paths.
 
     The folder is made when it is missing. Each file is complete or not there: it is written beside its
     place and then moved, so that an older report is not left half overwritten.
@@ -44,38 +61,92 @@ def write_folder(
     language
         Of the page and the document.
     dpi, formats
-        Of the figures.
+        Of figures for papers and slides, which take as long as all the rest; by default none are drawn.
+    progress
+        Told how many figures are drawn.
 
     Raises
     ------
     UsageError
-        The folder cannot be made or written, or there are no texts in the language.
+        The folder cannot be made or written, holds the report of another pair, or there are no texts in the
+        language.
     """
     texts = load_language(language)
+    check_folder(folder, (result.candidate.origin, result.base.origin))
+    files = {
+        **document_files(result, language),
+        **drawing_files(result, texts),
+        **(_figures(result, dpi, formats, texts, progress) if formats else {}),
+    }
+    return write_files(Path(folder), {**files, MANIFEST: _manifest(files)})
+
+
+def document_files(result: Comparison, language: str) -> dict[str, str | bytes]:
+    """Return the files of a report that say something in words or numbers: they follow from the record."""
+    texts = load_language(language)
+    return {
+        RECORD: to_json(result) + "\n",
+        "report.html": report_html(result, texts),
+        "REPORT.md": report_markdown(result, texts),
+        "tensors.csv": tensors_csv(result),
+    }
+
+
+def _manifest(files: Mapping[str, str | bytes]) -> str:
+    """List all files with their digests."""
+    listed = {}
+    for name, content in sorted(files.items()):
+        data = _as_bytes(content)
+        listed[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return dumps({"schema": "modelkin.manifest/1", "modelkin": __version__, "files": listed}) + "\n"
+
+
+def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> None:
+    """See that a folder is free for the report of a pair, or holds an earlier one of the same pair.
+
+    Parameters
+    ----------
+    origins
+        Where candidate and base are, as `Location.origin` says.
+
+    Raises
+    ------
+    UsageError
+        It is a file, or holds the report of another pair or a record that cannot be read.
+    """
     if Path(folder).exists() and not Path(folder).is_dir():
         raise UsageError(str(folder), "expected a folder for the report, got a file")
-    return write_files(
-        Path(folder),
-        {
-            "comparison.json": to_json(result) + "\n",
-            "report.html": report_html(result, texts),
-            "REPORT.md": report_markdown(result, texts),
-            "tensors.csv": tensors_csv(result),
-            **_figures(result, dpi, formats),
-        },
-    )
+    record = Path(folder) / RECORD
+    if not record.is_file():
+        return
+    hint = "Choose another folder for --out, or remove this one."
+    try:
+        found = strict_object(record.read_bytes())
+        held = [found[side]["origin"] for side in ("candidate", "base")]  # type: ignore[index]
+    except (OSError, JsonRefused, LookupError, TypeError):
+        raise UsageError(str(record), "this is no record of a comparison", hint=hint) from None
+    if held != list(origins):
+        names = " and ".join(quoted(str(origin)) for origin in held)
+        raise UsageError(str(folder), f"this holds the report of another pair: {names}", hint=hint)
+
+
+def drawing_files(result: Comparison, language: Language = ENGLISH) -> dict[str, str]:
+    """Return the drawing of both models, which ``REPORT.md`` shows, by its place in the folder."""
+    drawing = verdict_card(result, language).drawing
+    return {drawing.file: stacks_svg(drawing)} if drawing else {}
 
 
 def report_markdown(result: Comparison, language: Language = ENGLISH) -> str:
     """Write the whole record as a document."""
-    return render_markdown(comparison_view(result, language))
+    return render_markdown((*comparison_view(result, language), *case_blocks(result, language)))
 
 
 def report_html(result: Comparison, language: Language = ENGLISH) -> str:
     """Write the whole record as a page."""
-    names = {"candidate": result.candidate.ref, "base": result.base.ref}
+    short = with_short_names(result)
+    names = {"candidate": short.candidate.ref, "base": short.base.ref}
     return render_html(
-        comparison_view(result, language),
+        (*comparison_view(result, language), *case_blocks(result, language)),
         title=language.say("title.question", **names),
         language=language,
         version=result.environment.modelkin,
@@ -106,15 +177,99 @@ def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[
     )
 
 
-def _figures(result: Comparison, dpi: int, formats: Sequence[Format]) -> dict[str, str | bytes]:
-    """Draw every figure of a comparison, beside the data that it is drawn from."""
+def write_diff(
+    result: ModelDiff, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
+    """Write ``diff.json``, ``report.html``, ``REPORT.md``, ``tensors.csv`` and the figure.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written, or there are no texts in the language.
+    """
+    texts, files = load_language(language), _change_figure(result)
+    picture = "figures/change.svg" if files else ""
+    view = diff_view(result, texts, picture=picture)
+    title = texts.say("title.diff", candidate=result.candidate.ref, base=result.base.ref)
+    images = {name: data for name, data in files.items() if isinstance(data, bytes)}
+    return write_files(
+        Path(folder),
+        {
+            "diff.json": to_json(result) + "\n",
+            "report.html": render_html(
+                view, title=title, language=texts, version=result.environment.modelkin, images=images
+            ),
+            "REPORT.md": render_markdown(view),
+            "tensors.csv": changes_csv(result),
+            **files,
+        },
+    )
+
+
+def _change_figure(result: ModelDiff) -> dict[str, str | bytes]:
+    from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
+    from modelkin.figures.diff import change_map
+
+    figure = change_map(result)
+    if figure is None:
+        return {}
+    files: dict[str, str | bytes] = {"figures/change.json": figure_to_json(figure) + "\n"}
+    for kind, content in renderings(figure, ("png", "svg"), dpi=150).items():
+        files[f"figures/change.{kind}"] = content
+    return files
+
+
+def scan_html(result: ScanResult, language: Language = ENGLISH) -> str:
+    """Write a scan as a page, with the pictures of layers of the verified hits."""
+    return render_html(
+        scan_view(result, language=language, page=True),
+        title=f"modelkin scan: {result.query.ref}",
+        language=language,
+        version=__version__,
+    )
+
+
+def write_scan(
+    result: ScanResult, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
+    """Write ``scan.json``, ``report.html``, ``REPORT.md``, and a report folder for each verified hit.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written.
+    """
+    texts = load_language(language)
+    place = Path(folder)
+    files = write_files(
+        place,
+        {
+            "scan.json": to_json(result) + "\n",
+            "report.html": scan_html(result, texts),
+            "REPORT.md": render_markdown(scan_view(result, language=texts, page=True)),
+        },
+    )
+    for number, hit in enumerate(result.hits, start=1):
+        if hit.verified.comparison is not None:
+            files += write_folder(hit.verified.comparison, place / verified_folder(number), language=language)
+    return files
+
+
+def _figures(
+    result: Comparison, dpi: int, formats: Sequence[Format], language: Language, progress: Progress | None
+) -> dict[str, str | bytes]:
+    """Draw every figure of a comparison, beside the data that it is drawn from, which is English."""
     from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
     from modelkin.figures.comparison import comparison_figures
 
+    translate = figure_words(language)
     files: dict[str, str | bytes] = {}
-    for name, figure in comparison_figures(result).items():
+    figures = comparison_figures(result)
+    for done, (name, figure) in enumerate(figures.items()):
+        if progress is not None:
+            progress.count(done, len(figures), say("step-drawing"))
         files[f"figures/{name}.json"] = figure_to_json(figure) + "\n"
-        for kind, content in renderings(figure, formats, dpi=dpi).items():
+        for kind, content in renderings(figure, formats, dpi=dpi, translate=translate).items():
             files[f"figures/{name}.{kind}"] = content
     return files
 
@@ -126,13 +281,17 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, .
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             _replace(folder / name, content)
     except OSError as error:
-        raise UsageError(str(folder), f"the report cannot be written: {error.strerror or error}") from error
+        raise not_written(str(folder), "the report ", error) from error
     return tuple(folder / name for name in files)
+
+
+def _as_bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
 
 
 def _replace(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
+    data = _as_bytes(content)
     try:
         with temporary.open("xb") as file:
             file.write(data)

@@ -77,6 +77,9 @@ class _Writer:
             case Card():
                 yield f"**{shown(block.headline)}.** {_line(block.summary)}"
                 yield shown(block.meaning)
+                if block.drawing is not None:
+                    yield f"![{shown(block.drawing.alt)}]({posixpath.join(self.up, block.drawing.file)})"
+                    yield shown(block.drawing.caption)
                 rows = tuple((fact.name, fact.text) for fact in block.facts if fact.text)
                 yield _facts(Facts(rows=rows)) if rows else ""
             case Table():

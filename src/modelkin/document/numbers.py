@@ -90,8 +90,38 @@ def value_text(value: str | float | bool | None) -> str:
             return value
 
 
+def brief_text(value: float) -> str:
+    """Write a number with four digits that count; more where four would claim a 1 that was not found."""
+    if value == 0:
+        return "0"
+    if 0.001 <= abs(value) < 1e6:
+        digits = next((n for n in (4, 5, 6, 7) if float(f"{value:.{n}g}") != 1.0 or value == 1.0), 7)
+        return f"{float(f'{value:.{digits}g}'):,.10g}"
+    mantissa, _, power = f"{value:.1e}".partition("e")
+    return f"{mantissa}·10^{int(power)}"
+
+
 def _signed(value: float) -> str:
     """Write three digits; more where three would claim an identity that was not found (0.9996 is not 1)."""
     digits = next((n for n in (3, 4, 5, 6) if abs(round(value, n)) != 1.0), 3)
     text = f"{value:.{digits}f}"
     return "0.000" if text == "-0.000" else text
+
+
+def about_text(seconds: float) -> str:
+    """Return a rough duration: one digit is all that is known.
+
+    Examples
+    --------
+    >>> about_text(0.7), about_text(17.0), about_text(312.0), about_text(9_000.0)
+    ('1 s', '20 s', '5 min', '3 h')
+    """
+    for unit, size in (("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{_one_digit(seconds / size)} {unit}"
+    return f"{_one_digit(max(1.0, seconds))} s"
+
+
+def _one_digit(value: float) -> int:
+    power: int = 10 ** (len(str(int(value))) - 1)
+    return max(1, round(value / power + 1e-9)) * power

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from dataclasses import fields
 from importlib import resources
 
+from modelkin.comparison import DIFF_SCHEMA, Comparison, ModelDiff
 from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
-from modelkin.comparison import Comparison
-from modelkin.comparison.methods import Agreement, Evidence, Likeness, Skipped, Tested
+from modelkin.comparison.cards import CHECK_SCHEMA, CardCheck
+from modelkin.comparison.methods import Agreement, Contrast, Evidence, Likeness, Skipped, Tested
 from modelkin.describe import (
     CONFIGS_SCHEMA,
     EMBEDDINGS_SCHEMA,
     INSPECTION_SCHEMA,
+    REPOSITORIES_SCHEMA,
     ConfigComparison,
     EmbeddingComparison,
     Inspection,
+    RepositoryComparison,
 )
 from modelkin.describe.matrix import MATRIX_SCHEMA, MatrixResult
 from modelkin.describe.measures import COLUMNS, MeasureTable, chosen_measures, table_from_cells
 from modelkin.errors import FormatError
+from modelkin.fingerprint import FINGERPRINT_SCHEMA, Fingerprint
+from modelkin.lineage import MERGE_SCHEMA, TREE_SCHEMA, FamilyForest, MergeResult
 from modelkin.message import Message
+from modelkin.registry import (
+    PAIRS_SCHEMA,
+    SCAN_SCHEMA,
+    RegistryCheck,
+    RegistryInfo,
+    RegistryPairs,
+    ScanResult,
+    SyncResult,
+)
 from modelkin.source import BytePlan, StoreInfo
 from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison
 
 from . import codec
-from .evidence import EvidenceRow, evidence_of, evidence_row
+from .evidence import EvidenceRow, evidence_class, evidence_of, evidence_row
 
 codec.schemas |= {
+    CardCheck: CHECK_SCHEMA,
     Comparison: COMPARISON_SCHEMA,
     ConfigComparison: CONFIGS_SCHEMA,
     EmbeddingComparison: EMBEDDINGS_SCHEMA,
     Inspection: INSPECTION_SCHEMA,
     MatrixResult: MATRIX_SCHEMA,
+    MergeResult: MERGE_SCHEMA,
+    ModelDiff: DIFF_SCHEMA,
+    FamilyForest: TREE_SCHEMA,
+    RepositoryComparison: REPOSITORIES_SCHEMA,
     TokenizerComparison: TOKENIZERS_SCHEMA,
     BytePlan: "modelkin.plan/1",
     StoreInfo: "modelkin.store/1",
+    Fingerprint: FINGERPRINT_SCHEMA,
+    ScanResult: SCAN_SCHEMA,
+    RegistryInfo: "modelkin.registry-info/1",
+    RegistryCheck: "modelkin.registry-check/1",
+    RegistryPairs: PAIRS_SCHEMA,
+    SyncResult: "modelkin.registry-sync/1",
 }
 
 
@@ -77,6 +105,17 @@ def comparison_from_json(text: str) -> Comparison:
     return codec.from_json(Comparison, text, where="comparison", hint=hint)
 
 
+def diff_from_json(text: str) -> ModelDiff:
+    """Read what `to_json` wrote of a difference; the record is equal to the one that was written.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    return codec.from_json(ModelDiff, text, where="diff", hint="Only `modelkin diff` writes it.")
+
+
 def matrix_from_json(text: str) -> MatrixResult:
     """Read what `to_json` wrote of a matrix.
 
@@ -86,6 +125,42 @@ def matrix_from_json(text: str) -> MatrixResult:
         It is no JSON, follows another schema, or has keys or values that the schema does not allow.
     """
     return codec.from_json(MatrixResult, text, where="matrix", hint="Only `modelkin matrix` writes it.")
+
+
+def merge_from_json(text: str) -> MergeResult:
+    """Read what `to_json` wrote of a merge.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    return codec.from_json(MergeResult, text, where="merge", hint="Only `modelkin merge` writes it.")
+
+
+def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerprint:
+    """Read what `to_json` wrote of a fingerprint.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or was made by another recipe.
+    """
+    hint = "Only `modelkin fingerprint` writes it."
+    made = codec.from_json(Fingerprint, text, where=where, hint=hint)
+    made.check(where)
+    return made
+
+
+def tree_from_json(text: str) -> FamilyForest:
+    """Read what `to_json` wrote of a forest.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    return codec.from_json(FamilyForest, text, where="tree", hint="Only `modelkin tree` writes it.")
 
 
 # -- objects that are not made of fields ---------------------------------------------------------------
@@ -100,9 +175,22 @@ def _plan(plan: BytePlan) -> dict[str, object]:
     }
 
 
+def _evidence_members(test: Evidence) -> dict[str, object]:
+    """Return the members of a row, and its class: a word that no field may be called by."""
+    row = evidence_row(test)
+    members = {item.name: getattr(row, item.name) for item in fields(row)}
+    return {**members, "class": evidence_class(test)}
+
+
 def _evidence(reader: codec.Reader, value: object, path: str) -> Evidence:
-    found = evidence_of(reader.record(EvidenceRow, value, path))
-    return found if found is not None else reader.refuse(path, "the numbers of one kind of evidence", value)
+    if not isinstance(value, dict):
+        reader.refuse(path, "an object", value)
+    members = dict(value)
+    said = members.pop("class", None)
+    found = evidence_of(reader.record(EvidenceRow, members, path))
+    if found is None or said not in (None, evidence_class(found)):
+        reader.refuse(path, "the numbers of one kind of evidence", value)
+    return found
 
 
 _MATRIX = ("models", "options", "measures", "table", "tensors", "baselines", "notes", "read", "modelkin")
@@ -145,10 +233,29 @@ def _read_table(reader: codec.Reader, value: object, path: str) -> MeasureTable:
         raise FormatError(reader.where, error.problem) from error
 
 
+def _bytes(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _read_bytes(reader: codec.Reader, value: object, path: str) -> bytes:
+    if not isinstance(value, str):
+        reader.refuse(path, "bytes in base64", value)
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        reader.refuse(path, "bytes in base64", value[:40])
+
+
 codec.writers |= {
+    bytes: _bytes,
     BytePlan: _plan,
     MatrixResult: _matrix,
     MeasureTable: _table,
-    **dict.fromkeys((Tested, Agreement, Likeness, Skipped), evidence_row),
+    **dict.fromkeys((Tested, Agreement, Contrast, Likeness, Skipped), _evidence_members),
 }
-codec.readers |= {Evidence: _evidence, MatrixResult: _read_matrix, MeasureTable: _read_table}
+codec.readers |= {
+    bytes: _read_bytes,
+    Evidence: _evidence,
+    MatrixResult: _read_matrix,
+    MeasureTable: _read_table,
+}

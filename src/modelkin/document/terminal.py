@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -24,6 +23,7 @@ from .blocks import (
     Chip,
     Code,
     Facts,
+    ForestPicture,
     Heading,
     HeatMaps,
     Inline,
@@ -41,6 +41,7 @@ from .blocks import (
     cell_of,
     parts_of,
 )
+from .terminal_stacks import StacksArt
 
 _COLOUR = {"shared": "magenta", "none": "cyan", "open": "yellow"}
 _MARKS = re.compile(r"`([^`]+)`|\*([^*]+)\*")
@@ -76,7 +77,7 @@ def _shown(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield from _shown(block.blocks)
             case HeatMaps():
                 yield from _shown(block.instead)
-            case PageOnly() | LayerFigures() | Picture():
+            case PageOnly() | LayerFigures() | ForestPicture() | Picture():
                 pass
             case _:
                 yield block
@@ -117,10 +118,8 @@ def _drawn(block: Block) -> RenderableType:
 
 
 def _paragraph(block: Paragraph) -> RenderableType:
-    text = _line(
-        block.text, {"strong": "bold", "note": "dim"}.get(block.look, ""), keep="\n" if block.lines else ""
-    )
-    return Panel(text, box=box.ROUNDED) if block.look == "boxed" else text
+    look = {"strong": "bold", "note": "dim"}.get(block.look, "")
+    return _line(block.text, look, keep="\n" if block.lines else "")
 
 
 def _bullets(block: Bullets) -> Grid:
@@ -141,15 +140,24 @@ def _facts(rows: Iterable[tuple[str, Text]]) -> Grid:
     return grid
 
 
+_LONGEST_TITLE = 70
+"""Of a box, in columns of a terminal of 80."""
+
+
 def _card(card: Card) -> Panel:
     colour = _COLOUR[card.tone]
-    parts: list[RenderableType] = [_line(card.summary, "bold")]
+    # A title that is longer than a line would be cut off.
+    headline = Line(visible(card.headline), style=f"bold {colour}")
+    in_title = headline.cell_len <= _LONGEST_TITLE
+    parts: list[RenderableType] = [] if in_title else [headline, Line()]
+    parts += [_line(card.summary, "bold")]
     parts += [Line(), _line(card.meaning)] if card.meaning else []
+    parts += [Line(), StacksArt(card.drawing)] if card.drawing else []
     facts = [(fact.name, fact.text) for fact in card.facts if fact.text]
     parts += [Line(), _facts(facts)] if facts else []
     return Panel(
         Group(*parts),
-        title=Line(visible(card.headline), style=f"bold {colour}"),
+        title=headline if in_title else None,
         title_align="left",
         border_style=colour,
         padding=(1, 2),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from modelkin.comparison import Comparison
 from modelkin.document.language import Language
+from modelkin.figures.theme import SERIES
 
 from .markup import Html, element, joined
 from .scales import MEASURES, LayerMeasure, ticks
@@ -13,7 +14,7 @@ from .series import Series, n_layers, point_note
 
 _WIDTH, _HEIGHT = 900.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 12.0, 12.0, 34.0
-_N_COLOURS = 8
+_N_COLOURS = len(SERIES)
 _CHANCE_Z = 1.96
 DRAWN = ("effect", "z", "log10_p")
 

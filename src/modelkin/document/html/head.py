@@ -6,7 +6,10 @@ import base64
 import hashlib
 from importlib import resources
 
+from modelkin.figures.theme import DARK, LIGHT, SERIES, Theme
+
 from .markup import Html, element
+from .pictures import drawing_rules
 
 
 def asset(name: str) -> str:
@@ -14,11 +17,48 @@ def asset(name: str) -> str:
     return resources.files("modelkin.document").joinpath("html", name).read_text(encoding="utf-8")
 
 
+_PALETTE = "/* palette */"
+
+
+def style() -> str:
+    """Return the style sheet of all pages."""
+    return asset("page.css").replace(_PALETTE, palette() + drawing_rules(), 1)
+
+
+def palette() -> str:
+    """Return the colours as variables: those of the reader's screen, or those that the reader chose."""
+    light, dark = (f"color-scheme: {theme.name}; {_variables(theme)}" for theme in (LIGHT, DARK))
+    return (
+        f":root {{ {light} }}\n"
+        f'@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
+        f':root[data-theme="dark"] {{ {dark} }}\n'
+        f"@media print {{ :root:root {{ {light} --paper: #fff; }} }}\n"
+    )
+
+
+def _variables(theme: Theme) -> str:
+    colours = {
+        "paper": theme.paper,
+        "surface": theme.background,
+        "ink": theme.ink,
+        "muted": theme.tones["muted"],
+        "line": theme.grid,
+        "soft": theme.soft,
+        "link": theme.link,
+        **theme.conclusions,
+        "pos": theme.signed[-1],
+        "neg": theme.signed[0],
+        "untested": theme.missing,
+        **{f"s{place}": theme.tones[name] for place, name in enumerate(SERIES)},
+    }
+    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+
+
 def page_head(*, title: str, version: str, with_images: bool) -> Html:
     """Write the head of a page."""
-    style = asset("page.css")
+    sheet = style()
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(asset('page.js'))}'; "
+        f"default-src 'none'; style-src '{_digest(sheet)}'; script-src '{_digest(asset('page.js'))}'; "
         f"{'img-src data:; ' if with_images else ''}base-uri 'none'; form-action 'none'"
     )
     return element(
@@ -30,7 +70,7 @@ def page_head(*, title: str, version: str, with_images: bool) -> Html:
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content=f"modelkin {version}"),
         element("title", title),
-        element("style", Html(style)),
+        element("style", Html(sheet)),
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from modelkin.comparison import Comparison
 from modelkin.document.language import Language
+from modelkin.document.views.states import layer_states
 
 from .markup import Html, element, joined
 from .scales import MEASURES, LayerMeasure, colour, short
-from .series import Series, layer_states, n_layers, point_note
+from .series import Series, n_layers, point_note
 
 _ROW = 26
 _LABEL_LETTER = 7.2
@@ -35,7 +36,7 @@ def _states(result: Comparison, language: Language) -> _Rows:
     rows: _Rows = []
     for name, states in layer_states(result).items():
         label = language.word("component", name)
-        marks = [
+        marks: list[tuple[int, str, str]] = [
             (layer, state, f"{label}, {language.say('word.layer')} {layer}: {language.say(f'state.{state}')}")
             for layer, state in states.items()
         ]
@@ -140,7 +141,7 @@ def _state_legend(language: Language) -> Html:
         "not_shared": "not_shared",
         "untested": "not_tested",
     }
-    return _legend((paint, language.say(f"state.{key}")) for paint, key in names.items())
+    return legend((paint, language.say(f"state.{key}")) for paint, key in names.items())
 
 
 def step_legend(measure: LayerMeasure, language: Language, paints: Iterable[str]) -> Html:
@@ -151,10 +152,11 @@ def step_legend(measure: LayerMeasure, language: Language, paints: Iterable[str]
         items += [(f"n{level}", f"≤ -{steps[level - 1]}") for level in range(len(steps), 0, -1)]
     items += [("p0", f"{language.say('text.chance')}: ±{steps[0]}")]
     items += [(f"p{level}", f"≥ {steps[level - 1]}") for level in range(1, len(steps) + 1)]
-    return _legend([*items, ("untested", language.say("state.not_tested"))])
+    return legend([*items, ("untested", language.say("state.not_tested"))])
 
 
-def _legend(items: Iterable[tuple[str, str]]) -> Html:
+def legend(items: Iterable[tuple[str, str]]) -> Html:
+    """Say what colours stand for."""
     return element(
         "ul",
         *(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from modelkin.comparison import Comparison
 from modelkin.document.language import Language
+from modelkin.document.views.states import layer_states
 
 from .curves import curves
 from .layer_map import layer_map
 from .markup import Html, element, joined
 from .scales import MEASURES
-from .series import Series, layer_series, layer_states
+from .series import Series, layer_series
 
 
 def layer_figures(result: Comparison, language: Language) -> Html:

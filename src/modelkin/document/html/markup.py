@@ -8,9 +8,11 @@ from collections.abc import Iterable
 
 from modelkin.untrusted import visible
 
-_VOID = frozenset({"meta", "img", "br", "rect", "line", "path", "circle", "polyline", "col"})
+_VOID = frozenset({"meta", "img", "br", "rect", "line", "path", "circle", "polyline", "col", "use", "image"})
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWER = re.compile(r"10\^(-?\d+)")
+_LONG = re.compile(r"\S{18,}")
+_MARKS = re.compile(r"(?<=[/_.:@=,;-])(?=\w)")
 _CODE = re.compile(r"`([^`]+)`")
 _EMPHASIS = re.compile(r"\*([^*]+)\*")
 
@@ -69,8 +71,13 @@ def _attribute(name: str, value: Attribute) -> str:
 
 
 def name_of(text: str) -> Html:
-    """Show a name by an unknown author, kept apart from the direction of the text around it."""
-    return element("bdi", text)
+    """Show a name by an unknown author, kept apart from the direction of the text around it.
+
+    A long one may break behind the marks that paths and names are made of, and nowhere else.
+    """
+    if not _LONG.search(text):
+        return element("bdi", text)
+    return element("bdi", Html("<wbr>".join(map(escaped, _MARKS.split(visible(text))))))
 
 
 def with_names(text: str, names: Iterable[str]) -> Html:

@@ -129,6 +129,27 @@
     });
   }
 
+  // What scrolls sideways can be reached with the keyboard; what does not is no stop on the way.
+  const stops = () => {
+    for (const frame of all(".scroll")) {
+      if (frame.scrollWidth > frame.clientWidth + 1) frame.tabIndex = 0;
+      else frame.removeAttribute("tabindex");
+    }
+  };
+  addEventListener("resize", stops);
+  all("details").forEach((item) => item.addEventListener("toggle", stops));
+  stops();
+
+  // A link to a closed section opens it.
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const closed = target && target.closest("details");
+    if (closed) { closed.open = true; target.scrollIntoView(); }
+  };
+  addEventListener("hashchange", reveal);
+  for (const link of all('a[href^="#"]')) link.addEventListener("click", () => setTimeout(reveal));
+  reveal();
+
   // On paper nothing can be opened.
   addEventListener("beforeprint", () => all("details.print").forEach((item) => { item.open = true; }));
 })();

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelkin.document.blocks import (
@@ -11,6 +10,7 @@ from modelkin.document.blocks import (
     Card,
     Code,
     Facts,
+    ForestPicture,
     Heading,
     HeatMaps,
     LayerFigures,
@@ -26,13 +26,14 @@ from modelkin.document.blocks import (
 from modelkin.document.language import Language
 
 from .bars import effect_bar
+from .forest import forest_picture
 from .head import asset, page_head
 from .heat_maps import heat_maps
 from .layers import layer_figures
 from .markup import Html, element, joined, powers
+from .pictures import picture_markup
+from .stacks import stacks_figure
 from .tables import facts_markup, line, table_markup
-
-_TYPES = {"png": "image/png", "gif": "image/gif", "svg": "image/svg+xml"}
 
 
 def render_html(
@@ -103,6 +104,7 @@ class _Writer:
     def __init__(self, language: Language, images: Mapping[str, bytes]) -> None:
         self.language = language
         self.images = images
+        self.drawn = 0
 
     def made(self, block: Block, level: int) -> Html:
         """Make the markup of a block; sections in it are of `level`."""
@@ -119,6 +121,8 @@ class _Writer:
                 return layer_figures(block.result, self.language)
             case HeatMaps():
                 return heat_maps(block.result, self.language)
+            case ForestPicture():
+                return forest_picture(block.result, self.language)
             case _:
                 return _single(block)
 
@@ -126,17 +130,21 @@ class _Writer:
         inside = [self.made(block, level + 1) for block in section.blocks]
         title = line(section.title)
         if section.closed:
-            summary = element("summary", title)
-            return element("details", summary, *inside, class_="print", id=section.key or None)
+            whole = level == 2
+            summary = element("summary", element("h2", title) if whole else title)
+            look = "print part" if whole else "print"
+            return element("details", summary, *inside, class_=look, id=section.key or None)
         if level > 2:
             return joined([element(f"h{level}", title, id=section.key or None), *inside])
         return element("section", element("h2", title), *inside, id=section.key or None)
 
     def _picture(self, picture: Picture) -> Html:
-        data = base64.b64encode(self.images[picture.file]).decode()
-        source = f"data:{_TYPES[picture.file.rpartition('.')[2]]};base64,{data}"
+        self.drawn += 1
+        shown = picture_markup(picture.file, self.images[picture.file], alt=picture.alt, number=self.drawn)
         caption = element("figcaption", line(picture.caption)) if picture.caption else None
-        return element("figure", element("img", src=source, alt=picture.alt), caption)
+        return element(
+            "figure", element("div", shown, class_="scroll", tabindex=0), caption, class_="picture-frame"
+        )
 
 
 def _single(block: Heading | Paragraph | Bullets | Facts | Card | Link | Code) -> Html:
@@ -172,11 +180,12 @@ def _card(card: Card) -> Html:
     return element(
         "div",
         element("p", card.headline, class_="headline"),
+        stacks_figure(card.drawing) if card.drawing else None,
         element("p", line(card.summary), class_="summary"),
         element("p", card.meaning, class_="meaning") if card.meaning else None,
         element("dl", *tiles, class_="keys") if tiles else None,
         element("dl", *small, class_="small-facts") if small else None,
-        class_=f"card tone-{card.tone}",
+        class_=f"card tone-{card.tone}{' drawn' if card.drawing else ''}",
     )
 
 

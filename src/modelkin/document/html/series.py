@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Tested
-from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document.language import Language
 from modelkin.document.numbers import bound_text, effect_text, limit_text, runs_text, z_text
 from modelkin.document.views.words import facing_layers, undone
@@ -69,31 +68,6 @@ def point_note(series: Series, layer: int, language: Language) -> str:
     if len(tests) > 1:
         note += f" ({language.say('text.strongest_of', number=str(len(tests)))})"
     return note
-
-
-def layer_states(result: Comparison) -> dict[str, dict[int, str]]:
-    """Say for each component what is known of each layer: `shared`, `not_shared` or `together`.
-
-    Layers that one test looked at together (norm gains) are not told apart: a common origin there is one of
-    some of them, and nobody knows of which. What was not tested is absent.
-    """
-    states: dict[str, dict[int, str]] = {}
-    for name, item in result.verdict.components.items():
-        made = [
-            test.layers for test in result.evidence if test.component == name and isinstance(test, Tested)
-        ]
-        single = {layers[0] for layers in made if len(layers) == 1}
-        tested = sorted({layer for layers in made for layer in layers})
-        if tested:
-            alone = single == set(tested) and len(single) == 1
-            states[name] = {layer: _state(item, layer, alone=alone) for layer in tested}
-    return states
-
-
-def _state(item: ComponentVerdict, layer: int, *, alone: bool) -> str:
-    if item.conclusion in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE) or layer in item.other_layers:
-        return "not_shared"
-    return "shared" if layer in item.layers or alone else "together"
 
 
 def n_layers(result: Comparison) -> int:

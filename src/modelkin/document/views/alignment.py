@@ -22,6 +22,7 @@ from modelkin.document.blocks import (
 from modelkin.document.language import Language
 from modelkin.document.numbers import runs_text, value_text
 
+from .diff import finding_items, kind_text
 from .grids import grids
 from .words import undone
 
@@ -31,8 +32,7 @@ _FRAME_COLUMNS = ("kind", "learned_from", "n_rows", "fit", "chance")
 def relation_text(result: Comparison, language: Language) -> str:
     """Say what kind of relation it is and who came first, as far as known."""
     relation = result.relation
-    unknown = relation.kind == "unknown"
-    kind = language.say("text.kind_unknown") if unknown else language.word("relation", relation.kind)
+    kind = kind_text(relation, language)
     parent = relation.direction.parent
     known = language.say("text.parent", parent=parent) if parent else language.say("text.parent_unknown")
     return f"{kind}; {known}"
@@ -46,6 +46,7 @@ def relation_section(result: Comparison, language: Language) -> Section:
     paired = (("residual_paired", alignment.residual), ("units_paired", alignment.units))
     blocks: list[Block] = [
         Paragraph(" ".join(f"{text[:1].upper()}{text[1:]}." for text in sentences), "lead"),
+        *finding_blocks(result, language, brief=False),
         *grids(result.relation.details, language),
         Facts(
             columns=(say("label.what"), say("label.value")),
@@ -56,6 +57,14 @@ def relation_section(result: Comparison, language: Language) -> Section:
     if alignment.maps:
         blocks.append(_maps(result, language))
     return Section(title=say("title.relation"), key="relation", blocks=tuple(blocks))
+
+
+def finding_blocks(result: Comparison, language: Language, *, brief: bool) -> Iterator[Block]:
+    """Show what was found of the change, each with what it cannot tell."""
+    if result.relation.findings:
+        yield Bullets(tuple(finding_items(result.relation.findings, language, brief=brief)))
+    if result.relation.not_subtracted is not None:
+        yield Paragraph(language.tell(result.relation.not_subtracted), "note")
 
 
 def alignment_sections(result: Comparison, language: Language, *, brief: bool = False) -> Iterator[Section]:

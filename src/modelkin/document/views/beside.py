@@ -15,7 +15,6 @@ from .grids import grids
 from .words import told_value
 
 _MOST_FIELDS = 12
-_LONG_CONFIG = 12
 _LONGEST = 24
 
 
@@ -31,29 +30,22 @@ def model_line(model: ModelSummary, language: Language) -> str:
 
 
 def models_section(result: Comparison, language: Language) -> Section:
-    """Show both models side by side, their tokenizers and their configs."""
+    """Show both models side by side, with their full references."""
     say = language.say
     pairs = zip(_model_rows(result.candidate, language), _model_rows(result.base, language), strict=True)
-    rows = [(name, left, right) for (name, left), (_, right) in pairs]
+    rows = [(name, left, right) for (name, left), (_, right) in pairs if (left, right) != ("-", "-")]
+    titles = ("", say("side.candidate"), say("side.base"))
+    return Section(title=say("title.models"), key="models", blocks=(table(titles, rows),))
+
+
+def beside_models(result: Comparison, language: Language) -> Iterator[Section]:
+    """Show tokenizers and configs, which most readers do not need."""
+    say = language.say
     fields = tuple(grids(result.config, language, first="label.field"))
-    long = len(result.config) > _LONG_CONFIG
+    tokenizers = tuple(grids(result.tokenizer, language))
+    yield Section(title=say("title.tokenizers"), key="tokenizers", blocks=tokenizers, closed=True)
     shown: tuple[Block, ...] = fields or (Paragraph(say("text.no_config")),)
-    if long:
-        title = say("text.show_config", number=str(len(result.config)))
-        shown = (Section(title=title, closed=True, button=True, blocks=shown),)
-    return Section(
-        title=say("title.models"),
-        key="models",
-        blocks=(
-            table(("", say("side.candidate"), say("side.base")), rows),
-            Section(
-                title=say("title.tokenizers"),
-                key="tokenizers",
-                blocks=tuple(grids(result.tokenizer, language)),
-            ),
-            Section(title=say("title.config"), key="config", blocks=shown),
-        ),
-    )
+    yield Section(title=say("title.config"), key="config", blocks=shown, closed=True)
 
 
 def _model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, str]]:
@@ -61,7 +53,7 @@ def _model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, 
     stored = ", ".join(f"{name} {number:,}" for name, number in model.dtypes.items())
     rows = {
         "reference": model.ref,
-        "found_at": f"{model.kind}: {model.origin}",
+        "found_at": model.kind if model.origin == model.ref else f"{model.kind}: {model.origin}",
         "commit": model.revision or "-",
         "architecture": model.family or language.say("word.unknown"),
         "model_type": model.model_type or "-",
@@ -83,7 +75,8 @@ def lineage_section(result: Comparison, language: Language) -> Section:
     for side, claims in result.claims.items():
         blocks.append(Paragraph(Strong(language.word("side", side))))
         blocks.append(Bullets(tuple(language.tell(claim) for claim in claims)))
-    return Section(title=language.say("title.lineage"), key="lineage", blocks=tuple(blocks))
+    title = language.say("title.lineage")
+    return Section(title=title, key="lineage", blocks=tuple(blocks), closed=True)
 
 
 # -- in a few lines ------------------------------------------------------------------------------------
@@ -140,7 +133,8 @@ def config_lines(result: Comparison, language: Language) -> Iterator[str]:
         return
     more = language.say("beside.bookkeeping", number=str(rest)) if rest else ""
     shown = language.say("beside.first", number=str(_MOST_FIELDS)) if telling > _MOST_FIELDS else ""
-    yield language.say("beside.fields", number=str(telling)) + more + shown
+    key = "beside.field" if telling == 1 else "beside.fields"
+    yield language.say(key, number=str(telling)) + more + shown
 
 
 def config_rows(result: Comparison, language: Language) -> list[tuple[str, str, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from modelkin.comparison import Comparison, ControlResult
@@ -36,8 +36,8 @@ from modelkin.document.numbers import (
     p_text,
 )
 
-from .alignment import alignment_sections, relation_section, relation_text
-from .beside import beside_sections, lineage_section, model_line, models_section
+from .alignment import alignment_sections, finding_blocks, relation_section, relation_text
+from .beside import beside_models, beside_sections, lineage_section, model_line, models_section
 from .evidence import (
     evidence_blocks,
     missing_blocks,
@@ -46,7 +46,11 @@ from .evidence import (
     repeat_blocks,
     test_blocks,
 )
+from .names import with_short_names
+from .references import reference_blocks
+from .stacks import stacks
 from .words import (
+    basis_text,
     chip,
     effect_bar,
     effect_place,
@@ -54,8 +58,11 @@ from .words import (
     layers_text,
     limits_text,
     not_examined,
+    own_layers_text,
+    p_texts,
     ranked_text,
     reason_text,
+    scale_text,
     strongest_component,
     tested_components,
     told_value,
@@ -74,18 +81,31 @@ def comparison_view(
     return tuple(view.whole() if detail == "whole" else view.brief())
 
 
-def verdict_card(result: Comparison, language: Language = ENGLISH, *, detail: Detail = "brief") -> Card:
-    """Return the verdict at a glance."""
-    return _View(result, language, detail).card()
+def verdict_card(
+    result: Comparison,
+    language: Language = ENGLISH,
+    *,
+    detail: Detail = "brief",
+    names: Mapping[str, str] | None = None,
+) -> Card:
+    """Return the verdict at a glance; `names` are what people call models, by reference."""
+    return _View(result, language, detail, names).card()
 
 
 class _View:
-    def __init__(self, result: Comparison, language: Language, detail: Detail) -> None:
-        self.result = result
+    def __init__(
+        self,
+        result: Comparison,
+        language: Language,
+        detail: Detail,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.whole_names = result
+        self.result = with_short_names(result, names)
         self.language = language
         self.say = language.say
         self.detail = detail
-        self.names = (result.candidate.ref, result.base.ref)
+        self.names = (self.result.candidate.ref, self.result.base.ref)
 
     def whole(self) -> Iterator[Block]:
         """Yield everything, from the question to how to repeat it."""
@@ -93,32 +113,39 @@ class _View:
         yield Heading(Named(question, self.names), 1)
         yield self._section("verdict", self.card())
         yield self._section("limits", self._limits())
-        if self.result.flags:
-            yield self._section("flags", Paragraph(self.say("text.about_flags"), "note"), self._flags())
+        if flags := self._flags():
+            yield self._section("flags", Paragraph(self.say("text.about_flags"), "note"), flags)
         yield self._section("components", *self._components())
         yield self._layers()
         yield relation_section(self.result, self.language)
         yield self._section("controls", *self._controls())
-        yield models_section(self.result, self.language)
-        yield lineage_section(self.result, self.language)
-        yield self._section("evidence", *evidence_blocks(self.result, self.language))
+        if self.result.reference:
+            yield self._section("reference", *reference_blocks(self.result, self.language))
         yield self._section("missing", *missing_blocks(self.result, self.language))
-        yield self._section("reading", *reading_blocks(self.result, self.language))
-        yield self._section("repeat", *repeat_blocks(self.result, self.language))
-        yield self._section("glossary", self._glossary())
+        yield models_section(self.whole_names, self.language)
+        yield self._section("repeat", *repeat_blocks(self.whole_names, self.language))
+        yield self._closed("evidence", *evidence_blocks(self.result, self.language))
+        yield from beside_models(self.result, self.language)
+        yield lineage_section(self.result, self.language)
+        yield self._closed("reading", *reading_blocks(self.result, self.language))
+        yield self._closed("glossary", self._glossary())
 
     def brief(self) -> Iterator[Block]:
         """Yield what a person at a terminal wants to know first."""
         yield self.card()
-        if self.result.flags:
-            yield Section(title=self.say("title.flags_beside"), blocks=(self._flags(),))
+        if flags := self._flags():
+            yield Section(title=self.say("title.flags_beside"), blocks=(flags,))
         if any(tested_components(self.result)):
             yield self._section("components", *self._components())
+        if told := tuple(finding_blocks(self.result, self.language, brief=True)):
+            yield Section(title=self.say("title.findings"), blocks=told)
         yield from alignment_sections(self.result, self.language, brief=True)
         if self.detail == "verbose":
             yield self._section("evidence", *test_blocks(self.result, self.language))
         if self.result.controls:
             yield self._section("controls", *self._controls())
+        if self.result.reference:
+            yield self._section("reference", *reference_blocks(self.result, self.language))
         yield from beside_sections(self.result, self.language)
         yield self._section("limits", self._limits())
         if left_out := tuple(not_examined(self.result, self.language)):
@@ -128,19 +155,27 @@ class _View:
     def _section(self, key: str, *blocks: Block) -> Section:
         return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks)
 
+    def _closed(self, key: str, *blocks: Block) -> Section:
+        return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks, closed=True)
+
     # -- the answer ------------------------------------------------------------------------------------
 
     def card(self) -> Card:
         """Return the verdict in plain words, then its numbers."""
         verdict, whole = self.result.verdict, self.detail == "whole"
         name = verdict.conclusion.value
-        ranked = ranked_text(self.result, self.language) is not None
+        basis = "meaning." + name
+        if ranked_text(self.result, self.language) is not None:
+            basis = "text.ranked_meaning"
+        elif own_layers_text(self.result, self.language) is not None:
+            basis = "text.own_layers_meaning"
         return Card(
-            headline=self.say("text.ranked_headline" if ranked else f"headline.{name}"),
+            headline=self.language.tell(verdict.headline),
             tone=tone(verdict.conclusion),
             summary=Named(self.language.tell(verdict.summary), self.names),
-            meaning=self.say("text.ranked_meaning" if ranked else f"meaning.{name}") if whole else "",
+            meaning=self.say(basis) if whole else "",
             facts=tuple(self._facts()),
+            drawing=stacks(self.result, self.language),
         )
 
     def _facts(self) -> Iterator[Fact]:
@@ -148,8 +183,11 @@ class _View:
         if whole:
             yield self._fact("conclusion", Literally(verdict.conclusion.value))
         else:
-            for side, model in (("candidate", result.candidate), ("base", result.base)):
+            full = self.whole_names
+            for side, model in (("candidate", full.candidate), ("base", full.base)):
                 yield Fact(name=self.say(f"side.{side}"), text=model_line(model, self.language))
+        for flag in result.strong_flags:
+            yield self._fact("flag", Strong(self.language.tell(flag)))
         yield from self._strength()
         if verdict.related and verdict.log10_p_extrapolated is not None and self.detail != "brief":
             far = self.say("text.p_about", p=bound_text(verdict.log10_p_extrapolated))
@@ -175,9 +213,9 @@ class _View:
             yield self._fact("strength", "", Tile(label=label, value="-", note=self.say("text.no_p")))
             return
         strength = self.say(f"strength.{self.result.verdict.conclusion.value}")
-        ranked = ranked_text(self.result, self.language)
+        basis = basis_text(self.result, self.language)
         corrected = f"; {self.say('text.corrected')}" if self.detail == "whole" else ""
-        note = ranked or f"{strength}{corrected}"
+        note = basis or f"{strength}{corrected}"
         tile = Tile(label=label, value=p_text(log10_p), note=note)
         yield self._fact("strength", Marked(f"{p_text(log10_p)}: {note}"), tile)
 
@@ -191,7 +229,7 @@ class _View:
             label=self.say("text.key_effect"),
             value=value,
             rest=rest,
-            note=f"{where}{interval}; {self.say('text.scale')}",
+            note=f"{where}{interval}; {scale_text(effect, self.language)}",
             bar=Bar(
                 value=effect.value,
                 low=effect.low,
@@ -211,8 +249,10 @@ class _View:
     def _limits(self) -> Bullets:
         return Bullets(tuple(self.language.tell(text) for text in self.result.verdict.limitations))
 
-    def _flags(self) -> Bullets:
-        return Bullets(tuple(self.language.tell(flag) for flag in self.result.flags))
+    def _flags(self) -> Bullets | None:
+        """Return the flags that do not stand on the card."""
+        others = [flag for flag in self.result.flags if flag not in self.result.strong_flags]
+        return Bullets(tuple(self.language.tell(flag) for flag in others)) if others else None
 
     # -- components ------------------------------------------------------------------------------------
 
@@ -240,15 +280,17 @@ class _View:
             yield PageOnly(blocks=(Facts(rows=reasons),))
         if tested and whole:
             yield Paragraph(Marked(self.say("text.about_components")), "note")
+        if explained := p_texts(self.result, self.language):
+            yield Paragraph(Marked(explained), "note")
         for name, item in tested:
-            if item.calibrated and not whole:
-                ranked = ranked_text(self.result, self.language, name)
-                yield Paragraph(f"* {self.language.word('component', name)}: {ranked}")
+            if not item.is_exact and not whole:
+                basis = basis_text(self.result, self.language, name)
+                yield Paragraph(f"* {self.language.word('component', name)}: {basis}")
 
     def _component(self, name: str, item: ComponentVerdict, start: float) -> tuple[Text, ...]:
         label = self.language.word("component", name)
         bound = bound_text(item.log10_p) if item.log10_p is not None else "-"
-        ranked = ranked_text(self.result, self.language, name)
+        basis = basis_text(self.result, self.language, name)
         limit = limit_text(item.detection_limit) if item.detection_limit is not None else "-"
         whole = self.detail == "whole"
         return (
@@ -256,7 +298,7 @@ class _View:
             chip(item.conclusion, self.language),
             Marked(effect_text(item.effect)) if item.effect else "-",
             effect_bar(item, label, start),
-            bound if ranked is None else f"{bound} ({ranked})" if whole else f"{bound} *",
+            bound if basis is None else f"{bound} ({basis})" if whole else f"{bound} *",
             str(item.n_tests),
             layers_text(name, item, self.result, self.language),
             *((limit,) if whole else ()),
@@ -276,7 +318,7 @@ class _View:
         rows = [self._control(item) for item in self.result.controls]
         yield table(labels(self.language, *titles), rows, numeric=(3, 4))
         if self.detail == "whole":
-            ranked = any(item.calibrated for item in self.result.verdict.components.values())
+            ranked = any(item.basis == "rank" for item in self.result.verdict.components.values())
             key = "text.about_ranked_controls" if ranked else "text.about_controls"
             yield Paragraph(self.say(key), "note")
 

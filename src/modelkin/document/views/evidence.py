@@ -168,6 +168,8 @@ def _read(result: Comparison, language: Language) -> Iterator[tuple[str, Text]]:
     }
     for key, value in rows.items():
         yield language.say(f"label.{key}"), value
+    for state, names in _by_state(result).items():
+        yield language.word("file_state", state), f"{len(names):,}"
     origins: dict[str, list[int]] = {}
     for entry in ledger.ranges:
         origins.setdefault(entry.origin, []).append(entry.n_bytes)
@@ -178,15 +180,30 @@ def _read(result: Comparison, language: Language) -> Iterator[tuple[str, Text]]:
             yield language.say("label.ranges_from", origin=origin), shown
 
 
+def _by_state(result: Comparison) -> dict[str, list[str]]:
+    """Return the files by how they were read, those that were held against a digest first."""
+    found: dict[str, list[str]] = {"verified": [], "whole": [], "sampled": []}
+    for entry in result.ledger.files:
+        found[entry.state].append(entry.file)
+    return {state: names for state, names in found.items() if names}
+
+
 def _files(result: Comparison, language: Language) -> Table:
     sums: dict[tuple[str, str], list[int]] = {}
     for entry in result.ledger.ranges:
         sums.setdefault((entry.model, entry.file), []).append(entry.n_bytes)
+    states = {(entry.model, entry.file): entry.state for entry in result.ledger.files}
     rows = [
-        (language.word("side", model), file, f"{len(sizes):,}", size_text(sum(sizes)))
-        for (model, file), sizes in sums.items()
+        (
+            language.word("side", side),
+            file,
+            f"{len(sizes):,}",
+            size_text(sum(sizes)),
+            language.word("file_state", states[side, file]) if (side, file) in states else "-",
+        )
+        for (side, file), sizes in sums.items()
     ]
-    return table(labels(language, "model", "file", "ranges", "bytes"), rows, numeric=(2, 3))
+    return table(labels(language, "model", "file", "ranges", "bytes", "checked"), rows, numeric=(2, 3))
 
 
 def _ranges(result: Comparison, language: Language) -> Iterator[Block]:
@@ -227,6 +244,10 @@ def reading_lines(result: Comparison, language: Language) -> Iterator[Block]:
         version=environment.modelkin,
     )
     yield Paragraph(read, "note")
+    if ledger.files and any(entry.origin != "disk" for entry in ledger.ranges):  # no disk publishes digests
+        counts = {state: str(len(names)) for state, names in _by_state(result).items()}
+        told = {state: counts.get(state, "0") for state in ("verified", "whole", "sampled")}
+        yield Paragraph(language.say("text.files_line", **told), "note")
     yield Paragraph(decided, "note")
 
 

@@ -178,7 +178,9 @@ def _lines(part: _Part, measures: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         for at, pair in enumerate(layers):
             yield _layers_text(*pair), *(column[at] for column in cells)
     if len(layers) > 1:
-        yield f"mean of {len(layers)}", *(_mean_cell(of[name]) for name in measures)
+        counts = sorted({int(of[name].values.count()) for name in measures} - {0}) or [0]
+        of_how_many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        yield f"mean of {of_how_many}", *(_mean_cell(of[name]) for name in measures)
     if len(layers) > _MOST_LINES:
         yield "from, to", *(_range_cell(of[name]) for name in measures)
 
@@ -325,6 +327,7 @@ def _command(result: MatrixResult) -> str:
         for value in values:
             words += [name, value]
     words += [*(["--truncation"] if options.truncation else []), *(["--mtp"] if options.mtp else [])]
+    words += ["--windows", str(options.windows)] if options.windows else []
     words += ["--sample", str(options.sample), "--draws", str(options.draws), "--tokens", str(options.tokens)]
     words += ["--seed", str(options.seed)]
     return visible(shlex.join(words))

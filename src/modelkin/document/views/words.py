@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator
 
 from modelkin.comparison import Comparison, ModelSummary
-from modelkin.comparison.methods import Agreement, Evidence, Skipped
+from modelkin.comparison.methods import Agreement, Contrast, Effect, Evidence, Skipped
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document.blocks import Bar, Chip, Tone
 from modelkin.document.evidence import details_of, evidence_row
 from modelkin.document.language import Language
-from modelkin.document.numbers import effect_text, limit_text, runs_text, value_text
+from modelkin.document.numbers import bound_text, effect_text, limit_text, runs_text, value_text
 from modelkin.message import Message
 from modelkin.source import pinned
 from modelkin.untrusted import visible
@@ -90,11 +90,33 @@ def effect_place(result: Comparison, language: Language) -> str:
     """Write the effect of the verdict and the component that shows it."""
     effect, where = result.verdict.effect, strongest_component(result)
     assert effect is not None
-    scale = language.say("text.scale")
+    scale = scale_text(effect, language)
     if where is None:
         return language.say("text.in_no_component", effect=effect_text(effect), scale=scale)
     component = language.word("component", where)
-    return language.say("text.in_component", effect=effect_text(effect), component=component, scale=scale)
+    key = "text.in_component" if result.verdict.related else "text.best_component"
+    return language.say(key, effect=effect_text(effect), component=component, scale=scale)
+
+
+def scale_text(effect: Effect, language: Language) -> str:
+    """Say what the numbers of an effect mean; one below zero needs other words."""
+    return language.say("text.scale_below" if effect.high < 0 else "text.scale")
+
+
+def p_texts(result: Comparison, language: Language) -> str | None:
+    """Say how the p-value of the verdict comes from that of its best component; None where they are equal."""
+    verdict, best = result.verdict, strongest_component(result)
+    if best is None or verdict.log10_p is None or basis_text(result, language) is not None:
+        return None
+    log10_p = verdict.components[best].log10_p
+    if log10_p is None or bound_text(log10_p) == bound_text(verdict.log10_p):
+        return None
+    return language.say(
+        "text.two_p",
+        component=language.word("component", best),
+        p=bound_text(log10_p),
+        number=str(sum(item.log10_p is not None for item in verdict.components.values())),
+    )
 
 
 def effect_bar(item: ComponentVerdict, label: str, start: float) -> Bar | str:
@@ -125,9 +147,10 @@ def limits_text(result: Comparison, language: Language) -> str:
     """Say from which effect on each component without evidence would have been found."""
     parts = [
         language.say(
-            "text.limit_of",
+            "text.limit_of" if item.layer_detection_limit is None else "text.limit_of_layers",
             component=language.word("component", name),
             limit=limit_text(item.detection_limit),
+            layer_limit="" if item.layer_detection_limit is None else limit_text(item.layer_detection_limit),
         )
         for name, item in sorted(
             result.verdict.components.items(), key=lambda found: found[1].detection_limit or 0.0
@@ -146,7 +169,7 @@ def ranked_among(result: Comparison, name: str | None = None) -> int | None:
     # The p-value of a verdict is that of an exact test if there is one beside the rank.
     wanted = [key for key, item in components.items() if item.log10_p == result.verdict.log10_p]
     named = wanted if name is None else [name]
-    ranked = [key for key in named if key in components and components[key].calibrated]
+    ranked = [key for key in named if key in components and components[key].basis == "rank"]
     numbers = [
         test.rank.control_pairs
         for test in result.evidence
@@ -158,7 +181,31 @@ def ranked_among(result: Comparison, name: str | None = None) -> int | None:
 def ranked_text(result: Comparison, language: Language, name: str | None = None) -> str | None:
     """Say that a p-value is a rank among controls; None where it is exact."""
     number = ranked_among(result, name)
-    return None if number is None else language.say("text.ranked", number=value_text(number))
+    if number is None:
+        return None
+    ranks = [test.rank for test in result.evidence if isinstance(test, Agreement) and test.rank]
+    packaged = max((rank.packaged_pairs for rank in ranks), default=0)
+    if not packaged:
+        return language.say("text.ranked", number=value_text(number))
+    return language.say("text.ranked_packaged", number=value_text(number), packaged=value_text(packaged))
+
+
+def own_layers_text(result: Comparison, language: Language, name: str | None = None) -> str | None:
+    """Say that a p-value is calibrated on the pair's own layers; None where it is not."""
+    components = result.verdict.components
+    exactly = any(item.is_exact and item.conclusion.related for item in components.values())
+    named = (() if exactly else tuple(components)) if name is None else (name,)
+    held = [key for key in named if key in components and components[key].basis == "own-layers"]
+    if not held:
+        return None
+    found = [test for test in result.evidence if test.component in held and isinstance(test, Contrast)]
+    number = max((test.mismatched.n_pairs for test in found), default=0)
+    return language.say("text.own_layers", number=value_text(number))
+
+
+def basis_text(result: Comparison, language: Language, name: str | None = None) -> str | None:
+    """Say what the p-value of a component, or of the verdict, rests on; None where it is exact."""
+    return ranked_text(result, language, name) or own_layers_text(result, language, name)
 
 
 # -- evidence ------------------------------------------------------------------------------------------
@@ -205,7 +252,7 @@ def not_examined(result: Comparison, language: Language) -> Iterator[str]:
     """Yield everything that was left out, with its reason; equal reasons are told once."""
     groups: dict[tuple[str, str], set[int]] = {}
     for test in result.evidence:
-        if isinstance(test, Skipped):
+        if isinstance(test, Skipped) and test.reason.code != "no-part":  # that is no gap
             layers = groups.setdefault((test.component, reason_text(test.reason, language)), set())
             layers.update(test.layers)
     merged: dict[tuple[str, str], list[str]] = {}

@@ -1,0 +1,19 @@
+"""Results in the formats of other programs: code scanning, bills of materials, model cards, badges."""
+
+from .badge import badge_svg
+from .card import model_card
+from .comparison import FORMATS, comparison_as, comparison_sarif
+from .cyclonedx import ml_bom
+from .sarif import SarifFinding, SarifRule, sarif_log
+
+__all__ = [
+    "FORMATS",
+    "SarifFinding",
+    "SarifRule",
+    "badge_svg",
+    "comparison_as",
+    "comparison_sarif",
+    "ml_bom",
+    "model_card",
+    "sarif_log",
+]

@@ -1,0 +1,110 @@
+"""SARIF 2.1.0: rules and findings as one log, for code scanning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from modelkin._version import __version__
+from modelkin.untrusted import visible
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+PAGES = "https://github.com/modelkin/modelkin/blob/main/docs"
+
+Level = Literal["none", "note", "warning", "error"]
+Kind = Literal["pass", "fail", "review", "notApplicable", "open", "informational"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SarifRule:
+    """What may be found."""
+
+    id: str
+    """Such as ``MK001``; never used for something else."""
+    name: str
+    text: str
+    help_text: str
+    page: str = "verdicts.md"
+    """Page of the documentation."""
+    level: Level = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SarifFinding:
+    """One thing that was found, or looked for and not found."""
+
+    rule: str
+    kind: Kind
+    text: str
+    model: str
+    """Reference of the model that it is about."""
+    level: Level | None = None
+    """In place of the rule's, where it fails."""
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+
+def sarif_log(
+    rules: Iterable[SarifRule],
+    findings: Iterable[SarifFinding],
+    *,
+    properties: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    """Return a log with one run. Only what fails has a level, as the standard wants."""
+    listed = tuple(rules)
+    places = {rule.id: number for number, rule in enumerate(listed)}
+    driver = {
+        "name": "modelkin",
+        "semanticVersion": __version__,
+        "informationUri": PAGES,
+        "rules": [_rule(rule) for rule in listed],
+    }
+    run: dict[str, object] = {
+        "tool": {"driver": driver},
+        "columnKind": "utf16CodeUnits",
+        "results": [_result(item, listed[places[item.rule]], places[item.rule]) for item in findings],
+    }
+    if properties:
+        run["properties"] = dict(properties)
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: SarifRule) -> dict[str, object]:
+    return {
+        "id": rule.id,
+        "name": rule.name,
+        "shortDescription": {"text": rule.text},
+        "help": {"text": rule.help_text},
+        "helpUri": f"{PAGES}/{rule.page}",
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _result(finding: SarifFinding, rule: SarifRule, number: int) -> dict[str, object]:
+    name = visible(finding.model)
+    fails = finding.kind == "fail"
+    return {
+        "ruleId": rule.id,
+        "ruleIndex": number,
+        "kind": finding.kind,
+        "level": (finding.level or rule.level) if fails else "none",
+        "message": {"text": visible(finding.text)},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": _uri(finding.model)}},
+                "logicalLocations": [{"name": name, "kind": "module"}],
+            }
+        ],
+        "partialFingerprints": {"modelkin/1": f"{rule.id}:{name}"},
+        **({"properties": dict(finding.properties)} if finding.properties else {}),
+    }
+
+
+def _uri(ref: str) -> str:
+    """Return a reference as a relative URI: a folder of the repository, where it is one."""
+    path = Path(ref)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        ref = path.relative_to(Path.cwd()).as_posix()
+    return quote(ref.removeprefix("./"), safe="/:@._-~")

@@ -1,0 +1,114 @@
+"""A forest as one picture: models in columns by steps from the middle, evidence under the pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modelkin.document.language import Language
+from modelkin.document.views.tree import direction_text, number_text
+from modelkin.lineage import FamilyForest
+from modelkin.lineage.tree_result import Family, TreeEdge
+
+from .markup import Html, element, joined
+
+_ROW, _COLUMN, _LEFT, _TOP = 26, 230, 14, 18
+_MOST_LETTERS = 30
+
+
+def forest_picture(found: FamilyForest, language: Language) -> Html:
+    """Draw every family."""
+    return joined(_picture(family, found, language) for family in found.families)
+
+
+def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
+    edges = [edge for edge in found.edges if edge.first in family.members]
+    places = _places(family, edges)
+    depth = max(column for column, _ in places.values())
+    height = _TOP + _ROW * len(family.members) + 6
+    parts = [_line(edge, places, number, language) for number, edge in enumerate(edges)]
+    parts += [
+        _model(name, place, found, number + len(edges)) for number, (name, place) in enumerate(places.items())
+    ]
+    width = _LEFT + _COLUMN * (depth + 1) + 40
+    svg = element(
+        "svg",
+        *parts,
+        class_="probe forest",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        tabindex=0,
+        aria_label=language.say("tree.picture"),
+    )
+    readout = element("output", language.say("text.hint"), class_="readout", aria_live="polite")
+    return element("figure", element("div", svg, class_="scroll"), readout)
+
+
+def _places(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
+    """Give every model a column, by steps from the middle, and a row of its own, below what it hangs on."""
+    below: dict[str, list[str]] = {}
+    for edge in edges:
+        if edge.first not in [name for names in below.values() for name in names]:
+            below.setdefault(edge.second, []).append(edge.first)
+    placed: dict[str, tuple[int, int]] = {}
+
+    def walk(name: str, column: int) -> None:
+        if name not in placed:
+            placed[name] = (column, len(placed))
+            for child in below.get(name, ()):
+                walk(child, column + 1)
+
+    walk(family.middle, 0)
+    for name in family.members:  # what hangs on nothing that was drawn
+        walk(name, 0)
+    return placed
+
+
+def _at(place: tuple[int, int]) -> tuple[float, float]:
+    return _LEFT + place[0] * _COLUMN, _TOP + place[1] * _ROW
+
+
+def _line(edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, language: Language) -> Html:
+    (x1, y1), (x2, y2) = _at(places[edge.second]), _at(places[edge.first])
+    note = "; ".join(_evidence(edge, language))
+    path = f"M{x1:.0f} {y1:.0f} C{x1 + 20:.0f} {y2:.0f} {x1 + 30:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
+    if edge.parent == edge.second:
+        path += " m-6 -4 l6 4 l-6 4"
+    elif edge.parent == edge.first:
+        path += f" M{x1 + 4:.0f} {y1 + 10:.0f} l-4 -6 l6 2"
+    return element(
+        "path",
+        element("title", note),
+        d=path,
+        class_=f"edge {edge.kind}",
+        data_note=note,
+        data_x=number,
+        data_y=places[edge.first][1],
+    )
+
+
+def _evidence(edge: TreeEdge, language: Language) -> Iterator[str]:
+    yield f"{edge.first}, {edge.second}"
+    yield direction_text(edge, language)
+    yield language.tell(edge.reason)
+    for key, value in (
+        ("distance", edge.distance),
+        ("inheritance", edge.inheritance),
+        ("support", edge.support),
+    ):
+        if value is not None:
+            yield f"{language.say(f'tree.{key}')} {number_text(value, 3)}"
+    for fact in edge.facts:
+        yield f"{fact.parent} → {fact.child}: {language.tell(fact.reason)}"
+
+
+def _model(name: str, place: tuple[int, int], found: FamilyForest, number: int) -> Html:
+    x, y = _at(place)
+    summary = found.models[name]
+    facts = (summary.family, summary.layers, summary.hidden_size, summary.vocab_size)
+    note = f"{name}: {summary.ref}; " + " / ".join("-" if fact is None else str(fact) for fact in facts)
+    shown = name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
+    circle = element("circle", cx=x, cy=y, r=5, class_="node")
+    label = element("text", shown, x=x + 9, y=y + 4, class_="row-name")
+    return element("g", element("title", note), circle, label, data_note=note, data_x=number, data_y=place[1])

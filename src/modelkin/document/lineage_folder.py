@@ -1,0 +1,163 @@
+"""Report folders of merges and forests."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from modelkin.lineage import FamilyForest, MergeResult
+from modelkin.untrusted import safe_cell, visible
+
+from .folder import write_files
+from .html import render_html
+from .language import load_language
+from .markdown import render_markdown
+from .results import to_json
+from .views.merge import merge_view
+from .views.tree import tree_view
+
+_COLUMNS = (
+    "tensor",
+    "module",
+    "layer",
+    "expert",
+    "model",
+    "facing_layer",
+    "weight",
+    "low",
+    "high",
+    "left",
+    "opposition",
+    "n",
+    "reason",
+)
+
+
+def write_merge(
+    result: MergeResult, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
+    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html`` and, of a merge, ``recipe.yaml``.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written, or there are no texts in the language.
+    """
+    texts = load_language(language)
+    blocks = merge_view(result, texts, every_tensor=True)
+    title = texts.say("merge.question", candidate=result.candidate.ref)
+    files: dict[str, str | bytes] = {
+        "merge.json": to_json(result) + "\n",
+        "merge.csv": merge_csv(result),
+        "MERGE.md": render_markdown(blocks),
+        "report.html": render_html(blocks, title=title, language=texts, version=result.modelkin),
+    }
+    if result.recipe is not None:
+        files["recipe.yaml"] = result.recipe
+    return write_files(Path(folder), files)
+
+
+def merge_csv(result: MergeResult) -> str:
+    """Write one row for each tensor and model."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for cell in result.cells:
+        fixed = (cell.tensor, cell.module, cell.layer, cell.expert)
+        reason = None if cell.reason is None else str(cell.reason)
+        rows: list[tuple[object, ...]] = [
+            (
+                *fixed,
+                name,
+                facing,
+                share.value,
+                share.low,
+                share.high,
+                cell.left,
+                cell.opposition,
+                cell.n,
+                reason,
+            )
+            for name, share, facing in zip(result.names, cell.weights, cell.facing, strict=False)
+        ]
+        for row in rows or [(*fixed, *(None,) * 7, cell.n, reason)]:
+            writer.writerow([safe_cell(value) for value in row])
+    return text.getvalue()
+
+
+def write_tree(
+    result: FamilyForest, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
+    """Write ``tree.json``, ``tree.nwk`` (a line a family), ``tree.graphml``, ``TREE.md`` and ``report.html``.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written, or there are no texts in the language.
+    """
+    texts = load_language(language)
+    blocks = tree_view(result, texts, every_pair=True)
+    trees = [family.newick for family in result.families if family.newick is not None]
+    return write_files(
+        Path(folder),
+        {
+            "tree.json": to_json(result) + "\n",
+            "tree.nwk": "".join(f"{tree}\n" for tree in trees),
+            "tree.graphml": tree_graphml(result),
+            "TREE.md": render_markdown(blocks),
+            "report.html": render_html(
+                blocks, title=texts.say("tree.question"), language=texts, version=result.modelkin
+            ),
+        },
+    )
+
+
+_KEYS = {
+    "ref": ("node", "string"),
+    "family": ("node", "string"),
+    "kind": ("edge", "string"),
+    "directed": ("edge", "boolean"),
+    "facts": ("edge", "string"),
+    "distance": ("edge", "double"),
+    "inheritance": ("edge", "double"),
+    "support": ("edge", "double"),
+    "weight": ("edge", "double"),
+}
+
+
+def tree_graphml(result: FamilyForest) -> str:
+    """Write models and edges as GraphML; an edge without a known direction is marked as undirected."""
+    root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
+    for name, (owner, kind) in _KEYS.items():
+        ElementTree.SubElement(root, "key", {"id": name, "for": owner, "attr.name": name, "attr.type": kind})
+    graph = ElementTree.SubElement(root, "graph", id="forest", edgedefault="directed")
+    family = {name: of.middle for of in result.families for name in of.members}
+    for name, summary in result.models.items():
+        node = ElementTree.SubElement(graph, "node", id=visible(name))
+        _data(node, {"ref": summary.ref, "family": family.get(name, "")})
+    for edge in result.edges:
+        parent = edge.parent or edge.second
+        child = edge.first if parent == edge.second else edge.second
+        line = ElementTree.SubElement(
+            graph,
+            "edge",
+            source=visible(parent),
+            target=visible(child),
+            directed="true" if edge.parent is not None else "false",
+        )
+        facts = "; ".join(fact.kind for fact in edge.facts)
+        numbers = {name: getattr(edge, name) for name in ("distance", "inheritance", "support", "weight")}
+        told = "true" if edge.parent is not None else "false"
+        _data(line, {"kind": edge.kind, "directed": told, "facts": facts, **numbers})
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _data(owner: ElementTree.Element, values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        if value not in (None, ""):
+            ElementTree.SubElement(owner, "data", key=name).text = visible(str(value))

@@ -1,0 +1,162 @@
+"""Results in the formats of other programs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import yaml
+from tests.document.records import EVIL, hostile
+from tests.places import ROOT
+
+import modelkin as mk
+from modelkin.cli.compare import FORMS
+from modelkin.document import comparison_as, schema
+from modelkin.document.formats import (
+    FORMATS,
+    SarifFinding,
+    SarifRule,
+    badge_svg,
+    comparison_sarif,
+    ml_bom,
+    model_card,
+    sarif_log,
+)
+from modelkin.message import say
+
+
+@pytest.fixture(scope="module")
+def child():
+    return mk.compare("demo:continued", "demo:base", depth="quick")
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    return mk.compare("demo:twin-1", "demo:base", depth="quick")
+
+
+def test_the_words_of_the_option_are_the_formats():
+    assert tuple(FORMATS) == FORMS
+
+
+def test_sarif_has_rules_and_findings_that_refer_to_them():
+    rules = [SarifRule(id=f"X{n}", name=f"Name{n}", text="t", help_text="h") for n in (1, 2)]
+    found = [
+        SarifFinding(rule="X2", kind="fail", text="bad", model="./folder/with space", level="error"),
+        SarifFinding(rule="X1", kind="pass", text="good", model="org/name"),
+    ]
+    (run,) = sarif_log(rules, found, properties={"seed": 1})["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["X1", "X2"]
+    assert [(r["ruleId"], r["ruleIndex"], r["kind"], r["level"]) for r in run["results"]] == [
+        ("X2", 1, "fail", "error"),
+        ("X1", 0, "pass", "none"),
+    ]
+    place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == "folder/with%20space"
+    assert run["properties"] == {"seed": 1}
+
+
+def test_a_common_origin_fails_in_sarif_and_nothing_found_passes(child, stranger):
+    (fails,) = comparison_sarif(child)["runs"][0]["results"]
+    (passes,) = comparison_sarif(stranger)["runs"][0]["results"]
+    assert (fails["kind"], fails["level"], fails["ruleId"]) == ("fail", "warning", "MK001")
+    assert (passes["kind"], passes["level"]) == ("pass", "none")
+    assert fails["message"]["text"] == str(child.verdict.summary)
+    flagged = replace(stranger, strong_flags=(say("flag-agreement", share=0.9, n=3, m=20),))
+    kinds = [(item["ruleId"], item["kind"]) for item in comparison_sarif(flagged)["runs"][0]["results"]]
+    assert kinds == [("MK001", "pass"), ("MK002", "review")]
+
+
+def test_a_bill_of_materials_has_the_base_as_ancestor_only_where_it_was_found(child, stranger):
+    found, none = ml_bom(child), ml_bom(stranger)
+    component = found["metadata"]["component"]
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert component["type"] == "machine-learning-model"
+    assert [ancestor["name"] for ancestor in component["pedigree"]["ancestors"]] == ["demo:base"]
+    assert "ancestors" not in none["metadata"]["component"]["pedigree"]
+    assert found["serialNumber"] != none["serialNumber"]
+    assert ml_bom(child) == found
+
+
+def test_a_card_names_the_base_where_the_hub_knows_it(child, stranger):
+    assert model_card(child).startswith("## Origin of the weights")
+    hub = replace(child.base, kind="hub", origin="https://huggingface.co/org/base", revision="c0ffee")
+    front = model_card(replace(child, base=hub)).split("---")[1]
+    assert yaml.safe_load(front) == {"base_model": "org/base"}
+    assert "no-evidence" in model_card(stranger)
+    assert not model_card(stranger).startswith("---")
+
+
+def test_a_badge_is_a_picture_with_words(child, stranger):
+    for result, word in ((child, "found"), (stranger, "no evidence")):
+        root = ET.fromstring(badge_svg(result))
+        texts = [item.text for item in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts == ["common origin", word]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_hostile_names_break_no_format(child, name):
+    text = comparison_as(hostile(child), name)
+    if name in ("sarif", "cyclonedx"):
+        json.loads(text)
+    if name == "badge":
+        ET.fromstring(text)
+    if name in ("badge", "card"):
+        assert "<script" not in text.replace("\\<", "")
+    assert EVIL not in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_command_prints_the_format_and_nothing_else(run, name, child):
+    code, out, _ = run("compare", "demo:continued", "demo:base", "--depth", "quick", "--format", name)
+    assert code == 0
+    assert out == comparison_as(child, name) + "\n"
+    assert run("compare", "demo:continued", "demo:base", "--format", name, "--json")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (("inspect", "demo:nobody"), 3, "NotFound"),
+        (("inspect", "demo:base", "--budget", "10"), 2, "BudgetExceeded"),
+        (("inspect",), 2, "MissingParameter"),
+    ],
+)
+def test_an_error_is_a_document_where_one_was_asked_for(run, arguments, code, error):
+    status, out, err = run(*arguments, "--json")
+    document = json.loads(out)
+    jsonschema.Draft202012Validator(schema("modelkin.error/1")).validate(document)
+    assert (status, document["exit_code"], document["error"]) == (code, code, error)
+    assert document["problem"] in err
+    assert run(*arguments)[1] == ""
+
+
+def test_an_error_after_the_result_adds_no_second_document(run, tmp_path):
+    (tmp_path / "REPORT.md").mkdir()
+    where = ("--out", str(tmp_path), "--json", "--depth", "quick")
+    status, out, err = run("compare", "demo:continued", "demo:base", *where)
+    assert status == 2
+    assert json.loads(out)["schema"] == "modelkin.comparison/1"
+    assert "error: " in err
+
+
+def test_the_action_and_the_hooks_use_options_that_there_are():
+    from modelkin.cli.app import app
+
+    known = {option for parameter in app.commands["compare"].params for option in parameter.opts}
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    script = action["runs"]["steps"][-1]["run"]
+    assert {word.strip("()") for word in script.split() if word.strip("(").startswith("--")} - {"--"} <= {
+        *known,
+        *(f"arguments+=({option}" for option in known),
+    }
+    assert "${{" not in script  # inputs are no text of a script
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    for hook in hooks:
+        name, *options = hook["entry"].split()[1:]
+        opts = {option for parameter in app.commands[name].params for option in parameter.opts}
+        assert {word for word in options if word.startswith("--")} <= opts
