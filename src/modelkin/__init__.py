@@ -13,20 +13,33 @@ from modelkin._version import __version__
 if TYPE_CHECKING:
     from modelkin import errors
     from modelkin.architecture import Architecture
-    from modelkin.comparison import Comparison, compare
+    from modelkin.comparison import Comparison, ModelDiff, ReferenceScore, compare, diff
+    from modelkin.comparison.cards import CardCheck, check_card
     from modelkin.describe import (
         ConfigComparison,
         EmbeddingComparison,
         Inspection,
         compare_configs,
         compare_embeddings,
+        compare_repositories,
         compare_tokenizers,
         inspect_model,
         plan_components,
     )
     from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
+    from modelkin.fingerprint import Fingerprint, fingerprint_model
+    from modelkin.lineage import FamilyForest, MergeResult, explain_merge, family_forest
     from modelkin.model import Model, open_model
     from modelkin.options import CompareOptions, FetchOptions
+    from modelkin.reference import ReferenceOptions, reference_scores
+    from modelkin.registry import (
+        Registry,
+        ScanOptions,
+        ScanResult,
+        create_registry,
+        open_registry,
+        scan,
+    )
     from modelkin.source import BytePlan, MemorySource, ModelRef
     from modelkin.tensors import TensorSlice, sample_blocks, sample_rows
     from modelkin.tokenizer import TokenizerComparison
@@ -34,61 +47,101 @@ if TYPE_CHECKING:
 _HOME = {
     "Architecture": "modelkin.architecture",
     "BytePlan": "modelkin.source",
+    "CardCheck": "modelkin.comparison.cards",
     "CompareOptions": "modelkin.options",
     "Comparison": "modelkin.comparison",
     "ConfigComparison": "modelkin.describe",
     "EmbeddingComparison": "modelkin.describe",
+    "FamilyForest": "modelkin.lineage",
     "FetchOptions": "modelkin.options",
+    "Fingerprint": "modelkin.fingerprint",
     "Inspection": "modelkin.describe",
     "KnownRelation": "modelkin.describe.matrix",
     "MatrixOptions": "modelkin.describe.matrix",
     "MatrixResult": "modelkin.describe.matrix",
     "MemorySource": "modelkin.source",
+    "MergeResult": "modelkin.lineage",
     "Model": "modelkin.model",
+    "ModelDiff": "modelkin.comparison",
     "ModelRef": "modelkin.source",
+    "ReferenceOptions": "modelkin.reference",
+    "ReferenceScore": "modelkin.comparison",
+    "Registry": "modelkin.registry",
+    "ScanOptions": "modelkin.registry",
+    "ScanResult": "modelkin.registry",
     "TensorSlice": "modelkin.tensors",
     "TokenizerComparison": "modelkin.tokenizer",
+    "check_card": "modelkin.comparison.cards",
     "compare": "modelkin.comparison",
     "compare_configs": "modelkin.describe",
     "compare_embeddings": "modelkin.describe",
+    "compare_repositories": "modelkin.describe",
     "compare_tokenizers": "modelkin.describe",
+    "create_registry": "modelkin.registry",
+    "diff": "modelkin.comparison",
+    "explain_merge": "modelkin.lineage",
+    "family_forest": "modelkin.lineage",
+    "fingerprint_model": "modelkin.fingerprint",
     "inspect_model": "modelkin.describe",
     "matrix": "modelkin.describe.matrix",
     "open_model": "modelkin.model",
+    "open_registry": "modelkin.registry",
     "plan_components": "modelkin.describe",
+    "reference_scores": "modelkin.reference",
     "sample_blocks": "modelkin.tensors",
     "sample_rows": "modelkin.tensors",
+    "scan": "modelkin.registry",
 }
 
 __all__ = [
     "Architecture",
     "BytePlan",
+    "CardCheck",
     "CompareOptions",
     "Comparison",
     "ConfigComparison",
     "EmbeddingComparison",
+    "FamilyForest",
     "FetchOptions",
+    "Fingerprint",
     "Inspection",
     "KnownRelation",
     "MatrixOptions",
     "MatrixResult",
     "MemorySource",
+    "MergeResult",
     "Model",
+    "ModelDiff",
     "ModelRef",
+    "ReferenceOptions",
+    "ReferenceScore",
+    "Registry",
+    "ScanOptions",
+    "ScanResult",
     "TensorSlice",
     "TokenizerComparison",
     "__version__",
+    "check_card",
     "compare",
     "compare_configs",
     "compare_embeddings",
+    "compare_repositories",
     "compare_tokenizers",
+    "create_registry",
+    "diff",
     "errors",
+    "explain_merge",
+    "family_forest",
+    "fingerprint_model",
     "inspect_model",
     "matrix",
     "open_model",
+    "open_registry",
     "plan_components",
+    "reference_scores",
     "sample_blocks",
     "sample_rows",
+    "scan",
 ]
 
 

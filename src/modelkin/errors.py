@@ -18,6 +18,7 @@
     │   ├── WrongBytes            the server sent other bytes than were asked for
     │   ├── ChangedWhileReading   the file is not the same file as at the first read
     │   └── MissingExtra          an optional dependency is needed for this source
+    ├── OutputError               exit 74: a result could not be written: a full disk, a closed stream
     └── FormatError               exit 4: an input was read, but is malformed or hostile
         ├── HeaderError           a tensor file's header breaks the rules of its format
         ├── IndexFileError        a shard index breaks its rules
@@ -33,6 +34,8 @@ tell is not an error: an unknown architecture or a skipped method is a value and
 """
 
 from __future__ import annotations
+
+import errno
 
 __all__ = [
     "AccessDenied",
@@ -50,6 +53,7 @@ __all__ = [
     "NetworkError",
     "NotFound",
     "Offline",
+    "OutputError",
     "RangesIgnored",
     "RateLimited",
     "SourceError",
@@ -155,6 +159,21 @@ class ChangedWhileReading(SourceError):
 
 class MissingExtra(SourceError):
     """An optional dependency is needed for this source."""
+
+
+class OutputError(ModelkinError):
+    """A result could not be written: a full disk, a closed or full stream."""
+
+    exit_code = 74
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def not_written(where: str, what: str, error: OSError) -> OutputError | UsageError:
+    """Return the error for a file that cannot be written: a full disk is nobody's wrong request."""
+    kind = OutputError if error.errno in _NO_ROOM else UsageError
+    return kind(where, f"{what}cannot be written: {error.strerror or error}")
 
 
 class FormatError(ModelkinError):

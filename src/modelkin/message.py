@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
+
+from modelkin.errors import ModelkinError
 
 Value = Union[str, int, float, bool, None, "Message", tuple["Value", ...]]
 """Text is shown as it is (a name, a reference); a message is told in the language of the one around it."""
@@ -46,3 +49,13 @@ def joined(messages: Iterable[Message]) -> Message:
     """Return at least one message as a single one that tells them side by side."""
     parts = tuple(messages)
     return say("joined", parts=parts) if len(parts) > 1 else parts[0]
+
+
+def told(error: ModelkinError) -> Message:
+    """Return an error as a message, for a report that goes on without what failed.
+
+    English quotes it in full. Another language says what kind of error it is and where; the rest stays in
+    the record, in English.
+    """
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    return say(f"error.{kind}", where=error.where or "modelkin", problem=error.problem)

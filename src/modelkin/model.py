@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -10,20 +11,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from modelkin.architecture import Architecture, detect
-from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.errors import ConfigError, FormatError, SourceError, UnsupportedFormat
 from modelkin.formats import (
     OpenedAdapter,
     Weights,
     chosen_file,
     describes_itself,
-    looks_like_adapter,
     may_describe_itself,
     open_adapter,
+    place_of_adapter,
     read_weights,
 )
 from modelkin.message import Message, say
 from modelkin.options import MIB, FetchOptions
-from modelkin.progress import Progress
+from modelkin.progress import Progress, Silent
 from modelkin.source import (
     BytePlan,
     ByteRange,
@@ -47,10 +48,8 @@ _Made = TypeVar("_Made")
 
 MAX_CONFIG_BYTES = 16 * MIB
 """The longest public config has some 100 kB; nothing near this limit is a config."""
-MAX_TOKENIZER_BYTES = 32 * MIB
-"""The largest public ``tokenizer.json`` has 34 MB; a summary is not worth more over a network."""
-CHEAP_TOKENIZER_BYTES = 4 * MIB
-"""What a summary may cost over a network."""
+MAX_TOKENIZER_BYTES = 40 * MIB
+"""The largest public ``tokenizer.json``, of 262 thousand tokens, has 34 MB."""
 HELD_FILES = ("tokenizer.json", "tokenizer_config.json")
 """Files that a weight file can hold inside."""
 
@@ -100,7 +99,8 @@ class Model:
         """Say which place was taken for the model: a Hub id and a folder can be spelt alike."""
         location = self.location
         commit = f" at commit {location.revision[:12]}" if location.revision else ""
-        return f"{location.ref}: {_PLACES[location.kind]} {location.origin}{commit}"
+        place = f"{_PLACES[location.kind]} {location.origin}{commit}"
+        return place if location.ref == location.origin else f"{location.ref}: {place}"
 
     # -- what it is ------------------------------------------------------------------------------------
 
@@ -121,7 +121,9 @@ class Model:
         """The adapter with its base, if the reference names an adapter."""
         own, ref = self._own_fetcher, self._ref
         wanted = None if ref is None else ref.base
-        if not looks_like_adapter(own.source, None if ref is None else ref.entry):
+        entry = None if ref is None else ref.entry
+        place = place_of_adapter(own.source, entry, base_named=wanted is not None)
+        if place == "none":
             if wanted is None:
                 return None
             raise UnsupportedFormat(
@@ -143,6 +145,7 @@ class Model:
             own.source,
             ref=own.source.location.ref,
             base=wanted,
+            embedded=place == "embedded",
             open_base=open_base,
             make_fetcher=make_fetcher,
             shown_in_front=TOKENIZER_FILES,
@@ -162,7 +165,8 @@ class Model:
         ConfigError
             There is one, but it is not a JSON object or absurdly long.
         """
-        found = self._given_config()
+        with _named(self._own_fetcher.source):
+            found = self._given_config()
         if (found is not None and "model_type" in found) or not self._may_describe_itself:
             return found
         # A config.json that names no kind of model is a stub or another program's: the weights fill it in.
@@ -186,14 +190,16 @@ class Model:
     @cached_property
     def weights(self) -> Weights:
         """The weights' files, opened: format, tensors, and what else they say."""
-        if self._adapter is not None:
-            return self._adapter.weights(head_bytes=self._options.head_bytes, read_config=self._given_config)
-        return read_weights(
-            self.fetcher,
-            head_bytes=self._options.head_bytes,
-            name=self._entry,
-            read_config=self._given_config,
-        )
+        with _named(self._own_fetcher.source):
+            if self._adapter is not None:
+                head_bytes = self._options.head_bytes
+                return self._adapter.weights(head_bytes=head_bytes, read_config=self._given_config)
+            return read_weights(
+                self.fetcher,
+                head_bytes=self._options.head_bytes,
+                name=self._entry,
+                read_config=self._given_config,
+            )
 
     def _given_config(self) -> Mapping[str, object] | None:
         return None if describes_itself(self._entry) else self._config_file
@@ -225,8 +231,8 @@ class Model:
 
     @cached_property
     def tokenizer(self) -> TokenizerSummary:
-        """What the tokenizer's files say, without downloading large ones."""
-        limit = CHEAP_TOKENIZER_BYTES if self.fetcher.source.remote else MAX_TOKENIZER_BYTES
+        """What the tokenizer's files say."""
+        limit = MAX_TOKENIZER_BYTES
         present = [name for name in TOKENIZER_FILES if self.file_size(name) is not None]
         contents: dict[str, bytes] = {}
         skipped: list[Message] = []
@@ -297,21 +303,25 @@ class Model:
         """Read one tensor, or some of its rows: just these bytes are fetched."""
         return self._reader.read_one(name, rows)
 
-    def read(self, slices: Sequence[TensorSlice]) -> list[Array]:
-        """Read many slices in one planned, concurrent pass."""
-        return self._reader.read(slices)
+    def read(self, slices: Sequence[TensorSlice], *, max_waste: float | None = None) -> list[Array]:
+        """Read many slices in one planned, concurrent pass; `max_waste` replaces the option of its name."""
+        return self._reader.read(slices, max_waste=max_waste)
 
-    def plan(self, slices: Iterable[TensorSlice]) -> BytePlan:
+    def plan(self, slices: Iterable[TensorSlice], *, max_waste: float | None = None) -> BytePlan:
         """Say what `read` would request and how many bytes that is. Tensor bytes are not read."""
-        return self.fetcher.plan(self._reader.ranges(slices))
+        return self.fetcher.plan(self._reader.ranges(slices), max_waste=max_waste)
+
+    def cost(self, slices: Iterable[TensorSlice], *, max_waste: float | None = None) -> int:
+        """Return the bytes that `read` would bring if nothing were stored."""
+        return self.fetcher.cost(self._reader.ranges(slices), max_waste=max_waste)
 
     def chunks(self, names: Iterable[str] | None = None) -> Iterator[TensorChunk]:
         """Walk over tensors, by default all of them, in bounded memory."""
         return self._reader.chunks(names)
 
-    def raw_chunks(self, names: Iterable[str]) -> Iterator[TensorChunk]:
-        """Walk over tensors as stored bits, for exact equality."""
-        return self._reader.chunks(names, raw=True)
+    def raw_chunks(self, names: Iterable[str], *, digested: bool = True) -> Iterator[TensorChunk]:
+        """Walk over tensors as stored bits, for exact equality; `digested` as `TensorReader.chunks` says."""
+        return self._reader.chunks(names, raw=True, digested=digested)
 
     def totals(self) -> LedgerTotals:
         """Sum up what was read until now."""
@@ -322,6 +332,18 @@ for _name in ("_adapter", "_config_file", "config", "weights"):
     # Up to Python 3.11 all instances share one lock: models that are opened side by side would wait for each
     # other's headers. The architecture keeps its lock, since its tables are made by who comes first.
     vars(Model)[_name].lock = nullcontext()
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Put the name of the model before that of the file, in errors that name the file alone."""
+    try:
+        yield
+    except (FormatError, SourceError) as error:
+        ref = source.location.ref
+        if ref in error.where or ref.endswith(error.where):
+            raise
+        raise type(error)(f"{ref}: {error.where}", error.problem, hint=error.hint) from error
 
 
 def open_model(
@@ -371,13 +393,17 @@ def open_models(
     If one is not there, the others are closed and the error of the first such model is raised.
     """
     with ExitStack() as stack:
+        done = itertools.count(1)
 
         def opened(model: ModelLike) -> Model:
             if isinstance(model, Model):
                 return model
             made = stack.enter_context(open_model(model, options, progress=progress))
             _ = made.location  # asks a remote place for its files
+            told.count(next(done), len(models), say("step-opening"))
             return made
+
+        told = progress or Silent()
 
         yield _side_by_side(opened, models)
 

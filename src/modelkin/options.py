@@ -103,7 +103,8 @@ the beginning of the tokenizer leave.
 
 Up to ``standard``, parts of equal number are compared: a disguise or a changed depth ends in *no evidence*.
 From ``deep`` on it is looked for which parts face each other (docs/disguises.md). ``full`` does the same, and
-may read remote models from end to end where nothing differs so far, to say *identical*."""
+reads every value of the tensors that both models have, from end to end and in bounded memory: the bytes given
+here are those of its deep stage alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,12 @@
 """The command line as a user meets it: stdout, stderr, exit codes."""
 
+import errno
 import json
+import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import jsonschema
@@ -219,3 +223,89 @@ def test_version(run):
 
     _, out, _ = run("--version")
     assert out.strip() == f"modelkin, version {modelkin.__version__}"
+
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
+
+
+def called(*arguments, **streams):
+    """Run the command in a process of its own, with streams of one's choice."""
+    code = streams.pop("code", "from modelkin.cli.app import main; main()")
+    opened = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    found = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={"PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        timeout=100,
+        **opened,
+    )
+    return found.returncode, (found.stderr or b"").decode()
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", [("inspect", "FOLDER", "--json"), ("--version",)])
+def test_a_result_that_cannot_be_printed_is_no_success(folder, arguments):
+    given = [str(folder) if each == "FOLDER" else each for each in arguments]
+    with FULL.open("wb") as full:
+        status, said = called(*given, stdout=full)
+    assert status == 74
+    assert said.splitlines()[-2:] == [
+        "error: writing: No space left on device",
+        "hint: Is there room, and may you write there?",
+    ] or said.splitlines()[-1].startswith("error: standard output: the result could not be printed")
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+
+
+def test_a_closed_output_is_no_success(folder):
+    close = "import os; os.close(1); import sys; sys.stdout = None; from modelkin.cli.app import main; main()"
+    status, said = called("inspect", folder, "--json", "-q", code=close)
+    assert (status, said) == (
+        74,
+        "error: standard output: it is closed, so that the result could not be printed\n",
+    )
+
+
+@needs_full
+def test_remarks_that_cannot_be_made_cost_nothing(folder):
+    with FULL.open("wb") as full:
+        assert called("inspect", folder, "-v", stderr=full)[0] == 0
+
+
+def test_without_a_stream_for_errors_the_exit_code_still_tells(run, folder, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run("inspect", str(folder), "-v")[0] == 0
+    assert run("inspect", str(folder / "missing"))[0] == 3
+
+
+def test_a_system_without_threads_is_said(folder):
+    without = (
+        "import threading\n"
+        'def start(self): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = start\n"
+        "from modelkin.cli.app import main; main()"
+    )
+    status, said = called("compare", folder, folder, code=without)
+    assert status == 3
+    assert "error: reading: the system gives no more threads" in said
+
+
+def test_a_server_of_files_that_is_not_there_is_a_network_error(run):
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        port = busy.getsockname()[1]
+    status, _, said = run("inspect", f"ftp://127.0.0.1:{port}/model.safetensors")
+    assert status == 3
+    assert "Connection refused" in said
+    assert "bug" not in said
+
+
+def test_a_full_disk_in_the_lab_is_said(run, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "cosines.csv"))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    status, out, said = run("lab", "cosines", "--pairs", "20", "--out", str(tmp_path), "-q")
+    assert status == 74
+    assert "cosines.csv: No space left on device" in said
+    assert out  # the answer is printed all the same

@@ -7,22 +7,37 @@ import sys
 import click
 
 from modelkin._version import __version__
+from modelkin.cli.bench import bench
 from modelkin.cli.cache import cache
+from modelkin.cli.check import check
 from modelkin.cli.compare import compare
+from modelkin.cli.completion import completion
+from modelkin.cli.configs import configs
 from modelkin.cli.demo import demo
+from modelkin.cli.diff import diff
+from modelkin.cli.embeddings import embeddings
 from modelkin.cli.failures import run
+from modelkin.cli.fingerprint import fingerprint
 from modelkin.cli.inspect import inspect
 from modelkin.cli.lab import lab
 from modelkin.cli.matrix import matrix
+from modelkin.cli.merge import merge
 from modelkin.cli.methods import methods
+from modelkin.cli.print import print_report
+from modelkin.cli.registry import registry
+from modelkin.cli.repositories import repositories
+from modelkin.cli.scan import scan
 from modelkin.cli.study import study
 from modelkin.cli.tokenizers import tokenizers
+from modelkin.cli.tree import tree
+from modelkin.cli.verify import verify
 
 HELP = """Was language model B derived from model A? An honest answer, from the weights.
 
-A MODEL is org/name or org/name@revision (Hugging Face Hub), org/name/file.gguf, a local folder or
-file, https://host/path/model.safetensors, s3://bucket/prefix, or ADAPTER::BASE, in safetensors,
-GGUF, PyTorch, ONNX and other formats. Only the bytes that the question needs are read; they are
+A MODEL is org/name or org/name@revision (Hugging Face Hub; hf:org/name even where a folder has a
+like name), org/name/file.gguf, a local folder or file, demo:base and others that come with modelkin,
+https://host/path/model.safetensors, s3://bucket/prefix, or ADAPTER::BASE, in safetensors, GGUF,
+PyTorch, ONNX and other formats. Only the bytes that the question needs are read; they are
 kept in a local store, see `modelkin cache`.
 
 Results go to stdout, everything else to stderr.
@@ -32,7 +47,7 @@ Exit codes
   0   finished, whatever was found   3   an input could not be obtained
   1   finished, --fail-on was met    4   an input is malformed or hostile
   2   wrong usage                    70  a bug in modelkin
-  130 interrupted
+  130 interrupted                    74  the result could not be written
 """
 
 
@@ -46,7 +61,31 @@ def app() -> None:
     """Hold the subcommands."""
 
 
-for command in (compare, matrix, study, inspect, tokenizers, demo, methods, lab, cache):
+for command in (
+    compare,
+    diff,
+    merge,
+    tree,
+    check,
+    matrix,
+    bench,
+    study,
+    inspect,
+    tokenizers,
+    embeddings,
+    configs,
+    repositories,
+    fingerprint,
+    registry,
+    scan,
+    demo,
+    methods,
+    lab,
+    cache,
+    completion,
+    verify,
+    print_report,
+):
     app.add_command(command)
 
 

@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options
+from modelkin.cli.options import (
+    MODEL,
+    Size,
+    fetch_options,
+    figures_option,
+    language_option,
+    methods_option,
+    out_option,
+    output_options,
+)
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
+    from modelkin.comparison import Comparison
     from modelkin.model import Model
     from modelkin.options import CompareOptions, Depth, FetchOptions
+    from modelkin.reference import ReferenceOptions
 
+FORMS = ("sarif", "cyclonedx", "card", "badge")
+"""As `modelkin.document.formats.FORMATS`, which is not imported for help alone."""
 DEPTHS = ("quick", "standard", "deep", "full")
-FAIL_ON: dict[str, bool | None] = {"shared": True, "no-evidence": False, "not-testable": None}
-"""Word of --fail-on -> `Verdict.related`."""
+FAIL_ON: dict[str, tuple[bool | None, ...]] = {
+    "shared": (True,),
+    "no-evidence": (False,),
+    "not-testable": (None,),
+    "any-but-no-evidence": (True, None),
+    "flag": (),
+}
+"""Word of --fail-on -> the `Verdict.related` that meet it."""
+ON_FLAG = ("flag", "any-but-no-evidence")
 FAILED = 1
 
 
+class FailOn(click.ParamType[tuple[str, ...]]):
+    """One or several words, with commas between them."""
+
+    name = "word"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split and check."""
+        words = tuple(value.split(",")) if isinstance(value, str) else value
+        for word in words:
+            if word not in FAIL_ON:
+                self.fail(f"expected some of {', '.join(FAIL_ON)}, got {word!r}", param, ctx)
+        return words
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the words."""
+        return [CompletionItem(word) for word in FAIL_ON if word.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("candidate")
-@click.argument("base")
+@click.argument("candidate", type=MODEL)
+@click.argument("base", type=MODEL)
 @click.option(
     "--control",
     "controls",
     multiple=True,
+    type=MODEL,
     metavar="MODEL",
     help="A model believed to be unrelated, to run the same tests on. Repeat for several: five of the same "
     "shapes give the 20 pairs that a rank among controls needs.",
@@ -38,7 +83,7 @@ FAILED = 1
     show_default=True,
     help="How much to read of each model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
     "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated coordinates), full as "
-    "deep, and every byte where nothing differs.",
+    "deep, and every value of all tensors that both have.",
 )
 @click.option(
     "--seed",
@@ -47,14 +92,54 @@ FAILED = 1
     show_default=True,
     help="Chooses samples and permutations.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be fetched, without reading any tensor.")
+@methods_option(
+    "Show beside the verdict what published methods say: some of their names with commas between them (see "
+    "modelkin methods), or all for those that read weights. They never change the verdict."
+)
+@click.option(
+    "--methods-budget",
+    type=Size(),
+    default="1GB",
+    show_default=True,
+    metavar="SIZE",
+    help="Read at most this many bytes of a model for one published method; one that needs more says so.",
+)
+@click.option(
+    "--prompts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Prompts for published methods that run the models, one a line. Default: 200 of our own.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what would be read at most and about how long it takes; no tensor is read.",
+)
 @out_option("Write the report folder: report.html, REPORT.md, comparison.json, tensors.csv.")
 @click.option(
     "--fail-on",
-    type=click.Choice(tuple(FAIL_ON)),
+    type=FailOn(),
     multiple=True,
-    help="Exit with code 1 on this result. shared covers every kind of common origin.",
+    metavar="WORD[,WORD...]",
+    help="Exit with code 1 on one of these results: shared (any kind of common origin), no-evidence, "
+    "not-testable, flag (something on the card to look at closer), any-but-no-evidence (all but a plain "
+    "negative: what a gate wants).",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Print the result for another program: sarif for code scanning, cyclonedx as a bill of materials "
+    "with pedigree, card as a snippet for a model card, badge as an SVG.",
+)
+@click.option(
+    "--case",
+    "case_id",
+    metavar="ID",
+    help="Put the number of a case, the time, the command, versions and the SHA-256 of every weight file "
+    "into the record; files that lie here are read whole for it.",
+)
+@figures_option
 @language_option
 @fetch_options
 @output_options
@@ -62,12 +147,18 @@ def compare(
     candidate: str,
     base: str,
     *,
+    form: str | None,
+    case_id: str | None,
     controls: tuple[str, ...],
     depth: Depth,
     seed: int,
+    methods: tuple[str, ...],
+    methods_budget: int,
+    prompts: Path | None,
     dry_run: bool,
     out: Path | None,
-    fail_on: tuple[str, ...],
+    fail_on: tuple[tuple[str, ...], ...],
+    figures: bool,
     lang: str,
     fetch: FetchOptions,
     output: Output,
@@ -88,38 +179,108 @@ def compare(
       modelkin compare ./candidate ./base --control org/other --out report
       modelkin compare org/new-model org/old-model --dry-run
       modelkin compare org/new-model org/old-model --depth deep
-      modelkin compare ./candidate ./base --json --fail-on shared
+      modelkin compare ./candidate ./base --json --fail-on any-but-no-evidence
+      modelkin compare ./candidate ./base --methods all
+      modelkin compare demo:continued demo:base --format sarif
     """  # noqa: D301  click wants the character itself
     from modelkin import CompareOptions
     from modelkin import compare as compare_models
-    from modelkin.document import comparison_view
+    from modelkin.document import check_folder, comparison_as, comparison_view, load_language
 
+    if form is not None and (output.as_json or dry_run):
+        raise click.UsageError("--format goes neither with --json nor with --dry-run.")
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     with output.models((candidate, base, *controls), fetch) as opened:
         if dry_run:
-            _show_plans(opened, options, output)
+            _show_plans(opened, options, output, methods)
             return
+        asked = _asked(methods, methods_budget, prompts, seed)
+        if out is not None:
+            check_folder(out, (opened[0].location.origin, opened[1].location.origin))
         result = compare_models(
             candidate=opened[0], base=opened[1], options=options, controls=opened[2:], progress=output
         )
+        if asked is not None:
+            result = _with_references(result, opened, asked, output)
+        if case_id is not None:
+            result = _with_case(result, opened, case_id)
     output.written(
         result,
-        lambda: comparison_view(result, detail=output.detail),
+        lambda: comparison_view(result, load_language(lang), detail=output.detail),
         out=out,
-        write=lambda place: result.write(str(place), language=lang),
+        write=lambda place: result.write(str(place), language=lang, figures=figures, progress=output),
         start="report.html",
+        as_text=None if form is None else lambda: comparison_as(result, form),
     )
-    if any(FAIL_ON[word] is result.verdict.related for word in fail_on):
+    _gate(result, [word for words in fail_on for word in words])
+
+
+def _asked(methods: tuple[str, ...], budget: int, prompts: Path | None, seed: int) -> ReferenceOptions | None:
+    """Say what is asked of published methods; a wrong name or file is refused before anything is read."""
+    if not methods:
+        return None
+    from modelkin.reference import ReferenceOptions, chosen_references, read_prompts
+
+    chosen_references(methods)
+    given = () if prompts is None else read_prompts(prompts)
+    return ReferenceOptions(methods=methods, byte_limit=budget, seed=seed, prompts=given)
+
+
+def _with_references(
+    result: Comparison, opened: list[Model], asked: ReferenceOptions, output: Output
+) -> Comparison:
+    from modelkin.reference import reference_scores, with_references
+
+    mine, theirs, *controls = opened
+    scores = reference_scores(mine, theirs, asked, controls=controls, progress=output)
+    return with_references(result, scores)
+
+
+def _with_case(result: Comparison, opened: list[Model], case_id: str) -> Comparison:
+    from modelkin.comparison.case import with_case
+    from modelkin.source.ref import without_secrets
+
+    words = [without_secrets(word) if "://" in word else word for word in sys.argv[1:]]
+    return with_case(result, candidate=opened[0], base=opened[1], id=case_id, command=("modelkin", *words))
+
+
+def _gate(result: Comparison, words: list[str]) -> None:
+    """Exit with a code if a result was to fail; say so if it passes only because nothing was tested."""
+    related = result.verdict.related
+    if any(related in FAIL_ON[word] or (word in ON_FLAG and result.strong_flags) for word in words):
         click.get_current_context().exit(FAILED)
+    if words and related is None:
+        told = ",".join(words)
+        click.echo(
+            f"warning: --fail-on {told} passes, but nothing could be tested; "
+            "add not-testable, or use any-but-no-evidence, to fail then",
+            err=True,
+        )
 
 
-def _show_plans(opened: list[Model], options: CompareOptions, output: Output) -> None:
-    from modelkin.comparison import plan_comparison
-    from modelkin.document import plans_view
+def _show_plans(
+    opened: list[Model], options: CompareOptions, output: Output, methods: tuple[str, ...]
+) -> None:
+    from modelkin.comparison import price_comparison
+    from modelkin.document import price_view
 
-    mine, theirs = plan_comparison(candidate=opened[0], base=opened[1], options=options)
-    document = {"schema": "modelkin.comparison-plan/1", "candidate": mine, "base": theirs}
+    price = price_comparison(opened[0], opened[1], options=options)
+    sides = ("candidate", "base")
+    document = {
+        "schema": "modelkin.comparison-plan/1",
+        **dict(zip(sides, price.plans, strict=True)),
+        "at_most": dict(zip(sides, price.at_most, strict=True)),
+        "seconds": price.seconds,
+    }
     names = [f"candidate: {opened[0].location.ref}", f"base: {opened[1].location.ref}"]
     if len(opened) > 2:
         output.remark("controls are not part of this plan; each costs about as much as the base")
-    output.result(document, lambda: plans_view(dict(zip(names, (mine, theirs), strict=True))))
+    if methods:
+        from modelkin.document import size_text
+        from modelkin.message import Message
+        from modelkin.reference import reference_costs
+
+        for name, cost in reference_costs(opened[0], opened[1], methods, seed=options.seed).items():
+            told = str(cost) if isinstance(cost, Message) else " and ".join(map(size_text, cost))
+            output.remark(f"published method {name}: {told}, not part of this plan")
+    output.result(document, lambda: price_view(names, price))

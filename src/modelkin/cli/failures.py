@@ -2,48 +2,136 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import traceback
+from contextlib import suppress
+from typing import TextIO
 
 import click
 
-from modelkin.errors import ModelkinError
+from modelkin.errors import ModelkinError, OutputError, SourceError
 
 BUG = 70
 INTERRUPTED = 130
 _REPORT = "This is a bug in modelkin. Please report it with the lines above."
+_NO_THREAD = "can't start new thread"
+"""How Python says that the system gives no more of them."""
+
+
+_results: list[bool] = []
+"""One entry for each result that was printed."""
+
+
+def result_printed() -> None:
+    """Remember that a result stands on stdout: an error that follows is told beside it alone."""
+    _results.append(True)
 
 
 def run(command: click.Command) -> int:
     """Run a command and return its exit code; print errors to stderr."""
+    _results.clear()
+    code = _run(command)
+    # What was printed may still be on its way: a result that nobody can read is no success.
+    lost = _lost()
+    if lost is not None and code in (0, 1):
+        code = _told(lost)
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        _drop(sys.stderr)
+    return code
+
+
+def _lost() -> OutputError | None:
+    """Return why the results did not reach the standard output, if they did not."""
+    try:
+        if sys.stdout is None:
+            return OutputError("standard output", "it is closed, so that the result could not be printed")
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        if isinstance(error, BrokenPipeError):
+            return None  # the reader has seen enough
+        _drop(sys.stdout)
+        return OutputError("standard output", f"the result could not be printed: {_reason(error)}")
+    return None
+
+
+def _drop(stream: TextIO) -> None:
+    """Let what cannot be printed go nowhere, or Python would try again at its end, and complain."""
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _run(command: click.Command) -> int:
     try:
         result = command.main(standalone_mode=False)
         # click returns the code of ctx.exit(), which --help and --version use.
         return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        say_beside("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError, ValueError):
+            error.show()
+        _as_json(type(error).__name__, "", error.format_message(), None, error.exit_code)
         return error.exit_code
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        return INTERRUPTED
     except SystemExit:
         # Outside of its standalone mode click exits by itself in one case only: the reader of our output (a
         # pager, `head`) has seen enough. That is no failure, and exit code 1 has another meaning here.
         return 0
     except ModelkinError as error:
-        if verbose():
-            traceback.print_exc()
-        click.echo(f"error: {error}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
-        return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        click.echo(_REPORT, err=True)
+        return _told(error)
+    except OSError as error:
+        # Errors of reading models have names of their own: what is left comes from writing.
+        where = str(error.filename) if error.filename else "writing"
+        return _told(OutputError(where, _reason(error), hint="Is there room, and may you write there?"))
+    except Exception as error:
+        if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
+            return _told(SourceError("reading", "the system gives no more threads", hint="Try again later."))
+        say_beside(traceback.format_exc() + _REPORT)
+        _as_json(type(error).__name__, "", str(error), _REPORT, BUG)
         return BUG
+
+
+def _told(error: ModelkinError) -> int:
+    if verbose():
+        say_beside(traceback.format_exc().rstrip())
+    say_beside(f"error: {error}")
+    if error.hint:
+        say_beside(f"hint: {error.hint}")
+    _as_json(type(error).__name__, error.where, error.problem, error.hint, error.exit_code)
+    return error.exit_code
+
+
+def _as_json(kind: str, where: str, problem: str, hint: str | None, code: int) -> None:
+    """Print an error as the JSON document that a program waits for, if one was asked for."""
+    wanted = "--json" in sys.argv[1:]
+    # What cannot be printed cannot be told there either; and a result may stand there already.
+    if not wanted or code == OutputError.exit_code or _results:
+        return
+    document = {
+        "schema": "modelkin.error/1",
+        "error": kind,
+        "where": where,
+        "problem": problem,
+        "hint": hint,
+        "exit_code": code,
+    }
+    with suppress(OSError, ValueError):
+        click.echo(json.dumps(document, indent=2, ensure_ascii=True))
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+def say_beside(text: str) -> None:
+    """Say something on stderr, if it is open: a remark that cannot be made is no reason to fail."""
+    with suppress(OSError, ValueError):
+        click.echo(text, err=True)
 
 
 def verbose() -> bool:

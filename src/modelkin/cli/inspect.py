@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, output_options
+from modelkin.cli.options import MODEL, fetch_options, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -16,7 +16,7 @@ COMPONENTS = ("norms", "embedding", "attention", "mlp", "experts", "router", "he
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=MODEL)
 @click.option("--tensors", is_flag=True, help="List every tensor, not only a summary by role.")
 @click.option(
     "--plan",

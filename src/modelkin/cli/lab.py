@@ -10,6 +10,7 @@ import click
 
 from modelkin.cli.lab_zoo import build, embed
 from modelkin.cli.options import fetch_options, out_option, output_options
+from modelkin.errors import FormatError, NotFound
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import NormsOptions, VectorPair
@@ -47,6 +48,11 @@ def lab() -> None:
 @click.option(
     "--seed", type=click.IntRange(0, 2**20 - 1), default=0, show_default=True, help="Base of all seeds."
 )
+@click.option(
+    "--published",
+    is_flag=True,
+    help="The set-up of the published experiment: 12 layers of width 512, cyclic tokens. Takes an hour.",
+)
 @click.option("--small", is_flag=True, help="Seconds instead of minutes: only shows that it works.")
 @click.option(
     "--results",
@@ -63,6 +69,7 @@ def norms(
     steps: int | None,
     family: str,
     seed: int,
+    published: bool,
     small: bool,
     results: Path | None,
     out: Path | None,
@@ -84,15 +91,19 @@ def norms(
     Examples
       modelkin lab norms --out norms
       modelkin lab norms --small
+      modelkin lab norms --published --out published
       modelkin lab norms --init ones --seeds 6 --steps 1000 --family llama --out norms
       modelkin lab norms --results norms/norms.json --out norms
     """  # noqa: D301  click wants the character itself
     from modelkin.casework.lab import conclude, norms_blocks, norms_experiment, norms_from_json, write_norms
 
     if results is not None:
-        result = conclude(norms_from_json(results.read_text(encoding="utf-8")))
+        result = conclude(norms_from_json(_text_of(results)))
     else:
-        options = _norms_options(inits, seeds, steps, family=family, seed=seed, small=small)
+        if published and small:
+            raise click.UsageError("give --published or --small, not both")
+        size = "published" if published else "small" if small else "usual"
+        options = _norms_options(inits, seeds, steps, family=family, seed=seed, size=size)
         result = norms_experiment(options, report=output.remark)
     output.written(
         result,
@@ -103,12 +114,22 @@ def norms(
     )
 
 
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotFound(str(path), f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(str(path), "expected text in UTF-8") from error
+
+
 def _norms_options(
-    inits: tuple[str, ...], seeds: int | None, steps: int | None, *, family: str, seed: int, small: bool
+    inits: tuple[str, ...], seeds: int | None, steps: int | None, *, family: str, seed: int, size: str
 ) -> NormsOptions:
     from modelkin.casework.lab import NormsOptions
 
-    options = NormsOptions().small() if small else NormsOptions()
+    usual = NormsOptions()
+    options = {"published": usual.published, "small": usual.small}.get(size, lambda: usual)()
     given = {"seeds": seeds, "steps": steps, "inits": tuple(dict.fromkeys(inits)) or None}
     changes = {name: value for name, value in given.items() if value is not None}
     return replace(options, family=family, seed=seed, **changes)  # type: ignore[arg-type]  # checked by the record

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
+from modelkin.cli.options import MODEL, fetch_options, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...", type=MODEL)
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="A measure, or all. Repeat for several."
 )
@@ -76,6 +76,13 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     help="Most values to read of a tensor; larger ones are sampled in seeded blocks.",
 )
 @click.option(
+    "--windows",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="Read so many windows of --sample values, where the published probe of attention weights reads.",
+)
+@click.option(
     "--draws",
     type=click.IntRange(1),
     default=100,
@@ -106,6 +113,7 @@ def matrix(
     truncation: bool,
     mtp: bool,
     sample: int,
+    windows: int,
     draws: int,
     tokens: int,
     seed: int,
@@ -147,6 +155,7 @@ def matrix(
       modelkin matrix org/a org/b --pairs all --pairs within --baseline all --out report
       modelkin matrix a=org/a b=org/b --pairs mixed --layers a=10 --layers b=20
       modelkin matrix small=org/a big=org/b --role q-proj --truncation
+      modelkin matrix org/a org/b --role k-proj --windows 3 --sample 262144
     """  # noqa: D301  click wants the character itself
     from modelkin.describe.matrix import MatrixOptions
     from modelkin.describe.matrix import matrix as measure
@@ -168,6 +177,7 @@ def matrix(
         truncation=truncation,
         mtp=mtp,
         sample=sample,
+        windows=windows,
         draws=draws,
         tokens=tokens,
         seed=seed,

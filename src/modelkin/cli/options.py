@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -31,6 +33,72 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class MethodNames(click.ParamType[tuple[str, ...]]):
+    """Names of published methods, with commas between them."""
+
+    name = "names"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split; whoever asks the methods knows their names."""
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        return names or self.fail("expected all, or names of methods", param, ctx)
+
+
+def methods_option(text: str, default: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+    """Return the option that names published methods."""
+    return click.option(
+        "--methods", type=MethodNames(), default=default, metavar="all|NAME[,NAME...]", help=text
+    )
+
+
+class Offered(click.ParamType[str]):
+    """A text that is taken as it is; while it is typed, names that there are and paths are offered."""
+
+    def __init__(self, name: str, names: Callable[[], Iterable[str]], *, paths: bool = True) -> None:
+        self.name = name
+        self._names = names
+        self._paths = paths
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Take the text as it is."""
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer what begins like the text, and leave paths to the shell."""
+        found = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
+        if self._paths and (not found or not incomplete):
+            found.append(CompletionItem(incomplete, type="file"))
+        return found
+
+
+def _demo_models() -> list[str]:
+    from modelkin.demo import DEMO_MODELS
+
+    return [f"demo:{name}" for name in DEMO_MODELS]
+
+
+def _studies() -> list[str]:
+    from modelkin.casework.studies import shipped_studies
+
+    return list(shipped_studies())
+
+
+def _methods() -> list[str]:
+    from modelkin.comparison.methods import load_cards
+
+    return list(load_cards())
+
+
+MODEL = Offered("model", _demo_models)
+STUDY = Offered("study", _studies)
+METHOD = Offered("method", _methods, paths=False)
+
 LANGUAGES = ("en", "ko")
 """As `modelkin.document.LANGUAGES`, which is not imported for help alone."""
 
@@ -46,15 +114,50 @@ seed_option = click.option(
 def out_option(text: str, *, required: bool = False) -> Callable[[Function], Function]:
     """Return the option for a folder to write to."""
     place = click.Path(file_okay=False, writable=True, path_type=Path)
-    return click.option("--out", type=place, required=required, metavar="DIR", help=text)
+    return click.option(
+        "--out", type=place, required=required, metavar="DIR", help=text, callback=_that_can_be_made
+    )
 
+
+def _that_can_be_made(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a folder that could not be made, before the work."""
+    if value is not None and not value.exists():
+        above = next(parent for parent in value.absolute().parents if parent.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise click.BadParameter(f"'{value}' cannot be made: '{above}' cannot be written.", ctx, param)
+    return value
+
+
+figures_option = click.option(
+    "--figures", is_flag=True, help="With --out, also draw figures for papers and slides, as PNG and SVG."
+)
+
+
+def locale_language() -> str:
+    """Return the language of the reader's locale where there are texts in it, otherwise English."""
+    chosen = next((value for name in _LOCALE if (value := os.environ.get(name))), "")
+    code = chosen.partition("_")[0].partition(".")[0].lower()
+    return code if code in LANGUAGES else LANGUAGES[0]
+
+
+_LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""In the order in which they count."""
 
 language_option = click.option(
     "--lang",
     type=click.Choice(LANGUAGES),
-    default="en",
-    show_default=True,
-    help="Language of reports; JSON is the same in all.",
+    default=locale_language,
+    show_default="that of the locale, or en",
+    help="Language of what is printed and of reports; JSON is the same in all.",
+)
+
+
+registry_option = click.option(
+    "--registry",
+    required=True,
+    envvar="MODELKIN_REGISTRY",
+    metavar="PLACE",
+    help="A folder, or s3://bucket/prefix; MODELKIN_REGISTRY if not given.",
 )
 
 

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from modelkin.cli.failures import result_printed, say_beside
+from modelkin.cli.status import StatusLine, drawn
+from modelkin.errors import OutputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.console import RenderableType
+    from rich.live import Live
 
     from modelkin.document.blocks import Block
     from modelkin.document.views.comparison import Detail
@@ -35,8 +38,8 @@ class Output:
     quiet: bool = False
     draw_progress: bool = True
     verbose: bool = False
-    _bars: Bars | None = field(default=None, repr=False)
-    _task: TaskID | None = None
+    status: StatusLine = field(default_factory=StatusLine, repr=False)
+    _live: Live | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __enter__(self) -> Self:
@@ -45,8 +48,7 @@ class Output:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        self._undraw()
 
     # -- results ---------------------------------------------------------------------------------------
 
@@ -63,13 +65,20 @@ class Output:
         out: Path | None,
         write: Callable[[Path], object],
         start: str,
+        as_text: Callable[[], str] | None = None,
     ) -> None:
-        """Write the files of a result if a folder was given, print it, and say which file to start with."""
+        """Write the files of a result if a folder was given, print it, and say which file to start with.
+
+        `as_text` makes what is printed instead, in a format of another program.
+        """
         try:
             if out is not None:
                 write(out)
         finally:  # a full disk is no reason to lose the answer
-            self.result(document, view)
+            if as_text is None:
+                self.result(document, view)
+            else:
+                self.text(as_text())
         if out is not None:
             self.remark(f"written to {out}: start with {out / start}")
 
@@ -85,75 +94,89 @@ class Output:
 
     def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
         """Print a result: as JSON, or as its view for a person."""
-        if self._bars is not None:
-            self._bars.stop()
+        self._undraw()
+        if sys.stdout is None:
+            raise OutputError("standard output", "it is closed, so that the result could not be printed")
         if self.as_json:
             from modelkin.document import to_json
 
             # JSON is UTF-8, whatever the terminal speaks.
             click.echo(to_json(document).encode("utf-8"))
+            result_printed()
         else:
             from modelkin.document import render_terminal
 
-            stdout_console().print(render_terminal(view()))
+            print_lines(render_terminal(view()))
+
+    def text(self, text: str) -> None:
+        """Print a document of another program's format."""
+        self._undraw()
+        if sys.stdout is None:
+            raise OutputError("standard output", "it is closed, so that the result could not be printed")
+        click.echo(text.encode("utf-8"))
 
     def remark(self, text: str) -> None:
         """Say something beside the result."""
-        if not self.quiet:
-            click.echo(text, err=True)
+        if self.quiet:
+            return
+        with self._lock:
+            if self._live is None:
+                say_beside(text)
+            else:
+                self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     # -- progress --------------------------------------------------------------------------------------
 
     def start(self, task: str, total: int | None) -> None:
-        """Begin a bar. Drawn only on a terminal."""
+        """Expect bytes. The status line is drawn only on a terminal."""
         if self.verbose:
             self.remark(f"{task}: {total:,} bytes" if total is not None else task)
-        if not self.draw_progress or not sys.stderr.isatty():
-            return
-        with self._lock:
-            if self._bars is None:
-                self._bars = _bars()
-                self._bars.start()
-            if self._task is not None:
-                self._bars.remove_task(self._task)
-            self._task = self._bars.add_task(task, total=total)
+        self.status.reading(total)
+        self._draw()
 
     def advance(self, amount: int) -> None:
-        """Move the bar."""
-        with self._lock:
-            if self._bars is not None and self._task is not None:
-                self._bars.advance(self._task, amount)
+        """Count bytes that came."""
+        self.status.read(amount)
 
     def note(self, message: Message | str) -> None:
-        """Write which step begins, above the bar if there is one."""
-        if not self.draw_progress:
-            return
+        """Say which step begins: on the status line, or in a line of its own where there is no terminal."""
+        self.status.begin(str(message))
+        if self.draw_progress and not self._draw():
+            self.remark(str(message))
+
+    def count(self, done: int, total: int, message: Message | None = None) -> None:
+        """Say how many parts of a step are done."""
+        self.status.count(done, total, None if message is None else str(message))
+        self._draw()
+
+    def _draw(self) -> bool:
+        """Draw the status line, if there is a terminal to draw on; say whether there is."""
+        if not self.draw_progress or sys.stderr is None or not sys.stderr.isatty():
+            return False
         with self._lock:
-            if self._bars is None:
-                click.echo(str(message), err=True)
-            else:
-                self._bars.console.print(str(message), markup=False, highlight=False)
+            if self._live is None:
+                self._live = drawn(self.status)
+                self._live.start()
+        return True
+
+    def _undraw(self) -> None:
+        with self._lock:
+            live, self._live = self._live, None
+        if live is not None:
+            live.stop()
 
 
-def stdout_console() -> Console:
-    """Return a console that keeps names in one piece when nobody is at the other end of the pipe."""
+def print_lines(drawing: RenderableType) -> None:
+    """Print a result; nothing is padded, and names stay in one piece, where nobody is at the other end."""
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name in letters that this terminal does not have is no reason to lose the result.
         sys.stdout.reconfigure(errors="backslashreplace")
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
-
-
-def _bars() -> Bars:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    if sys.stdout.isatty():
+        Console(highlight=False, soft_wrap=False).print(drawing)
+        return
+    text = io.StringIO()
+    Console(file=text, width=120, highlight=False, soft_wrap=False).print(drawing)
+    for line in text.getvalue().splitlines():
+        click.echo(line.rstrip(" "))

@@ -25,7 +25,7 @@ def list_studies(*, lang: str, output: Output) -> None:
         "studies": [
             {
                 "name": item.name,
-                "title": item.title[lang],
+                "title": item.title["en"],
                 "models": {alias: model.ref for alias, model in item.models.items()},
                 "experiments": len(item.experiments),
                 "figures": len(item.figures),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import language_option, out_option, output_options
+from modelkin.cli.options import figures_option, language_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -18,9 +18,10 @@ DISPUTES = ("solar-glm",)
 @click.command()
 @click.argument("dispute", type=click.Choice(DISPUTES))
 @out_option("Write replay.json, REPLAY.md, replay.html and figures.")
+@figures_option
 @language_option
 @output_options
-def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None:
+def replay(dispute: str, *, out: Path | None, figures: bool, lang: str, output: Output) -> None:
     """Retell a dispute from the published measurements alone. No network.
 
     solar-glm: was Solar-Open-100B derived from GLM-4.5-Air? What each side computed, why a cosine of 0.99
@@ -34,6 +35,6 @@ def replay(dispute: str, *, out: Path | None, lang: str, output: Output) -> None
         told,
         lambda: replay_view(told, lang, verbose=output.verbose),
         out=out,
-        write=lambda place: write_replay(told, place, lang),
+        write=lambda place: write_replay(told, place, lang, figures=figures),
         start="replay.html",
     )

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, seed_option
+from modelkin.cli.options import (
+    STUDY,
+    fetch_options,
+    figures_option,
+    language_option,
+    out_option,
+    output_options,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -17,8 +25,8 @@ NOTHING_DONE = 3
 
 
 @click.command()
-@click.argument("study", metavar="NAME_OR_FILE")
-@out_option("Folder for data, figures and reports.", required=True)
+@click.argument("study", metavar="NAME_OR_FILE", type=STUDY)
+@out_option("Folder for data, figures and reports.")
 @click.option(
     "--model",
     "models",
@@ -27,19 +35,23 @@ NOTHING_DONE = 3
     help="Use another model for an alias of the study. Repeat for several.",
 )
 @seed_option
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched, without reading any tensor.")
 @click.option(
-    "--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Resolution of the figures."
+    "--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Resolution of PNG figures."
 )
+@figures_option
 @language_option
 @fetch_options
 @output_options
 def run(
     study: str,
     *,
-    out: Path,
+    out: Path | None,
     models: tuple[str, ...],
     seed: int,
+    dry_run: bool,
     dpi: int,
+    figures: bool,
     lang: str,
     fetch: FetchOptions,
     output: Output,
@@ -60,6 +72,11 @@ def run(
     from modelkin.casework.studies import load_study, run_study
     from modelkin.casework.views import study_view
 
+    if dry_run:
+        _show_plan(study, _replaced(models), seed, fetch, output)
+        return
+    if out is None:
+        raise click.MissingParameter(param_hint="'--out'", param_type="option")
     result = run_study(
         load_study(study),
         out,
@@ -68,11 +85,22 @@ def run(
         language=lang,
         fetch=fetch,
         dpi=dpi,
+        formats=("png", "svg") if figures else ("svg",),
         progress=output,
     )
-    output.result(result, lambda: study_view(result))
+    output.result(result, lambda: study_view(result, lang))
     output.remark(f"written to {out}: start with {out / 'report.html'}")
     if not result.done:
+        click.get_current_context().exit(NOTHING_DONE)
+
+
+def _show_plan(study: str, models: dict[str, str], seed: int, fetch: FetchOptions, output: Output) -> None:
+    from modelkin.casework.studies import load_study, plan_study
+    from modelkin.casework.views import study_plan_view
+
+    plan = plan_study(load_study(study), models=models, seed=seed, fetch=fetch, progress=output)
+    output.result(plan, lambda: study_plan_view(plan))
+    if not plan.models:
         click.get_current_context().exit(NOTHING_DONE)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, output_options
+from modelkin.cli.options import MODEL, fetch_options, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("candidate")
-@click.argument("base")
+@click.argument("candidate", type=MODEL)
+@click.argument("base", type=MODEL)
 @click.option(
     "--high-from",
     type=click.IntRange(0),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import atexit
+import shutil
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from importlib import resources
 from pathlib import Path
+
+from modelkin.errors import UsageError, not_written
+
+DEMO_MODELS = ("base", "twin-1", "finetune-light", "continued", "norms-only", "moe-base", "moe-tuned")
+"""Names of the embedded models, as ``demo:NAME`` gives them; what each is says ``zoo.json``."""
 
 
 def demo_zoo() -> AbstractContextManager[Path]:
@@ -19,3 +27,31 @@ def demo_zoo() -> AbstractContextManager[Path]:
 def demo_model(name: str = "base") -> AbstractContextManager[Path]:
     """Return the folder of one embedded model, for use in a ``with`` statement."""
     return resources.as_file(resources.files("modelkin.demo").joinpath("zoo", name))
+
+
+@cache
+def demo_path(name: str) -> Path:
+    """Return the folder of one embedded model, which stays until the program ends."""
+    kept = ExitStack()  # a package in an archive is unpacked for it
+    atexit.register(kept.close)
+    return kept.enter_context(demo_model(name))
+
+
+def copy_demo_models(folder: Path) -> tuple[Path, ...]:
+    """Copy all embedded models into a folder, one folder each, and return these.
+
+    Raises
+    ------
+    UsageError
+        One of them is there already, or the folder cannot be written.
+    """
+    for name in (*DEMO_MODELS, "zoo.json"):
+        if (folder / name).exists():
+            raise UsageError(str(folder / name), "this is there already", hint="Choose another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with demo_zoo() as zoo:
+            shutil.copyfile(zoo / "zoo.json", folder / "zoo.json")
+            return tuple(Path(shutil.copytree(zoo / name, folder / name)) for name in DEMO_MODELS)
+    except OSError as error:
+        raise not_written(str(folder), "the models ", error) from error

@@ -1,0 +1,39 @@
+"""``modelkin configs``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.options import MODEL, fetch_options, output_options
+
+if TYPE_CHECKING:
+    from modelkin.cli.output import Output
+    from modelkin.options import FetchOptions
+
+
+@click.command()
+@click.argument("candidate", type=MODEL)
+@click.argument("base", type=MODEL)
+@click.option("--different", is_flag=True, help="Leave out the fields that are equal.")
+@fetch_options
+@output_options
+def configs(candidate: str, base: str, *, different: bool, fetch: FetchOptions, output: Output) -> None:
+    """Compare the configs of CANDIDATE and BASE field by field, and each with its tensors.
+
+    Fields have their common names and what they mean. Names of tensors are scanned for layers that the
+    config leaves no room for and for words of multi-token prediction; experts are counted, sizes held
+    against shapes. Headers are read, no weights. Equal fields are no sign of where weights come from.
+
+    \b
+    Examples
+      modelkin configs org/new-model org/old-model
+      modelkin configs ./a ./b --different
+      modelkin configs ./a ./b --json
+    """  # noqa: D301  click wants the character itself
+    from modelkin import compare_configs
+    from modelkin.document import configs_view
+
+    found = compare_configs(candidate, base, fetch, progress=output)
+    output.result(found, lambda: configs_view(found, only_different=different))
