@@ -59,6 +59,9 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
     monkeypatch.setattr(constants, "HF_STORED_TOKENS_PATH", str(home / "stored_tokens"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if os.environ.get(name, "").startswith("ko"):  # commands would answer in Korean
+            monkeypatch.delenv(name)
     return home
 
 
@@ -103,7 +106,27 @@ _LONG = (
 """Files that take longest, the longest first."""
 
 
+_MORE = (
+    *("benchmarks/test_alignment.py", "benchmarks/test_reading.py", "casework/catalogue/test_examples.py"),
+    *("casework/replay/test_seeds.py", "casework/studies/test_forms.py", "casework/test_verify.py"),
+    *("comparison/test_controls.py", "comparison/test_cost.py", "comparison/test_deep_false_accusations.py"),
+    *(
+        "comparison/test_disguised_strangers.py",
+        "comparison/test_renamed.py",
+        "document/test_html_browser.py",
+    ),
+    *("document/test_reading_browser.py", "fingerprint/test_zoo.py", "formats/test_gguf_models.py"),
+    *("formats/test_quantised_compare.py", "source/test_protocol.py"),
+)
+"""Files that look at much at once: `make test` would take longer than people wait (`make test-more`)."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files: at the end a worker would be alone with one (`--no-loadscope-reorder`)."""
-    places = {Path(__file__).parent / name: place for place, name in enumerate(_LONG)}
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(_LONG)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+    more = {here / name for name in _MORE}
+    for item in items:
+        if item.path in more:
+            item.add_marker(pytest.mark.more)

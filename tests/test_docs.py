@@ -46,7 +46,8 @@ def script(name):
     return module
 
 
-generate, disguises = script("generate"), script("disguises")
+generate, disguises, kinds = script("generate"), script("disguises"), script("kinds")
+references, scale_real = script("references"), script("scale_real")
 
 
 @pytest.mark.parametrize("name", generate.PARTS)
@@ -69,6 +70,42 @@ def test_the_tables_of_disguises_are_those_of_the_facts():
     assert f"**{len(facts['strangers']['accused'])} false accusations**" in text
     with pytest.raises(ValueError, match="no markers for 'relations'"):
         disguises.rendered("text", facts)
+
+
+def test_the_table_of_published_weights_is_that_of_the_facts():
+    facts = json.loads(scale_real.FACTS.read_text())
+    page = scale_real.PAGE.read_text()
+    assert scale_real.written(page, scale_real.table(facts)) == page, "run `make scale-real`"
+    assert not any(fact["related"] for fact in facts.values() if scale_real.is_stranger(fact["key"]))
+
+
+def test_the_tables_of_kinds_are_those_of_the_facts():
+    facts = {fact["name"]: fact for fact in json.loads(kinds.FACTS.read_text())}
+    text = kinds.PAGE.read_text()
+    assert kinds.rendered(text, facts) == text, "run `make kinds`"
+    rows = {row.name: row for row in kinds.kind_rows()}
+    assert facts.keys() <= rows.keys()
+    right = sum(fact["kind"] == rows[name].kind for name, fact in facts.items())
+    assert right >= 0.95 * len(facts) >= 95
+    with pytest.raises(ValueError, match="no markers for 'confusion'"):
+        kinds.rendered("text", facts)
+
+
+def test_the_tables_of_published_methods_are_those_of_the_facts():
+    facts = json.loads(references.FACTS.read_text())
+    text = references.PAGE.read_text()
+    assert references.rendered(text, facts) == text, "run `make references`"
+    assert facts["pairs"]["relatives"] + facts["pairs"]["strangers"] == len(references.jobs())
+    with pytest.raises(ValueError, match="no markers for 'totals'"):
+        references.rendered("text", facts)
+
+
+def test_our_own_verdicts_beside_published_methods_accuse_no_stranger():
+    facts = json.loads(references.FACTS.read_text())
+    strangers = [group for group in facts["groups"].values() if not group["related"]]
+    assert sum(group["pairs"] for group in strangers) >= 100
+    for name in references.OURS:
+        assert sum(group["methods"][name]["at_level"] for group in strangers) == 0
 
 
 def test_what_is_compared_under_disguises_is_what_the_page_says():

@@ -56,7 +56,7 @@ def test_without_a_place_the_sentence_stands_alone():
 
 @pytest.mark.parametrize(
     ("family", "code"),
-    [(errors.UsageError, 2), (errors.SourceError, 3), (errors.FormatError, 4)],
+    [(errors.UsageError, 2), (errors.SourceError, 3), (errors.FormatError, 4), (errors.OutputError, 74)],
 )
 def test_families_have_their_exit_codes(family, code):
     members = [each for each in ALL if issubclass(each, family)]
@@ -64,5 +64,5 @@ def test_families_have_their_exit_codes(family, code):
 
 
 def test_every_error_is_of_one_family():
-    assert {each.exit_code for each in ALL if each is not ModelkinError} == {2, 3, 4}
+    assert {each.exit_code for each in ALL if each is not ModelkinError} == {2, 3, 4, 74}
     assert ModelkinError.exit_code == 70

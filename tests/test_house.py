@@ -6,19 +6,15 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+
+from tests.support.imports import imports_of
 
 import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def module_of(path: Path) -> str:
@@ -36,18 +32,17 @@ def exported() -> Iterator[tuple[str, str]]:
     for path in FILES:
         if path.name != "__init__.py" or path.parent == ROOT:
             continue
-        for node in tree(path).body:
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 yield from ((module_of(path), name) for name in ast.literal_eval(node.value))
 
 
 def imports(path: Path, package: str) -> Iterator[tuple[str, str]]:
     """Yield (module, name) for what a file imports from modelkin, relative imports made absolute."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ImportFrom):
-            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            module = ".".join(part for part in (base, node.module) if part)
-            yield from ((module, alias.name) for alias in node.names)
+    for level, module, name in imports_of(path):
+        if name:
+            base = package.rsplit(".", level - 1)[0] if level else ""
+            yield ".".join(part for part in (base, module) if part), name
 
 
 def users() -> Iterator[tuple[Path, str]]:
@@ -98,10 +93,9 @@ def test_there_is_one_underscore_on_a_path_at_most():
 
 def test_a_class_name_has_one_meaning():
     names = Counter(
-        node.name
+        name
         for path in FILES
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for name in re.findall(r"^[ ]*class ([A-Z]\w*)[(:]", path.read_text(), re.MULTILINE)
     )
     assert {name: n for name, n in names.items() if n > 1} == {}
 
@@ -113,3 +107,48 @@ def test_the_package_knows_nothing_of_the_tests():
         for module, _ in imports(path, package_of(path))
         if module.startswith("tests")
     ] == []
+
+
+def unexplained(path: Path) -> Iterator[str]:
+    """Yield the numbers of a module that stand alone: no text below or behind them, no comment above."""
+    text = path.read_text()
+    lines, body = text.splitlines(), ast.parse(text).body
+    for at, node in enumerate(body):
+        if not isinstance(node, ast.Assign):
+            continue
+        names = {
+            item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name)
+        }
+        values = [item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)]
+        numbers = [value for value in values if isinstance(value, int | float) and value not in (True, False)]
+        if not numbers or not all(re.fullmatch(r"_?[A-Z][A-Z0-9_]*", name) for name in names):
+            continue
+        # Constants that stand together may share the text below the last of them.
+        end = at + 1
+        while end < len(body) and isinstance(body[end], ast.Assign) and follows(body, end):
+            end += 1
+        below = end < len(body) and isinstance(body[end], ast.Expr) and follows(body, end)
+        above = lines[node.lineno - 2].startswith("#")
+        if not below and not above and "#" not in lines[(node.end_lineno or node.lineno) - 1]:
+            yield f"{path.name}: {', '.join(sorted(names))}"
+
+
+def follows(body: list[ast.stmt], at: int) -> bool:
+    return body[at].lineno == (body[at - 1].end_lineno or 0) + 1
+
+
+def test_every_threshold_has_its_reason_beside_it():
+    """A number that decides something was chosen by somebody for a reason that the next one has to know."""
+    rooms = ("comparison", "stats", "fingerprint", "lineage")
+    found = [
+        name for room in rooms for path in sorted((ROOT / room).rglob("*.py")) for name in unexplained(path)
+    ]
+    assert found == []
+
+
+def test_a_threshold_without_a_reason_is_noticed(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(
+        'A = 1\n"""Why."""\n# Why.\nB = 2.0\nC = 3  # why\n\nD = 4\n\nE, F = 5, 6\nG = 7\n"""Why."""\n'
+    )
+    assert list(unexplained(module)) == ["module.py: D"]

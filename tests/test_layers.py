@@ -1,12 +1,11 @@
 """The direction of imports, the facade, and what importing costs."""
 
-import ast
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.support.imports import Import, imports_of
 
 import modelkin
 
@@ -21,6 +20,8 @@ ORDER = [
     {"model"},
     {"describe"},
     {"comparison"},
+    {"lineage", "reference", "fingerprint"},
+    {"registry"},
     {"figures"},
     {"document"},
     {"casework"},
@@ -28,7 +29,7 @@ ORDER = [
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
-    "source": {"errors", "message", "untrusted", "options", "progress", "_version"},
+    "source": {"errors", "message", "untrusted", "options", "progress", "demo", "_version"},
     "tensors": {"errors", "message", "untrusted", "source", "options"},
     "tokenizer": {"errors", "message", "untrusted"},
     "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
@@ -39,24 +40,17 @@ MAY_IMPORT = {
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 
 
-UPWARDS = {("comparison", "document"), ("describe", "document"), ("message", "document")}
+UPWARDS = {
+    ("comparison", "document"),
+    ("lineage", "document"),
+    ("describe", "document"),
+    ("message", "document"),
+}
 """Results write themselves (`to_json`, `write`) and messages tell themselves: imported when asked."""
 
 
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text())))
-
-
-@cache
 def imported_layers(path: Path) -> set[str]:
-    modules: set[str] = set()
-    for node in nodes(path):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            modules.add(node.module)
-            modules.update(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            modules.update(alias.name for alias in node.names)
+    modules = {f"{item.module}.{item.name}" for item in imports_of(path) if item.level == 0}
     return {module.split(".")[1] for module in modules if module.startswith("modelkin.")} & RANK.keys()
 
 
@@ -94,8 +88,14 @@ def test_low_layers_see_only_what_they_are_about():
 
 def test_the_check_of_imports_can_fail(tmp_path):
     planted = tmp_path / "planted.py"
-    planted.write_text("from modelkin.cli import app\nfrom modelkin import document\n")
-    assert imported_layers(planted) == {"cli", "document"}
+    planted.write_text(
+        "import os, modelkin.figures\n"
+        "from modelkin.cli import app\n"
+        "from modelkin import (\n    # why\n    document as told,\n    model,  # too\n)\n"
+        "def late():\n    from modelkin.casework import lab\n    from ..source import x\n"
+    )
+    assert imported_layers(planted) == {"figures", "cli", "document", "model", "casework"}
+    assert Import(2, "source", "x") in imports_of(planted)
 
 
 def test_siblings_are_imported_by_file():
@@ -103,8 +103,7 @@ def test_siblings_are_imported_by_file():
         f"{path.relative_to(ROOT)}: from . import …"
         for path in FILES
         if path.name != "__init__.py"
-        for node in nodes(path)
-        if isinstance(node, ast.ImportFrom) and node.level > 1
+        if any(item.level > 1 for item in imports_of(path))
     ]
     assert wrong == []
 
@@ -132,6 +131,8 @@ HEAVY = (
     "ml_dtypes",
     "msgspec",
     "fsspec",
+    "pyarrow",
+    "distributed",
 )
 
 
@@ -163,10 +164,4 @@ def test_the_core_never_names_torch():
 
 
 def _top_imports(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names.add(node.module)
-    return names
+    return {item.module for item in imports_of(path) if item.level == 0}

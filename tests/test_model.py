@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.support import LlamaShape, llama_files, llama_tensors
+from tests.support import HubServer, LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
 from modelkin import model as _model
@@ -146,3 +146,13 @@ def test_a_tokenizer_too_long_for_a_summary_is_skipped_with_the_reason(monkeypat
 
 def test_the_examples_in_the_docstrings_are_true():
     assert doctest.testmod(_model).failed == 0
+
+
+def test_a_large_vocabulary_is_summed_up_from_a_hub(tmp_path):
+    vocab = {f"token {number:06d}": number for number in range(262_144)}
+    data = json.dumps({"model": {"type": "BPE", "vocab": vocab, "merges": []}}).encode()
+    with HubServer({"org/model": {**FILES, "tokenizer.json": data}}) as hub:
+        fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
+        with mk.open_model("org/model", fetch) as model:
+            assert model.tokenizer.vocab_size == 262_144
+            assert model.tokenizer.skipped == ()

@@ -17,6 +17,7 @@ from benchmarks.alignment_subject import (
 )
 from benchmarks.peers_subject import MixtureShape
 from tests.support import LlamaShape
+from tests.support.amount import marked
 
 import modelkin as mk
 from benchmarks import alignment
@@ -68,7 +69,10 @@ def opened():
     return pair
 
 
-@pytest.fixture(params=SUBJECTS)
+LARGE = marked(SUBJECTS, lambda name: name == "13B GPT-2")
+
+
+@pytest.fixture(params=LARGE)
 def large(request, opened):
     return request.param, stage_of(*opened(request.param))
 
@@ -96,7 +100,7 @@ MAP_BYTES = {
 }
 MATCHING_BYTES = {
     "7B": (3 * (512 * 4096 + 4096) * BF16, 3 * (11_008 * 4096 + 4096) * BF16),
-    "70B": (3 * (512 * 8192 + 8192) * BF16, 3 * (12_375 * 8192 + 8192) * BF16),
+    "70B": (3 * (512 * 8192 + 8192) * BF16, 3 * (12_262 * 8192 + 8192) * BF16),
     "110B mixture": (0, 0),
     "13B GPT-2": (0, 0),
 }
@@ -118,7 +122,7 @@ def test_the_plan_of_all_steps_stays_within_a_gigabyte(large):
 
 
 @pytest.mark.parametrize("reordered", [False, True])
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", LARGE)
 def test_each_way_of_the_stage_stays_within_its_allowance(opened, name, reordered):
     rehearsal = Rehearsal(reordered=reordered)
     candidate, base, tokens = opened(name)
@@ -252,7 +256,7 @@ def test_the_table_shows_every_case_and_the_promise():
         "result": "done",
     }
     found = dict.fromkeys(cases, one)
-    assert len(alignment.table(found).rows) == len(cases) == len(alignment.METHODS) + 7
+    assert len(alignment.table(found).rows) == len(cases) == len(alignment.METHODS) + 9
     assert "ABOVE" in alignment._most(found)
 
 

@@ -11,7 +11,7 @@ from modelkin.casework.lab import Checkpoint, derive, load_zoo
 pytest.importorskip("scipy")
 
 from benchmarks.awm_own import key_of
-from benchmarks.awm_score import AwmScore, PhiU, Skipped, awm, match_columns, phi_u, ucka
+from benchmarks.awm_score import AwmScore, PhiU, Skipped, awm, phi_u
 
 from benchmarks import awm as table
 from benchmarks import awm_cases, awm_own
@@ -96,7 +96,7 @@ def test_a_narrower_model_is_matched_to_a_part_of_the_columns():
 def test_without_common_tokens_there_is_no_score():
     base = model("base")
     found = awm(Checkpoint(config=base.config, tensors=base.tensors, tokenizer=None), base)
-    assert found == Skipped(reason="0 common tokens are too few")
+    assert found == Skipped(reason="a tokenizer.json is missing, so tokens cannot be matched by text")
 
 
 def test_tokens_are_matched_by_text_and_not_by_number():
@@ -104,22 +104,6 @@ def test_tokens_are_matched_by_text_and_not_by_number():
     found = awm(candidate, base)
     assert isinstance(found, AwmScore)
     assert found.n_tokens == 424
-
-
-def test_columns_are_matched_with_their_signs():
-    columns = rng().standard_normal((200, 12))
-    order, signs = rng().permutation(12), rng().choice([-1.0, 1.0], size=12)
-    found = match_columns(columns[:, order] * signs, columns)
-    np.testing.assert_array_equal(found.base[np.argsort(found.candidate)], order)
-    np.testing.assert_array_equal(found.signs, signs)
-
-
-def test_unbiased_cka_of_independent_matrices_is_zero_on_average():
-    draws = np.random.default_rng(3)
-    found = [ucka(draws.standard_normal((8, 40)), draws.standard_normal((8, 40))) for _ in range(300)]
-    spread = np.std(found) / np.sqrt(len(found))
-    assert abs(np.mean(found)) < 4 * spread
-    assert spread < 0.01
 
 
 def test_the_published_z_is_a_distance_from_fixed_constants():
@@ -233,13 +217,13 @@ def test_modelkin_answers_from_files_in_memory():
     assert verdict(case_of(), model("twin-1"), model("base")) is False
 
 
-def test_modelkin_asks_controls_where_only_these_can_tell():
+def test_modelkin_finds_a_copy_with_every_axis_renumbered_without_controls():
     verdict = awm_own.modelkin_verdict("deep")
     base = model("moe16-1")
     hidden = derive.permute_residual(derive.permute_mlp_units(base, rng=rng()), rng=rng())
     hidden = derive.permute_experts(hidden, rng=rng())
-    assert verdict(case_of(), hidden, base) is not True
-    assert verdict(case_of(*(f"moe16-{number}" for number in range(2, 8))), hidden, base) is True
+    assert verdict(case_of(), hidden, base) is True
+    assert verdict(case_of(), hidden, model("moe16-2")) is False
 
 
 def test_no_lineage_of_the_zoo_is_in_both_halves():
@@ -301,6 +285,5 @@ def test_all_rows_of_the_truth_table_are_put_to_the_methods():
     truth = pytest.importorskip("tests.comparison.relations")
     cases = awm_cases.related_cases()
     assert [case.name for case in cases] == [row.name for row in truth.relations()]
-    assert sum(len(case.controls()) == 6 for case in cases) == 28
     candidate, base = cases[0].models()
     assert (candidate, base) == (truth.relations()[0].candidate(), truth.relations()[0].base())

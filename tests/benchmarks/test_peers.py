@@ -13,6 +13,7 @@ from benchmarks import peers
 CASES = {"7B": peers.strangers, "70B": peers.large, "110B mixture": peers.mixtures}
 
 
+@pytest.mark.scale
 @pytest.mark.parametrize("name", CASES)
 def test_a_comparison_reads_at_most_20_mb_of_a_model(name, tmp_path):
     case = CASES[name]()

@@ -6,7 +6,8 @@ import pytest
 
 import modelkin as mk
 from modelkin.casework.lab import embedded_zoo
-from modelkin.demo import demo_model, demo_zoo
+from modelkin.demo import DEMO_MODELS, copy_demo_models, demo_model, demo_zoo
+from modelkin.errors import UsageError
 
 NAMES = sorted(embedded_zoo())
 
@@ -32,3 +33,18 @@ def test_they_fit_into_a_package():
     with demo_zoo() as folder:
         assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 6_000_000
         assert json.loads((folder / "zoo.json").read_text())
+
+
+def test_every_one_can_be_named():
+    assert sorted(DEMO_MODELS) == NAMES
+
+
+def test_copies_are_the_same_files_and_overwrite_nothing(tmp_path):
+    copied = copy_demo_models(tmp_path / "zoo")
+    assert [folder.name for folder in copied] == list(DEMO_MODELS)
+    with demo_zoo() as zoo:
+        for path in zoo.rglob("*.*"):
+            if path.is_file():
+                assert (tmp_path / "zoo" / path.relative_to(zoo)).read_bytes() == path.read_bytes()
+    with pytest.raises(UsageError, match="there already"):
+        copy_demo_models(tmp_path / "zoo")

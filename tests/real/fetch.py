@@ -146,7 +146,7 @@ def fetch(package: NpmPackage, npm: str) -> None:
     with tempfile.TemporaryDirectory(prefix="modelkin-npm-") as scratch:
         command = [npm, "pack", package.spec, "--ignore-scripts", "--silent", *_PATIENCE]
         subprocess.run(
-            [*command, "--pack-destination", scratch],
+            [*command, "--cache", f"{scratch}/cache", "--pack-destination", scratch],
             check=True,
             cwd=scratch,
             timeout=TIMEOUT,

@@ -17,8 +17,9 @@ from tests.real.published import (
 import modelkin as mk
 
 TESTED = ("norms", "embedding", "mlp", "attention")
-SMALL = 0.1
-"""No score of layers that have nothing in common comes near it."""
+SMALL = 0.15
+"""Scores of layers that have nothing in common stay below it. Two Whispers of one laboratory reach 0.103 in
+the last facing layer; layers of theirs that do not face each other reach 0.065, with a limit of 0.097."""
 
 
 def deep(candidate, base):
@@ -49,10 +50,13 @@ def test_every_other_layer_of_the_twelve_is_found(minilm_and_gte):
     assert len(scores(minilm_and_gte)) == 6
 
 
-def test_with_its_layers_matched_minilm_shares_everything_with_gte(minilm_and_gte):
+def test_with_its_layers_matched_minilm_shares_all_it_has_with_gte(minilm_and_gte):
+    """Every other layer of the base faces none: that is a part, whichever of the two is the candidate."""
     verdict = minilm_and_gte.verdict
-    assert verdict.conclusion.value == "shared"
-    assert conclusions(verdict) == dict.fromkeys(TESTED, "shared")
+    assert verdict.conclusion.value == "shared-partial"
+    layered = dict.fromkeys(("mlp", "attention"), "shared-partial")
+    assert conclusions(verdict) == dict.fromkeys(TESTED, "shared") | layered
+    assert verdict.components["mlp"].unfaced_base_layers == (1, 3, 5, 7, 9, 11)
     assert verdict.log10_p < -100
 
 
@@ -81,7 +85,9 @@ def test_every_fourth_layer_of_the_twelve_is_found():
     assert last > 0.02
     assert result.verdict.related is True
     found = conclusions(result.verdict)
-    assert (found["embedding"], found["mlp"], found["attention"]) == ("shared", "shared", "shared")
+    assert (found["embedding"], found["mlp"], found["attention"]) == (
+        *("shared", "shared-partial", "shared-partial"),
+    )
 
 
 def test_relatives_without_a_common_layer_share_their_embeddings_and_no_layer():

@@ -6,6 +6,7 @@
 
 from .answers import Servable
 from .bad_server import BadServer
+from .drawn import DrawnFile
 from .faults import Fault
 from .hub_process import HubProcess
 from .hub_repo import Delays, Failure, HubOptions, HubRepo
@@ -27,6 +28,7 @@ __all__ = [
     "BIG_LLAMA",
     "BadServer",
     "Delays",
+    "DrawnFile",
     "Failure",
     "Fault",
     "HubOptions",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .drawn import DrawnFile
 from .loopback import Connection, LogEntry, Origin, Request, RequestLog, head
 from .models import VirtualFile
 
@@ -103,7 +104,7 @@ def send_answer(
     return True
 
 
-Servable = bytes | Path | VirtualFile
+Servable = bytes | Path | VirtualFile | DrawnFile
 """What the contents of a served file can be given as."""
 
 _PIECE = 1 << 20
@@ -123,7 +124,7 @@ class Contents:
     def pieces(self, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """Yield the bytes from `start` to before `stop`."""
         match self.source:
-            case VirtualFile():
+            case VirtualFile() | DrawnFile():
                 yield from self.source.pieces(start, stop)
             case bytes():
                 yield memoryview(self.source)[start:stop]
@@ -138,7 +139,7 @@ class Contents:
 def contents(source: Servable) -> Contents:
     """Return the view of a file. A path is read once, for its digests."""
     match source:
-        case VirtualFile():
+        case VirtualFile() | DrawnFile():
             sha256 = source.sha256
             source.read(source.size - 1, source.size)  # makes its block now, so that no request pays for it
             return Contents(source, source.size, sha256, _sha1(sha256.encode()))

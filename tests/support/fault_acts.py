@@ -9,7 +9,7 @@ from email.utils import formatdate
 
 from .answers import Answer, file_answer, text_answer
 from .faults import Act, Fault
-from .loopback import head
+from .loopback import LogEntry, head
 
 _EXTRA = 1000  # bytes more than were asked for
 _DRIP_SECONDS = 0.02
@@ -134,6 +134,51 @@ def _long_chunked(this: Act) -> bool:
     return True
 
 
+def _chunked_head(this: Act) -> LogEntry:
+    status, headers = this.good()
+    del headers["Content-Length"]
+    entry = this.begin(status)
+    this.connection.send_raw(head(status, {**headers, "Transfer-Encoding": "chunked"}))
+    return entry
+
+
+def _negative_chunk(this: Act) -> bool:
+    entry = _chunked_head(this)
+    if this.request.method == "HEAD":
+        return False
+    this.connection.send_raw(b"-1\r\n")
+    this.connection.send_body(iter(lambda: _ZEROS, None), entry)
+    return False
+
+
+def _drips_trailers(this: Act) -> bool:
+    entry = _chunked_head(this)
+    if this.request.method == "HEAD":
+        return False
+    start, stop = this.wanted()
+    this.connection.send_raw(f"{stop - start:x}\r\n".encode())
+    this.connection.send_body(this.file.pieces(start, stop), entry)
+    this.connection.send_raw(b"\r\n0\r\n")
+    while True:
+        this.connection.wait(_DRIP_SECONDS)
+        this.connection.send_raw(b"X-Drip: 1\r\n")
+
+
+_HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
+
+
+def _early_hints(this: Act) -> bool:
+    this.connection.send_raw(_HINT + b"HTTP/1.1 102 Processing\r\n\r\n" + _HINT)
+    return _behaves(this)
+
+
+def _endless_hints(this: Act) -> bool:
+    this.begin(0)
+    while True:
+        this.connection.send_raw(_HINT)
+        this.connection.wait(_DRIP_SECONDS)
+
+
 def _padded(this: Act, start: int, stop: int) -> Iterator[bytes | memoryview]:
     """Yield bytes of the file, and zeros for those behind its end."""
     yield from this.file.pieces(start, min(stop, this.file.size))
@@ -254,6 +299,10 @@ ACTS: Mapping[Fault, Callable[[Act], bool]] = {
     Fault.SHORT_LENGTH: _short_length,
     Fault.LONG_LENGTH: _long_length,
     Fault.LONG_CHUNKED: _long_chunked,
+    Fault.NEGATIVE_CHUNK: _negative_chunk,
+    Fault.DRIPS_TRAILERS: _drips_trailers,
+    Fault.EARLY_HINTS: _early_hints,
+    Fault.ENDLESS_HINTS: _endless_hints,
     Fault.NEGATIVE_LENGTH: _length("-1"),
     Fault.LENGTH_NOT_A_NUMBER: _length("many"),
     Fault.GZIP: _gzip,

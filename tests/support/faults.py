@@ -46,6 +46,10 @@ class Fault(Enum):
     """Sends more than was asked for, with the larger ``Content-Length``."""
     LONG_CHUNKED = "long-chunked"
     """Sends more than was asked for, chunked, without a length."""
+    NEGATIVE_CHUNK = "negative-chunk"
+    """Chunked, the first chunk of -1 bytes, then zeros until the client leaves."""
+    DRIPS_TRAILERS = "drips-trailers"
+    """Chunked and whole, then one more trailer every 20 ms."""
     NEGATIVE_LENGTH = "negative-length"
     """``Content-Length: -1``."""
     LENGTH_NOT_A_NUMBER = "length-not-a-number"
@@ -78,6 +82,12 @@ class Fault(Enum):
     """Sends one byte every 20 ms."""
     DRIPS_HEADERS = "drips-headers"
     """Sends one more header every 20 ms and never comes to the body."""
+
+    # Answers before the answer
+    EARLY_HINTS = "early-hints"
+    """103 and 102 before a right answer, as servers may."""
+    ENDLESS_HINTS = "endless-hints"
+    """103 for ever."""
 
     # Connections
     CLOSES_AT_ONCE = "closes-at-once"

@@ -93,6 +93,21 @@ def paths_info(
     return [known[path] for path in paths if path in known]
 
 
+def commits(state: RepoState, commit: str) -> list[dict[str, Any]]:
+    """Return the commits up to one, newest first."""
+    known = state.known_commits()
+    return [
+        {
+            "id": name,
+            "title": f"Push {number}",
+            "message": "",
+            "date": _DATE,
+            "authors": [{"user": state.name.partition("/")[0]}],
+        }
+        for number, name in reversed(list(enumerate(known[: known.index(commit) + 1])))
+    ]
+
+
 def refs(state: RepoState) -> dict[str, Any]:
     """Return branches and pull requests. Tags are listed as branches: a test does not tell them apart."""
 
@@ -167,7 +182,15 @@ def _read(file: Contents, start: int, stop: int) -> bytes:
 
 
 RouteKind = Literal[
-    "info", "paths-info", "refs", "resolve", "resolve-cache", "revision", "safetensors-metadata", "tree"
+    "commits",
+    "info",
+    "paths-info",
+    "refs",
+    "resolve",
+    "resolve-cache",
+    "revision",
+    "safetensors-metadata",
+    "tree",
 ]
 _API_KINDS = tuple(kind for kind in get_args(RouteKind) if kind not in ("info", "resolve", "resolve-cache"))
 

@@ -68,6 +68,11 @@ class HubProcess:
         """Return how many bytes of bodies one origin sent, or both."""
         return sum(each["bytes_sent"] for each in self._stats(origin))
 
+    @property
+    def n_faults(self) -> int:
+        """How many requests went wrong by chance."""
+        return int(self._control("faults"))
+
     def reset(self) -> None:
         """Empty the log."""
         self._control("reset")

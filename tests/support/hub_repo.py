@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .answers import Contents, Servable, contents
+from .drawn import DrawnFile
 from .loopback import Origin
 from .models import VirtualFile
 
@@ -80,6 +81,9 @@ class HubOptions:
     """How long a CDN URL works; None for ever. Its ``Expires`` says one hour then."""
     url_uses: int | None = None
     """How many requests a CDN URL answers; None for any number."""
+    fault_rate: float = 0.0
+    """Share of requests, chosen by chance, that get 500, 503, half a body, no answer or a reset."""
+    fault_seed: int = 0
     delays: Delays = field(default_factory=Delays)
     tls: bool = False
     """Speak https on both origins (needs trustme); clients need `client_tls` or `certificate_pem`."""
@@ -124,6 +128,10 @@ class RepoState:
         self._commits[commit] = tree
         self.refs[revision] = commit
         return commit
+
+    def known_commits(self) -> list[str]:
+        """Return all commits, oldest first."""
+        return list(self._commits)
 
     def commit(self, revision: str) -> str | None:
         """Return the commit of a branch, a tag or a full commit, or None."""
@@ -194,6 +202,8 @@ def _file_json(source: Servable) -> dict[str, Any]:
             return {"path": str(source.resolve())}
         case VirtualFile():
             return {"virtual": {**asdict(source), "head": _base64(source.head)}}
+        case DrawnFile():
+            return {"drawn": {**asdict(source), "head": _base64(source.head)}}
 
 
 def _file(value: Mapping[str, Any]) -> Servable:
@@ -204,8 +214,10 @@ def _file(value: Mapping[str, Any]) -> Servable:
             return Path(path)
         case {"virtual": dict(fields)}:
             return VirtualFile(**{**fields, "head": base64.b64decode(fields.get("head", ""))})
+        case {"drawn": dict(fields)}:
+            return DrawnFile(**{**fields, "head": base64.b64decode(fields["head"])})
         case _:
-            raise ValueError(f"a file must be given as base64, path or virtual, got {sorted(value)}")
+            raise ValueError(f"a file must be given as base64, path, virtual or drawn, got {sorted(value)}")
 
 
 def _base64(data: bytes) -> str:

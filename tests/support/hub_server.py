@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import threading
 import time
 from collections.abc import Mapping
@@ -16,7 +17,18 @@ from . import hub_api as api
 from .answers import Answer, Contents, file_answer, json_answer, send_answer, text_answer
 from .hub_api import Route, parse_target
 from .hub_repo import Failure, Files, HubOptions, HubRepo, RepoState
-from .loopback import Connection, Loopback, Origin, Request, RequestLog, RequestRecord, bytes_sent, n_requests
+from .loopback import (
+    Connection,
+    LogEntry,
+    Loopback,
+    Origin,
+    Request,
+    RequestLog,
+    RequestRecord,
+    bytes_sent,
+    head,
+    n_requests,
+)
 
 _INVALID_TOKEN = "Invalid credentials in Authorization header"
 
@@ -45,6 +57,8 @@ class HubServer:
         self._signed = SignedUrls(self.options)
         self._lock = threading.Lock()
         self._failures: list[tuple[Failure, int | None]] = []
+        self._chance = random.Random(self.options.fault_seed)
+        self.n_faults = 0
         self._hub = Loopback(self._serve_hub, tls=self.options.tls)
         self._cdn = Loopback(self._serve_cdn, tls=self.options.tls)
 
@@ -117,17 +131,49 @@ class HubServer:
         if request.target.startswith("/_control/"):
             return send_answer(self._control(request), connection, request, origin="hub", log=None)
         self._delay(connection, self.options.delays.hub)
+        if (fault := self._chosen_fault()) is not None:
+            return self._misbehave(fault, connection, request, "hub")
         answer = self._failing("hub", request) or self._hub_answer(request)
         return self._send(answer, connection, request, "hub")
 
     def _serve_cdn(self, connection: Connection, request: Request) -> bool:
         self._delay(connection, self.options.delays.cdn)
+        if (fault := self._chosen_fault()) is not None:
+            return self._misbehave(fault, connection, request, "cdn")
         answer = self._failing("cdn", request) or self._cdn_answer(request)
         return self._send(answer, connection, request, "cdn")
 
     def _send(self, answer: Answer, connection: Connection, request: Request, origin: Origin) -> bool:
         bandwidth = self.options.delays.bandwidth
         return send_answer(answer, connection, request, origin=origin, log=self._log, bandwidth=bandwidth)
+
+    def _chosen_fault(self) -> str | None:
+        with self._lock:
+            if self._chance.random() >= self.options.fault_rate:
+                return None
+            self.n_faults += 1
+            return self._chance.choice(("500", "503", "half", "close", "reset"))
+
+    def _misbehave(self, fault: str, connection: Connection, request: Request, origin: Origin) -> bool:
+        if fault in ("500", "503"):
+            return self._send(text_answer(int(fault), "by chance"), connection, request, origin)
+        entry = LogEntry(
+            origin=origin,
+            method=request.method,
+            path=request.target,
+            headers=request.headers,
+            connection=connection.number,
+        )
+        self._log.add(entry)
+        if fault == "half":
+            answer = self._hub_answer(request) if origin == "hub" else self._cdn_answer(request)
+            body = b"".join(answer.body)
+            entry.status = answer.status
+            connection.send_raw(head(answer.status, {**answer.headers, "Content-Length": str(answer.length)}))
+            connection.send_body([body[: len(body) // 2]], entry)
+        elif fault == "reset":
+            connection.reset()
+        return False
 
     def _delay(self, connection: Connection, seconds: float) -> None:
         if connection.n_requests == 0:
@@ -155,6 +201,8 @@ class HubServer:
                     o: {"n_requests": self.n_requests(o), "bytes_sent": self.bytes_sent(o)} for o in origins
                 }
                 return json_answer(stats)
+            case "faults":
+                return json_answer(self.n_faults)
             case "reset":
                 self.reset()
             case "fail":
@@ -166,6 +214,8 @@ class HubServer:
         return json_answer({})
 
     def _hub_answer(self, request: Request) -> Answer:
+        if request.target.partition("?")[0] == "/api/models":
+            return self._list_answer(request)
         route = parse_target(request.target)
         if route is None:
             return _error(404, None, "Sorry, we can't find the page you are looking for.")
@@ -185,6 +235,27 @@ class HubServer:
             message = f"Access to model {state.name} is restricted and you are not in the authorized list."
             return _error(403 if token else 401, "GatedRepo", message)
         return self._resolve(state, commit, route, request)
+
+    def _list_answer(self, request: Request) -> Answer:
+        """Return a page of public models, newest first, with the address of the next page."""
+        query = parse_qs(request.target.partition("?")[2])
+        author = query.get("author", [None])[0]
+        start, limit = int(query.get("cursor", ["0"])[0]), int(query.get("limit", ["1000"])[0])
+        states = [
+            state
+            for name, state in reversed(self._repos.items())
+            if not state.repo.private and author in (None, name.partition("/")[0])
+        ]
+        shown = [
+            {"id": state.name, "sha": state.commit("main"), "private": False}
+            for state in states[start : start + limit]
+        ]
+        headers = {}
+        if start + limit < len(states):
+            others = f"&author={quote(author)}" if author else ""
+            place = f"{self.url}/api/models?limit={limit}&full=true{others}&cursor={start + limit}"
+            headers["Link"] = f'<{place}>; rel="next"'
+        return json_answer(shown, headers=headers)
 
     def _resolve(self, state: RepoState, commit: str, route: Route, request: Request) -> Answer:
         bucket = "api" if route.kind == "resolve-cache" else "resolvers"
@@ -215,6 +286,8 @@ class HubServer:
         match route.kind:
             case "info" | "revision":
                 return json_answer(api.model_info(state, commit, self.options, blobs=route.flag("blobs")))
+            case "commits":
+                return json_answer(api.commits(state, commit))
             case "refs":
                 return json_answer(api.refs(state))
             case "paths-info":

@@ -312,3 +312,28 @@ def test_close_ends_a_body_that_nobody_reads(tls):
         server.close()
         assert threading.active_count() == before
         answer.close()
+
+
+def test_negative_chunk():
+    with BadServer(DATA, Fault.NEGATIVE_CHUNK) as server, raw(server) as stream:
+        got = b""
+        while len(got) < 1 << 12:
+            got += stream.recv(1 << 12)
+        assert b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\0\0" in got
+
+
+def test_drips_trailers():
+    with BadServer(DATA, Fault.DRIPS_TRAILERS) as server, raw(server) as stream:
+        got = b""
+        while got.count(b"X-Drip") < 3:
+            got += stream.recv(1 << 12)
+        assert b"64\r\n" + WANTED + b"\r\n0\r\nX-Drip" in got
+
+
+@pytest.mark.parametrize("fault", [Fault.EARLY_HINTS, Fault.ENDLESS_HINTS])
+def test_hints_come_before_the_answer(fault):
+    with BadServer(DATA, fault) as server, raw(server) as stream:
+        got = b""
+        while got.count(b"103 Early Hints") < 2:
+            got += stream.recv(1 << 12)
+        assert got.startswith(b"HTTP/1.1 103")

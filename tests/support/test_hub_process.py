@@ -60,5 +60,5 @@ def test_the_module_serves_a_specification_until_its_input_ends(tmp_path):
 
 
 def test_a_specification_that_makes_no_sense_is_told():
-    with pytest.raises(ValueError, match="a file must be given as base64, path or virtual"):
+    with pytest.raises(ValueError, match="a file must be given as base64, path, virtual or drawn"):
         read_spec({"repos": {"org/model": {"files": {"config.json": {"url": "x"}}}}})

@@ -157,7 +157,7 @@ def test_a_forged_url_is_refused(pool, server):
 
 
 @pytest.mark.parametrize(
-    "target", ["/", "/nothing/here", "/api/models", "/org/model/resolve/main", "/_control/none"]
+    "target", ["/", "/nothing/here", "/api/datasets", "/org/model/resolve/main", "/_control/none"]
 )
 def test_other_places_are_not_found(pool, server, target):
     assert pool.request("GET", server.url + target).status in (401, 404)

@@ -1,0 +1,67 @@
+"""Relatives at the widths of the world: what is true of a row of the truth table comes out, at deep depth."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.comparison.expectations import compared, outcome, problems, without_exact_test
+from tests.comparison.relation import Relation, forget_built
+from tests.scale.families import CHOSEN, rows_at
+from tests.scale.record import record
+from tests.support.amount import marked
+
+pytestmark = pytest.mark.timeout(1_800)
+
+NOW = ("residual-permutation of a copy", "tuned-units-heads-residual-int8")
+"""Rows of width 256 that `make test` has time for."""
+NARROW = [*rows_at(256), *rows_at(1_024)]
+WIDE = [*rows_at(4_096), *rows_at(5_120)]
+
+
+def name_of(relation: Relation) -> str:
+    return relation.name
+
+
+def check(relation: Relation) -> None:
+    began = time.process_time()
+    result = compared(relation, dtype="BF16")
+    found = problems(relation, result)
+    width, _, kind = relation.name.partition(": ")
+    record(
+        "relatives",
+        name=relation.name,
+        width=width,
+        kind=kind,
+        outcome=outcome(result),
+        conclusion=result.verdict.conclusion.value,
+        log10_p=result.verdict.log10_p,
+        problems=found,
+        cpu_seconds=time.process_time() - began,
+    )
+    assert found == []
+    assert outcome(result) in (("own-layers", "exact") if without_exact_test(relation) else ("exact",))
+
+
+@pytest.mark.parametrize(
+    "relation",
+    marked(NARROW, lambda row: row.name in {f"width 256: {name}" for name in NOW}),
+    ids=name_of,
+)
+def test_what_is_true_of_a_row_comes_out_at_width(relation):
+    check(relation)
+
+
+@pytest.mark.scale
+@pytest.mark.parametrize("relation", WIDE, ids=name_of)
+def test_what_is_true_of_a_row_comes_out_at_the_widths_of_large_models(relation):
+    try:
+        check(relation)
+    finally:
+        forget_built()  # each is one or two gigabytes
+
+
+def test_every_row_that_is_chosen_exists():
+    assert {len(rows_at(width)) for width in (256, 1_024)} == {len(rows_at(256))}
+    assert all(len(rows_at(width)) == len(names) for width, names in CHOSEN.items())
+    assert {row.name for row in NARROW} >= {f"width 256: {name}" for name in NOW}
