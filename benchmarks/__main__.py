@@ -16,7 +16,12 @@ BENCHMARKS = {
     "gap": "Joining ranges",
     "connections": "Connections and pieces",
     "memory": "Memory",
+    "streaming": "Counting every value of two models",
     "matrix": "Measures over all pairs of layers",
+    "studies": "Studies and deep comparisons at true size",
+    "references": "Published methods at 7B shape",
+    "scan": "Scans",
+    "load": "Load",
 }
 """Name of a module here, and what its part of the report is called."""
 USUAL = ("startup", "decode", "reading", "memory")

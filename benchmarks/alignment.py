@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.alignment_job import WHOLE
+from benchmarks.alignment_job import OWN_LAYERS, WHOLE
 from benchmarks.alignment_subject import SUBJECTS
 from benchmarks.peers_job import run_job
 from benchmarks.tables import Table, megabytes, replace_section, seconds
@@ -62,6 +62,8 @@ def cases(subject: str) -> Iterator[Case]:
     for kind in (*(COPIES if turnable else COPIES[:2]), "strangers"):
         yield Case(subject=subject, kind=kind, step="map from tokens")
     yield Case(subject=subject, kind="rotated copy" if turnable else "strangers", step="map from units")
+    for kind in ("strangers", *(("hidden copy",) if turnable else ())):
+        yield Case(subject=subject, kind=kind, step=OWN_LAYERS)
     yield Case(subject=subject, kind="strangers", step=WHOLE)
     if turnable:
         yield Case(subject=subject, kind="rotated copy", step=WHOLE)

@@ -13,7 +13,7 @@ from benchmarks.peers_job import answer_job, peak_bytes
 from modelkin.comparison import plan_comparison
 from modelkin.comparison.deep import DeepStage
 from modelkin.comparison.frames import frame_of_tokens, frame_of_units
-from modelkin.comparison.methods import Skipped, frame_rows, load_method
+from modelkin.comparison.methods import Contrast, Skipped, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import pair_tokens
 from modelkin.model import Model, open_model
@@ -21,6 +21,9 @@ from modelkin.model import Model, open_model
 OPTIONS = mk.CompareOptions(depth="deep")
 FRAMES = {"map from tokens": "tokens", "map from units": "units"}
 WHOLE = "compare, deep"
+OWN_LAYERS = "own-layers"
+_LEFT = 0.3
+"""Part of the bytes that the steps before it leave for own-layers, roughly."""
 
 
 def work(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,8 +51,25 @@ def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, 
     pair = ModelPair(candidate=models[0], base=models[1], options=OPTIONS)
     stage = DeepStage(pair, pair_tokens(*models))
     before = _counts(sources, models)
-    result = _frame(stage, FRAMES[name]) if name in FRAMES else _survey(stage, name)
-    return {**_since(before, sources, models), "planned": stage.reading.spent, "result": result}
+    if name == OWN_LAYERS:
+        stage.reading.spent = [int((1 - _LEFT) * stage.reading.room)] * 2
+    already = list(stage.reading.spent)
+    if name in FRAMES:
+        result = _frame(stage, FRAMES[name])
+    else:
+        result = _own_layers(stage) if name == OWN_LAYERS else _survey(stage, name)
+    planned = [spent - known for spent, known in zip(stage.reading.spent, already, strict=True)]
+    return {**_since(before, sources, models), "planned": planned, "result": result}
+
+
+def _own_layers(stage: DeepStage) -> str:
+    stage._contrast_layers("none")
+    found = [item for item in stage.evidence if isinstance(item, Contrast)]
+    if not found:
+        return "; ".join(str(item.reason) for item in stage.evidence if isinstance(item, Skipped))
+    facing = [item.effect.value for item in found if item.component != "attention"]
+    others = max(item.mismatched.largest for item in found)
+    return f"{len(facing)} layers: {min(facing):.3f} to {max(facing):.3f}, mismatched at most {others:.3f}"
 
 
 def _survey(stage: DeepStage, name: str) -> str:

@@ -27,6 +27,8 @@ from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
 Rows = npt.NDArray[np.float32]
 Extent = tuple[int, ...]
 Disguise = Literal["none", "permutation", "rotation"]
+Draw = Callable[[int, str, Extent, int, int], Rows]
+"""Seed, name and shape of a tensor, first and last row of a block -> the block."""
 
 _DEVIATION = 0.02
 _BLOCK = 65_536
@@ -137,7 +139,11 @@ class Synthetic(Source):
         Of the tokenizer: equal numbers give the same file.
     disguise
         How its residual stream is turned. What reads the stream is turned along; what writes into it is drawn
-        anew: the deep stage looks at writers in old coordinates only, where they look like noise anyway.
+        anew: exact tests look at writers in old coordinates only, where they look like noise anyway.
+    hidden
+        Whether MLP units are reordered as well, with what they write, and token rows drawn anew.
+    draw
+        How a block of rows is drawn.
     """
 
     remote = True
@@ -149,14 +155,19 @@ class Synthetic(Source):
         seed: int,
         vocabulary: int,
         disguise: Disguise = "none",
+        hidden: bool = False,
+        draw: Draw | None = None,
         name: str = "model",
     ) -> None:
+        self._draw = draw or plain_rows
         self.budget = ByteBudget()
         self.cpu_seconds = 0.0
         self._lock = threading.Lock()
         self._name = name
         self._seed, self._turn = seed, _turning(disguise, subject.hidden)
         self._hidden = subject.hidden
+        self._reordered = hidden
+        self._written: tuple[str, Rows] | None = None
         layout = {name: ("BF16", extent, 2 * math.prod(extent)) for name, extent in subject.tensors}
         self._head, self._names = safetensors_head(layout)
         self._extents = dict(subject.tensors)
@@ -213,13 +224,59 @@ class Synthetic(Source):
 
     def _rows(self, name: str, extent: Extent, first: int, last: int) -> Rows:
         if len(extent) == 1:
-            return np.full((last - first, 1), 0.0 if name.endswith("bias") else 1.0, dtype=np.float32)
+            return self._draw(self._seed, name, extent, first, last)
+        if self._reordered and name.endswith("down_proj.weight"):
+            return self._writers(name, extent)[first:last]
         reads = extent[-1] == self._hidden and not name.endswith(_WRITERS)
+        if self._reordered and name.endswith(("gate_proj.weight", "up_proj.weight")):
+            first, last = self._moved(name, extent[-2], first, last)
+        reads = reads and not (self._reordered and name.endswith(("embed_tokens.weight", "lm_head.weight")))
         seed = self._seed if self._turn is None or reads else self._seed + 1_000_003
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode()), first])
-        rows = rng.standard_normal((last - first, extent[-1]), dtype=np.float32)
-        rows *= np.float32(_DEVIATION)
+        rows = self._draw(seed, name, extent, first, last)
         return rows if self._turn is None or not reads else self._turn(rows)
+
+    def _moved(self, name: str, n_rows: int, first: int, last: int) -> tuple[int, int]:
+        """Return where a block of units of the base stands: whole blocks change places."""
+        step = max(1, _BLOCK // self._hidden)
+        order = _order_of_blocks(name, n_rows // step)
+        if first // step >= len(order):
+            return first, last
+        begin = int(order[first // step]) * step
+        return begin, begin + last - first
+
+    def _writers(self, name: str, extent: Extent) -> Rows:
+        """Return a whole matrix of what units write, turned and reordered; the last one is kept."""
+        if self._written is None or self._written[0] != name:
+            width, step = extent[-1], max(1, _BLOCK // extent[-1])
+            blocks = [
+                np.random.default_rng([self._seed, zlib.crc32(name.encode()), first]).standard_normal(
+                    (min(step, extent[-2] - first), width), dtype=np.float32
+                )
+                for first in range(0, extent[-2], step)
+            ]
+            units = np.concatenate(blocks).T * np.float32(_DEVIATION)
+            size = max(1, _BLOCK // self._hidden)
+            order = _order_of_blocks(name, width // size)
+            places = np.arange(width)
+            places[: len(order) * size] = (order[:, None] * size + np.arange(size)).ravel()
+            turned = units[places] if self._turn is None else self._turn(np.ascontiguousarray(units[places]))
+            self._written = name, np.ascontiguousarray(turned.T)
+        return self._written[1]
+
+
+def plain_rows(seed: int, name: str, extent: Extent, first: int, last: int) -> Rows:
+    """Draw a block of normal numbers; gains are one and biases zero."""
+    if len(extent) == 1:
+        return np.full((last - first, 1), 0.0 if name.endswith("bias") else 1.0, dtype=np.float32)
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode()), first])
+    rows = rng.standard_normal((last - first, extent[-1]), dtype=np.float32)
+    rows *= np.float32(_DEVIATION)
+    return rows
+
+
+def _order_of_blocks(name: str, n_blocks: int) -> npt.NDArray[np.intp]:
+    """Return where blocks of units of a layer went: the same for all its matrices."""
+    return np.random.default_rng([5, zlib.crc32(name.rpartition(".mlp.")[0].encode())]).permutation(n_blocks)
 
 
 def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:
@@ -247,11 +304,19 @@ def hadamard(rows: Rows) -> Rows:
 
 
 def pair_of(name: str, kind: str) -> tuple[Synthetic, Synthetic]:
-    """Return candidate and base: ``strangers``, a ``copy``, or a copy with its residual stream turned."""
+    """Return candidate and base: ``strangers``, a ``copy``, or a copy with its residual stream turned.
+
+    A ``hidden copy`` is turned, has its units in another order, other token rows and another tokenizer.
+    """
     subject = SUBJECTS[name]()
     base = Synthetic(subject, seed=1, vocabulary=1, name="base")
     if kind == "strangers":
         return Synthetic(subject, seed=2, vocabulary=2, name="candidate"), base
+    if kind == "hidden copy":
+        candidate = Synthetic(
+            subject, seed=1, vocabulary=2, disguise="rotation", hidden=True, name="candidate"
+        )
+        return candidate, base
     disguises: Mapping[str, Disguise] = {
         "copy": "none",
         "permuted copy": "permutation",

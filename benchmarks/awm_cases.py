@@ -36,17 +36,13 @@ def all_cases(most: int | None) -> list[Case]:
 
 def related_cases() -> list[Case]:
     """Return every row of the truth table, counted by what was done."""
-    table, expected = (
-        import_module("tests.comparison.relations"),
-        import_module("tests.comparison.expectations"),
-    )
+    table = import_module("tests.comparison.relations")
     return [
         Case(
             name=row.name,
             group=row.name.partition(": ")[2] or row.name,
             related=True,
             models=partial(_both, row),
-            controls=partial(_folders, expected.controls_for, row),
         )
         for row in table.relations()
     ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from typing import Any
 
 from tests.support import HubProcess, LlamaShape, VirtualFile, virtual_llama
 
+from benchmarks.peers_job import peak_bytes
 from benchmarks.subject import DIRECT, REPO
 from benchmarks.tables import Table, times
 from benchmarks.worker import environment
@@ -127,24 +126,13 @@ def _in_process(work: str, *, model: str, endpoint: str, home: Path) -> dict[str
     return found
 
 
-def _peak() -> int:
-    """Return the most memory this process had. `getrusage` would count its parent's before the start, too."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
-        if found:
-            return int(found[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def _measure(work: str, model: str, endpoint: str, home: str) -> dict[str, Any]:
     import huggingface_hub.utils  # noqa: F401
 
     from modelkin import FetchOptions, inspect_model, open_model
 
     options = FetchOptions(endpoint=endpoint, token=False, store_dir=Path(home) / "store")
-    base, began, began_cpu = _peak(), time.perf_counter(), time.process_time()
+    base, began, began_cpu = peak_bytes(), time.perf_counter(), time.process_time()
     n_elements, n_tensors = 0, 0
     with open_model(model, options) as opened:
         if work == "stream":
@@ -155,7 +143,7 @@ def _measure(work: str, model: str, endpoint: str, home: str) -> dict[str, Any]:
         n_tensors = len(opened.index)
     return {
         "base_bytes": base,
-        "peak_bytes": _peak(),
+        "peak_bytes": peak_bytes(),
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - began_cpu,
         "n_elements": n_elements,

@@ -1,0 +1,173 @@
+"""Scans: fingerprints a second beside the bandwidth of the memory, and products of unrelated blocks.
+
+``python -m benchmarks scan`` measures the rate on a million codes and a hundred million products of reordered
+real blocks; ``python -m benchmarks.scan 10`` measures ten times as many products.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from tests.comparison.zoo_pairs import members
+from tests.registry.made import drawn
+
+import modelkin as mk
+from benchmarks.tables import Table
+from modelkin.fingerprint import FingerprintRows, fingerprint_model
+from modelkin.fingerprint.recipe import SLOTS, Kind, slot_numbers
+from modelkin.registry.coarse import N_WORDS, CodeQuery, coarse_pass
+from modelkin.stats import trace_test
+
+KINDS: tuple[Kind, ...] = ("mlp", "tok", "gram", "val", "norms", "emb", "head")
+_ORDERS = 1_024
+_REPEATS = 3
+NEEDED = -6.0 - 8.0
+"""log10 p of a finding before the price of the registry's size and of the blocks of a pair."""
+
+
+def run(*, quick: bool) -> str:
+    """Measure and return the report."""
+    n_rows, n_products = (100_000, 1_000_000) if quick else (1_000_000, 100_000_000)
+    return "\n\n".join([rates(n_rows), nulls(n_products)])
+
+
+def rates(n_rows: int) -> str:
+    """Measure the first pass over codes that lie in memory, with one thread and with two."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 2**64, n_rows * N_WORDS, dtype=np.uint64)
+    query = CodeQuery(drawn("query", 1))
+    rows = []
+    for n_threads in (1, 2):
+        wall, cpu = _least(partial(coarse_pass, query, [table], n_threads=n_threads))
+        through = _least(partial(_read, table, n_threads))[0]
+        rows.append(
+            (
+                str(n_threads),
+                f"{wall:.2f}",
+                f"{cpu:.2f}",
+                f"{n_rows / wall / 1e6:.2f}",
+                f"{table.nbytes / wall / 1e9:.1f}",
+                f"{table.nbytes / through / 1e9:.1f}",
+            )
+        )
+    titles = ("threads", "seconds", "CPU seconds", "million models a second", "GB/s", "GB/s of plain reading")
+    return f"{n_rows:,} codes of {8 * N_WORDS:,} bytes:\n\n" + Table(titles, rows).markdown()
+
+
+def nulls(n_products: int) -> str:
+    """Count what products of unrelated, reordered real blocks reach."""
+    made = _zoo()
+    rows = []
+    total = 0
+    for kind in KINDS:
+        count, moments, largest, beyond = _null(kind, made, n_products // len(KINDS))
+        total += count
+        mean, sd = moments
+        rows.append((kind, f"{count:,}", f"{mean:+.4f}", f"{sd:.4f}", f"{largest:.2f}", str(beyond)))
+    titles = ("block", "products", "mean of z", "sd of z", "largest z", "findings")
+    limit = _needed_z()
+    return (
+        f"{total:,} products of blocks of unrelated models in random orders; a bound is "
+        f"computed from |z| of {limit:.1f} on:\n\n" + Table(titles, rows).markdown()
+    )
+
+
+def _needed_z() -> float:
+    from modelkin.stats import normal_quantile
+
+    return normal_quantile(NEEDED - math.log10(4.0))
+
+
+def _null(
+    kind: Kind, made: list[FingerprintRows], n_products: int
+) -> tuple[int, tuple[float, float], float, int]:
+    """Multiply blocks of one kind in random orders, many orders of one block at once."""
+    rng = np.random.default_rng(SLOTS[slot_numbers(kind)[0]].start)
+    blocks = [
+        found.rows(number).rows
+        for found in made
+        for number in slot_numbers(kind)
+        if len(found.rows(number).rows) >= 16
+    ]
+    by_units: dict[int, list[npt.NDArray[np.float64]]] = {}
+    for block in blocks:
+        by_units.setdefault(len(block), []).append(block)
+    groups = [_Group(np.stack(group)) for group in by_units.values() if len(group) > 1]
+    shares = np.array([len(group.stack) for group in groups], float)
+    count, total, squares, largest, beyond = 0, 0.0, 0.0, 0.0, 0
+    limit = _needed_z()
+    while count < n_products:
+        group = groups[rng.choice(len(groups), p=shares / shares.sum())]
+        z, similarity = group.products(rng)
+        count += z.size
+        total += float(z.sum(dtype=np.float64))
+        squares += float(np.vdot(z, z))
+        largest = max(largest, float(z.max()), -float(z.min()))
+        for order, other in np.argwhere(np.abs(z) >= limit):
+            # Few units have heavy tails, which the bound knows and a normal tail does not.
+            found = trace_test([similarity(int(order), int(other))])
+            beyond += found is not None and found.log10_p < NEEDED
+    mean = total / count
+    return count, (mean, math.sqrt(squares / count - mean**2)), largest, beyond
+
+
+class _Group:
+    """Blocks with equally many units, each of which is reordered and held against all."""
+
+    def __init__(self, stack: npt.NDArray[np.float64]) -> None:
+        self.stack = stack.astype(np.float32)
+        self._flat = np.ascontiguousarray(self.stack.reshape(len(stack), -1).T)
+        self._covariances = np.einsum("bij,bik->bjk", stack, stack).reshape(len(stack), -1)
+
+    def products(
+        self, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.float32], Callable[[int, int], npt.NDArray[np.float64]]]:
+        """Return z of one block in many random orders with every block, and how to look closer at one."""
+        number = int(rng.integers(len(self.stack)))
+        n = self.stack.shape[1]
+        orders = rng.permuted(np.tile(np.arange(n, dtype=np.int32), (_ORDERS, 1)), axis=1)
+        traces = self.stack[number][orders].reshape(_ORDERS, -1) @ self._flat
+        sizes = np.sqrt(self._covariances @ self._covariances[number] / (n - 1))
+
+        def similarity(order: int, other: int) -> npt.NDArray[np.float64]:
+            return np.asarray(
+                self.stack[number][orders[order]].astype(np.float64) @ self.stack[other].T, np.float64
+            )
+
+        return np.asarray(traces / sizes.astype(np.float32), np.float32), similarity
+
+
+def _zoo() -> list[FingerprintRows]:
+    found = []
+    for member in members().values():
+        if member.relation == "independent":
+            with mk.open_model(member.path) as model:
+                found.append(FingerprintRows(fingerprint_model(model)))
+    return found
+
+
+def _least(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the least wall and CPU seconds of three runs: others may be busy on this machine."""
+    found = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter(), time.process_time()
+        work()
+        found.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+    return min(wall for wall, _ in found), min(cpu for _, cpu in found)
+
+
+def _read(table: npt.NDArray[np.uint64], n_threads: int) -> int:
+    parts = np.array_split(table, 64 * n_threads)
+    with ThreadPoolExecutor(n_threads) as pool:
+        return sum(int(part) for part in pool.map(np.bitwise_xor.reduce, parts))
+
+
+if __name__ == "__main__":
+    print(nulls(round(float(sys.argv[1]) * 100_000_000) if len(sys.argv) > 1 else 100_000_000))
