@@ -30,7 +30,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tests.comparison.expectations import (  # noqa: E402
     compared,
     compared_strangers,
-    controls_for,
     kind_of,
     outcome,
     problems,
@@ -50,7 +49,7 @@ SEED = 20
 _CODE = ("src/modelkin", "tests/comparison")
 _NO_CODE = ("document", "cli", "figures")
 """Parts of the package that cannot change a result; tests cannot either."""
-OUTCOMES = ("exact", "ranked", "flagged", "missed")
+OUTCOMES = ("exact", "own-layers", "ranked", "flagged", "missed")
 
 Row = dict[str, Any]
 
@@ -73,9 +72,8 @@ class Job:
 
 
 def relation_jobs() -> list[Job]:
-    """Return all rows, those with controls first: they take longest."""
-    rows = sorted(relations(), key=lambda relation: -len(controls_for(relation)))
-    return [Job("relation", relation.name) for relation in rows]
+    """Return all rows."""
+    return [Job("relation", relation.name) for relation in relations()]
 
 
 def stranger_jobs() -> list[Job]:
@@ -108,7 +106,7 @@ def run(job: Job) -> Row:
     if job.kind == "relation":
         relation = _relation(job.name)
         result = compared(relation)
-        more = {"problems": problems(relation, result), "controls": list(controls_for(relation))}
+        more = {"problems": problems(relation, result)}
     else:
         result = compared_strangers(
             _strangers(job.name), *([job.disguise] if job.disguise else []), seed=SEED
@@ -215,7 +213,6 @@ def facts_of(rows: Iterable[Row]) -> dict[str, Any]:
             "compared": len(relatives),
             "right": sum(not row["problems"] for row in relatives),
             "kinds": dict(_by_kind(relatives)),
-            "controls": {row["name"]: row["controls"] for row in relatives if row["controls"]},
             "problems": {row["name"]: row["problems"] for row in relatives if row["problems"]},
         },
         "strangers": {
@@ -305,23 +302,17 @@ def relation_table(facts: dict[str, Any]) -> str:
         f"{part['compared']} of {part['rows']} rows were compared; in **{part['right']}** everything is as "
         "it should be: a common origin found where it can be, in the right parts and layers and no others.",
         "",
-        "| what was done | rows | exact test | rank among controls | worth a closer look | missed | wrong "
-        "| weakest log10 p of exact tests |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| what was done | rows | exact test | own layers | rank among controls | worth a closer look | missed "
+        "| wrong | weakest log10 p of exact tests |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for kind, row in part["kinds"].items():
-        counts = [row["compared"], *(row[word] for word in OUTCOMES), row["wrong"]]
+        counts = [row["compared"], *(row.get(word, 0) for word in OUTCOMES), row["wrong"]]
         weakest = "" if row["weakest_log10_p"] is None else f"{row['weakest_log10_p']:.0f}"
         lines.append(f"| **{kind}.** {row['how']} | {' | '.join(map(str, counts))} | {weakest} |")
     if part["problems"]:
         lines += ["", "What went wrong:", ""]
         lines += [f"- {name}: {'; '.join(found)}" for name, found in part["problems"].items()]
-    if part["controls"]:
-        lines += ["", "Controls, where units and residual stream were both changed:", ""]
-        used: dict[str, list[str]] = {}
-        for name, controls in part["controls"].items():
-            used.setdefault(", ".join(controls), []).append(name)
-        lines += [f"- {controls}: {'; '.join(names)}" for controls, names in used.items()]
     return "\n".join(lines)
 
 

@@ -6,7 +6,6 @@ this script would write.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import sys
@@ -24,12 +23,11 @@ import modelkin
 from modelkin import compare, errors, inspect_model, open_model
 from modelkin.architecture import SPACES, Positions, families, space_under
 from modelkin.casework.lab import ancestry_table, load_zoo
-from modelkin.casework.studies.kinds import FORMS, KINDS, Form
+from modelkin.casework.studies.kinds import FORMS, KINDS, TOKENIZER_FORMS, Form, TokenizerForm
 from modelkin.casework.studies.plots import PLOTS
 from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app
 from modelkin.comparison.methods import load_cards
-from modelkin.demo import demo_zoo
 from modelkin.describe.measures import MEASURES
 from modelkin.document import comparison_view, inspection_view, render_terminal
 from modelkin.tokenizer import known_pairs
@@ -45,15 +43,14 @@ def commands() -> str:
 
 def inspection() -> str:
     """Print what ``modelkin inspect`` does, on a screen of 110 columns."""
-    with demo_zoo() as folder, contextlib.chdir(folder), open_model("./base") as model:
+    with open_model("demo:base") as model:
         found = inspect_model(model)
     return _block(_drawn(lambda console: console.print(render_terminal(inspection_view(found)))))
 
 
 def comparison() -> str:
     """Print what ``modelkin compare`` does for two strangers, on a screen of 110 columns."""
-    with demo_zoo() as folder, contextlib.chdir(folder):
-        result = compare(candidate="./twin-1", base="./base")
+    result = compare(candidate="demo:twin-1", base="demo:base")
     text = _drawn(lambda console: console.print(render_terminal(comparison_view(result, detail="brief"))))
     return _block(re.sub(r"in [0-9.]+ s\b", "in 0.1 s", text))
 
@@ -160,7 +157,9 @@ def code_map() -> str:
     package = Path(modelkin.__file__).parent
     rooms = [path for path in package.glob("*.py") if not path.name.startswith("__main")]
     rooms += package.glob("*/__init__.py")
-    rooms += [path for inner in ("comparison", "casework") for path in (package / inner).glob("*/__init__.py")]
+    rooms += [
+        path for inner in ("comparison", "casework") for path in (package / inner).glob("*/__init__.py")
+    ]
     lines = ["src/modelkin/"]
     for path in sorted(rooms, key=lambda path: (path.name == "__init__.py", path.parent.parts, path.name)):
         inside = path.relative_to(package)
@@ -196,6 +195,7 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "spaces": (("architectures.md",), space_table),
     "experiments": (("studies.md",), partial(option_table, KINDS, Experiment, "kind")),
     "forms": (("studies.md",), partial(option_table, FORMS, Form, "form")),
+    "tokenizer forms": (("studies.md",), partial(option_table, TOKENIZER_FORMS, TokenizerForm, "form")),
     "figures": (("studies.md",), partial(option_table, PLOTS, Drawing, "figure")),
     "errors": (("errors.md",), error_table),
     "code map": (("internals.md",), code_map),

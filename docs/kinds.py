@@ -1,0 +1,137 @@
+"""Changes every family of the zoo in every way and writes what was said of it: ``make kinds``, some minutes.
+
+Writes ``docs/kinds.json``, one fact for each row, and the tables of ``docs/relations.md``. With names of families as
+arguments only those are run again; the others keep their facts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from tests.comparison.kinds import AFTER, KindRow, kind_rows  # noqa: E402
+
+from modelkin import CompareOptions, FetchOptions, compare  # noqa: E402
+from modelkin.source import MemorySource  # noqa: E402
+
+PAGE = ROOT / "docs" / "relations.md"
+FACTS = ROOT / "docs" / "kinds.json"
+_DEEP = ("depth-change", "width-change", "moe-upcycling")
+
+
+def run(name: str) -> dict[str, object]:
+    """Compare the models of one row."""
+    row = next(row for row in kind_rows() if row.name == name)
+    deep = row.after == "permuted" or row.kind in _DEEP
+    result = compare(
+        candidate=MemorySource(row.make().files("F32"), name="candidate"),
+        base=MemorySource(row.base().files("F32"), name="base"),
+        options=CompareOptions(depth="deep" if deep else "standard", fetch=FetchOptions(use_store=False)),
+    )
+    return {
+        "name": name,
+        "kind": result.relation.kind,
+        "findings": [item.kind for item in result.relation.findings],
+        "conclusion": result.verdict.conclusion.value,
+    }
+
+
+def is_right(row: KindRow, fact: dict[str, object]) -> bool:
+    """Say whether the kind and all findings that have to be told were told."""
+    findings = fact["findings"]
+    assert isinstance(findings, list)
+    return fact["kind"] == row.kind and row.findings <= {*findings}
+
+
+def confusion(facts: dict[str, dict[str, object]]) -> str:
+    """Write how often each true kind was called what."""
+    rows = [row for row in kind_rows() if row.name in facts]
+    said = Counter((row.kind, str(facts[row.name]["kind"])) for row in rows)
+    kinds = sorted({kind for kind, _ in said})
+    names = sorted({kind for _, kind in said})
+    lines = [
+        "| true kind | pairs | " + " | ".join(names) + " | right |",
+        "| --- | ---: |" + " ---: |" * (len(names) + 1),
+    ]
+    for kind in kinds:
+        total = sum(said[kind, name] for name in names)
+        cells = [str(said[kind, name]) if said[kind, name] else "" for name in names]
+        lines.append(f"| {kind} | {total} | {' | '.join(cells)} | {said[kind, kind] / total:.1%} |")
+    right = sum(count for (kind, name), count in said.items() if kind == name)
+    told = sum(is_right(row, facts[row.name]) for row in rows)
+    lines += [
+        "",
+        f"{len(rows)} pairs: the kind is right in **{right / len(rows):.1%}**, kind and findings in "
+        f"{told / len(rows):.1%}.",
+    ]
+    return "\n".join(lines)
+
+
+def by_storage(facts: dict[str, dict[str, object]]) -> str:
+    """Write the same by what was done to the models afterwards."""
+    words = {"": "as made", "bf16": "then BF16", "int8": "then int8", "permuted": "then renumbered"}
+    lines = ["| | pairs | kind right | kind and findings right |", "| --- | ---: | ---: | ---: |"]
+    for after in AFTER:
+        rows = [row for row in kind_rows() if row.after == after and row.name in facts]
+        if not rows:
+            continue
+        kind = sum(facts[row.name]["kind"] == row.kind for row in rows)
+        told = sum(is_right(row, facts[row.name]) for row in rows)
+        lines.append(f"| {words[after]} | {len(rows)} | {kind / len(rows):.1%} | {told / len(rows):.1%} |")
+    return "\n".join(lines)
+
+
+def mistakes(facts: dict[str, dict[str, object]]) -> str:
+    """List every pair of which something else was said."""
+    lines = ["| pair | true kind | said | verdict |", "| --- | --- | --- | --- |"]
+    for row in kind_rows():
+        fact = facts.get(row.name)
+        if fact is not None and not is_right(row, fact):
+            findings = fact["findings"]
+            assert isinstance(findings, list)
+            missing = sorted(row.findings - {*findings}) if fact["kind"] == row.kind else []
+            said = f"{fact['kind']}, without {', '.join(missing)}" if missing else str(fact["kind"])
+            lines.append(f"| {row.name} | {row.kind} | {said} | {fact['conclusion']} |")
+    return "\n".join(lines) if len(lines) > 2 else "None."
+
+
+PARTS = {"confusion": confusion, "storage": by_storage, "mistakes": mistakes}
+
+
+def rendered(text: str, facts: dict[str, dict[str, object]]) -> str:
+    """Return the page with its tables made of the facts."""
+    for name, make in PARTS.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if pattern.search(text) is None:
+            raise ValueError(f"no markers for {name!r}")
+        made = make(facts)
+        text = pattern.sub(lambda found, made=made: f"{found[1]}{made}\n{found[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def main() -> None:
+    """Run the rows that were asked for and write facts and page."""
+    families = sys.argv[1:]
+    facts = {fact["name"]: fact for fact in json.loads(FACTS.read_text())} if FACTS.exists() else {}
+    names = [row.name for row in kind_rows() if not families or row.name.partition(":")[0] in families]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for done, fact in enumerate(pool.map(run, names), start=1):
+            facts[str(fact["name"])] = fact
+            if done % 20 == 0 or done == len(names):
+                kept = [facts[row.name] for row in kind_rows() if row.name in facts]
+                FACTS.write_text(json.dumps(kept, indent=1) + "\n")
+                print(f"{done} of {len(names)}", file=sys.stderr)
+    PAGE.write_text(rendered(PAGE.read_text(), {str(fact["name"]): fact for fact in kept}))
+
+
+if __name__ == "__main__":
+    main()

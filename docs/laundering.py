@@ -1,0 +1,249 @@
+"""Measures what it costs to hide a copy: the loss of a laundered model against whether it is still found.
+
+``python docs/laundering.py`` with the extra ``lab``, some minutes on one core. The victim of arithmetic is
+`base` of the zoo, that of retraining the smaller `teacher` of the lookalikes; every row is compared with it
+at deep depth. Facts are kept in ``docs/laundering.json``, so that a stopped run goes on where it was; their
+table is written into ``docs/laundering.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.casework.lab.functions import logits  # noqa: E402
+from tests.places import LOOKALIKES, ZOO  # noqa: E402
+
+import modelkin as mk  # noqa: E402
+from modelkin.casework.lab import Builder, Checkpoint, derive, layer_of, load_recipes, load_zoo  # noqa: E402
+from modelkin.casework.lab.builder import saved  # noqa: E402
+from modelkin.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
+from modelkin.casework.lab.tokenizers import encode  # noqa: E402
+from modelkin.casework.lab.training import Training, train  # noqa: E402
+from modelkin.source import MemorySource  # noqa: E402
+
+PAGE, FACTS = ROOT / "docs" / "laundering.md", ROOT / "docs" / "laundering.json"
+BEGIN, END = "<!-- begin laundering -->", "<!-- end laundering -->"
+ZOO_MODELS = load_zoo(ZOO)
+BUILDER = Builder(load_recipes(), ZOO)
+VICTIM, RETRAINED = "base", "teacher"
+RATE, DECAY = 0.01, 1.0
+Rows = NDArray[np.float32]
+
+
+def each_matrix(change: Callable[[Rows], Rows], model: Checkpoint) -> Checkpoint:
+    """Change every matrix of the layers."""
+    return model.with_tensors(
+        {
+            name: change(value).astype(np.float32)
+            for name, value in model.tensors.items()
+            if layer_of(name) is not None and value.ndim == 2
+        }
+    )
+
+
+def low_rank(part: float, rows: Rows) -> Rows:
+    """Leave a part of the rank."""
+    left, sizes, right = np.linalg.svd(rows, full_matrices=False)
+    rank = max(1, round(part * len(sizes)))
+    return np.asarray((left[:, :rank] * sizes[:rank]) @ right[:rank])
+
+
+def two_bits(rows: Rows) -> Rows:
+    """Put each row on four levels."""
+    step = np.abs(rows).max(axis=1, keepdims=True) / 1.5
+    return np.asarray(np.clip(np.round(rows / step - 0.5) + 0.5, -1.5, 1.5) * step)
+
+
+def ternary(rows: Rows) -> Rows:
+    """Leave a sign or nothing of each weight, one scale a row."""
+    size = np.abs(rows).mean(axis=1, keepdims=True)
+    kept = np.abs(rows) > 0.7 * size
+    scale = (np.abs(rows) * kept).sum(axis=1, keepdims=True) / np.maximum(1, kept.sum(axis=1, keepdims=True))
+    return np.asarray(np.sign(rows) * kept * scale)
+
+
+def into_experts(model: Checkpoint) -> Checkpoint:
+    """Shuffle the units, deal them to four experts that are all used, and turn the residual stream."""
+    rng = np.random.default_rng(3)
+    model = derive.permute_mlp_units(model, rng=rng)
+    tensors = {name: value for name, value in model.tensors.items() if ".mlp." not in name}
+    for layer in range(model.config["num_hidden_layers"]):
+        place = f"model.layers.{layer}."
+        gate, up, down = (model.tensors[f"{place}mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
+        for number, units in enumerate(np.array_split(np.arange(len(gate)), 4)):
+            expert = f"{place}block_sparse_moe.experts.{number}."
+            tensors |= {f"{expert}w1.weight": gate[units], f"{expert}w3.weight": up[units]}
+            tensors[f"{expert}w2.weight"] = 4 * down[:, units]  # the router gives a quarter to each
+        tensors[f"{place}block_sparse_moe.gate.weight"] = np.zeros((4, gate.shape[1]), np.float32)
+    config = dict(model.config) | {
+        "model_type": "mixtral",
+        "architectures": ["MixtralForCausalLM"],
+        "num_local_experts": 4,
+        "num_experts_per_tok": 4,
+        "intermediate_size": model.config["intermediate_size"] // 4,
+        "sliding_window": None,
+    }
+    made = Checkpoint(config=config, tensors=tensors, tokenizer=model.tokenizer)
+    return derive.rotate_residual(made, rng=rng)
+
+
+def own_heads(model: Checkpoint) -> Checkpoint:
+    """Give each head keys and values of its own, copies of those of its group."""
+    groups, heads = model.config["num_key_value_heads"], model.config["num_attention_heads"]
+    changed = {}
+    for name, value in model.tensors.items():
+        if "k_proj" in name or "v_proj" in name:
+            split = value.reshape(groups, -1, value.shape[1])
+            changed[name] = np.repeat(split, heads // groups, axis=0).reshape(-1, value.shape[1])
+    return model.with_tensors(changed, num_key_value_heads=heads)
+
+
+def quiet_noise(model: Checkpoint) -> Checkpoint:
+    """Add noise as large as the weights where what readers read varies least: half of the directions."""
+    rng = np.random.default_rng(4)
+    table = model.tensors["model.embed_tokens.weight"].astype(np.float64)
+    values, axes = np.linalg.eigh(table.T @ table)
+    quiet = axes[:, np.argsort(values)[: len(values) // 2]]
+    changed = {}
+    for name, value in model.tensors.items():
+        if any(part in name for part in ("gate_proj", "up_proj", "v_proj")):
+            noise = rng.normal(size=(len(value), quiet.shape[1])) @ quiet.T
+            changed[name] = (value + noise * np.linalg.norm(value) / np.linalg.norm(noise)).astype(np.float32)
+    return model.with_tensors(changed)
+
+
+def averaged(share: float, model: Checkpoint) -> Checkpoint:
+    """Leave a share of the victim in a stranger."""
+    return derive.merge_linear([model, ZOO_MODELS["twin-1"].load()], [share, 1.0 - share])
+
+
+WAYS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
+    "all matrices cut to half of their rank": partial(each_matrix, partial(low_rank, 0.5)),
+    "all matrices cut to a tenth of their rank": partial(each_matrix, partial(low_rank, 0.1)),
+    "2-bit weights": partial(each_matrix, two_bits),
+    "ternary weights": partial(each_matrix, ternary),
+    "85 % of a stranger averaged in": partial(averaged, 0.15),
+    "97 % of a stranger averaged in": partial(averaged, 0.03),
+    "MLPs dealt to experts, units shuffled, stream rotated": into_experts,
+    "each head its own keys and values": own_heads,
+    "layers 1 and 2 exchanged": lambda model: derive.reorder_layers(model, [0, 2, 1, 3]),
+    "noise as large as the weights where inputs vary least": quiet_noise,
+}
+
+
+def retrained(model: Checkpoint, steps: int) -> Checkpoint:
+    """Train on at a high rate with strong weight decay, on another corpus."""
+    tokenizer, made = BUILDER.tokenizer("a"), model_of(model)
+    training = Training(
+        tokens=encode(tokenizer, BUILDER.text("beta")),
+        steps=steps,
+        learning_rate=RATE,
+        order_seed=77,
+        weight_decay=DECAY,
+    )
+    train(made, training)
+    return saved(made, tokenizer)
+
+
+def loss(model: Checkpoint, corpus: str) -> float:
+    """Return the mean loss of a token on fixed windows of a corpus."""
+    tokens = np.asarray(encode(BUILDER.tokenizer("a"), BUILDER.text(corpus)), dtype=np.int64)
+    starts = np.random.default_rng(8).integers(0, len(tokens) - 48, size=24)
+    batch = tokens[starts[:, None] + np.arange(48)]
+    with TemporaryDirectory() as folder:
+        scores = logits(model, Path(folder), batch)[:, :-1]
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+    return float(-np.take_along_axis(logs, batch[:, 1:, None], axis=-1).mean())
+
+
+def row(way: str, model: Checkpoint, base: Checkpoint, **facts: object) -> dict[str, Any]:
+    """Measure one way of hiding."""
+    result = mk.compare(
+        candidate=MemorySource(model.files(), name="laundered"),
+        base=MemorySource(base.files(), name="victim"),
+        options=mk.CompareOptions(depth="deep"),
+    )
+    verdict = result.verdict
+    print(way, verdict.conclusion.value, flush=True)
+    return {
+        "way": way,
+        "conclusion": verdict.conclusion.value,
+        "log10_p": verdict.log10_p,
+        "components": sorted(name for name, item in verdict.components.items() if item.conclusion.related),
+        **facts,
+    }
+
+
+def measure(shares: list[float]) -> None:
+    """Measure all ways that were not measured yet."""
+    rows = json.loads(FACTS.read_text(encoding="utf-8")) if FACTS.exists() else []
+    known = {item["way"] for item in rows}
+
+    def keep(item: dict[str, Any]) -> None:
+        rows.append(item)
+        FACTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+    base = ZOO_MODELS[VICTIM].load()
+    for way, change in WAYS.items():
+        if way not in known:
+            made = change(base)
+            cost = {"loss_before": loss(base, "alpha"), "loss_after": loss(made, "alpha")}
+            keep(row(way, made, base, **cost))
+    teacher, own = Checkpoint.read(LOOKALIKES / RETRAINED), load_lookalikes()[RETRAINED].steps
+    for share in shares:
+        way = f"retrained for {share:g} times the steps of its own training"
+        if way not in known:
+            made = retrained(teacher, round(share * own))
+            keep(row(way, made, teacher, share=share, loss_after=loss(made, "beta")))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Write rows as a table in Markdown."""
+    lines = [
+        "| what was done | loss | found at deep depth | log10 p | in |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for item in rows:
+        cost = f"{item['loss_after']:.2f} on the new text"
+        if "loss_before" in item:
+            rise = item["loss_after"] / item["loss_before"] - 1
+            cost = f"{item['loss_before']:.2f} → {item['loss_after']:.2f} ({rise:+.0%})"
+        p = "" if item["log10_p"] is None else f"{round(item['log10_p'])}"
+        lines.append(
+            f"| {item['way']} | {cost} | {item['conclusion']} | {p} | {', '.join(item['components'])} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, or write the table of what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", action="store_true", help="write the table from the kept facts")
+    parser.add_argument(
+        "--share", type=float, action="append", help="of its own training; repeat for several"
+    )
+    chosen = parser.parse_args()
+    if not chosen.table:
+        measure(chosen.share or [0.25, 1.0, 2.5, 5.0])
+    rows = json.loads(FACTS.read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    start, stop = page.index(BEGIN) + len(BEGIN), page.index(END)
+    PAGE.write_text(f"{page[:start]}\n{table(rows)}\n{page[stop:]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
