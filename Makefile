@@ -3,22 +3,38 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
+# Of a run of `make fuzz`.
+SECONDS ?= 60
 # Files in the order of tests/conftest.py, the longest first.
 TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-real test-lab check bench calibrate disguises fuzz docs clean
+.PHONY: help demo test test-more test-real test-lab scale scale-weights scale-real check bench calibrate disguises kinds own-layers lookalikes fuzz load audit docs clean consistency dist references forest site
 
 help:
 	@echo "make demo       compare small models that come with the package (no network)"
 	@echo "make test       run the tests (no torch; a few minutes)"
+	@echo "make test-more  run the rest of the tests without torch (some minutes more)"
 	@echo "make test-real  run the tests on published weights (downloads about 1 GB)"
 	@echo "make test-lab   run the tests that build models with torch and transformers"
+	@echo "make scale      run the rows and shapes that make test has no time for"
+	@echo "make scale-weights  fetch layers of CodeLlama-13B for make scale (downloads 2.5 GB)"
+	@echo "make scale-real compare what was derived from published weights and write docs/scale.md"
 	@echo "make check      format, lint and type checks"
 	@echo "make docs       write the generated parts of the documentation"
+	@echo "make site       build the documentation as a site, and check its links"
 	@echo "make calibrate  compare all pairs of the zoo and write docs/verdicts.md"
+	@echo "make consistency  compare all pairs of the zoo at every depth in both directions (hours)"
+	@echo "make own-layers  hold layers of unrelated models against each other and write docs/verdicts.md"
 	@echo "make disguises  compare disguised models and write docs/disguises.md (half an hour)"
+	@echo "make kinds      change models in every way and write docs/relations.md (some minutes)"
+	@echo "make lookalikes compare models that look related and write docs/verdicts.md"
+	@echo "make references hold published methods against the zoo and write docs/reference.md (half an hour)"
+	@echo "make forest     grow a forest of known ancestry and write docs/lineage.md (some minutes)"
 	@echo "make bench      requests, bytes and seconds against other ways of reading"
-	@echo "make fuzz       a longer run of hostile headers and indexes"
+	@echo "make fuzz       hostile inputs for every parser and server, for SECONDS (60)"
+	@echo "make load       200 comparisons at once on one store and a Hub that fails now and then"
+	@echo "make audit      look for known vulnerabilities in what is installed"
+	@echo "make dist       build a release twice, compare, check it, and list what it brings"
 	@echo "make clean      remove .venv and all caches"
 
 $(VENV)/run.stamp: pyproject.toml
@@ -42,20 +58,33 @@ $(VENV)/real.stamp: $(VENV)/test.stamp tests/real/requirements.txt tests/real/fe
 # torch first and pinned: the plain name would bring gigabytes of GPU libraries on many machines.
 $(VENV)/lab.stamp: $(VENV)/test.stamp
 	@echo "installing torch and transformers into $(VENV)" && $(PIP) torch==2.13.0
-	@$(PIP) --editable '.[test,lab]'
+	@$(PIP) --editable '.[test,lab,test-lab]'
 	@touch $@
 
 demo: $(VENV)/run.stamp
 	$(BIN)/modelkin demo
 
 test: $(VENV)/test.stamp
-	$(TESTS) -m "not lab" --ignore tests/real tests
+	$(TESTS) -m "not lab and not scale and not more" --ignore tests/real tests
+
+test-more: $(VENV)/test.stamp
+	$(TESTS) -m "more and not lab and not scale" --ignore tests/real tests
 
 test-real: $(VENV)/real.stamp
 	$(TESTS) tests/real
 
 test-lab: $(VENV)/lab.stamp
 	$(BIN)/python -m pytest -m lab tests
+
+scale: $(VENV)/test.stamp
+	$(TESTS) -m scale tests
+
+# Tests on published weights run on what is there, and say what is not.
+scale-weights: $(VENV)/real.stamp
+	$(BIN)/python -m tests.scale.codellama
+
+scale-real: $(VENV)/test.stamp
+	$(BIN)/python docs/scale_real.py
 
 check: $(VENV)/test.stamp
 	$(BIN)/ruff format --check src tests benchmarks
@@ -65,8 +94,26 @@ check: $(VENV)/test.stamp
 calibrate: $(VENV)/test.stamp
 	$(BIN)/python docs/calibrate.py
 
+consistency: $(VENV)/test.stamp
+	$(BIN)/python -m tests.comparison.consistency
+
+own-layers: $(VENV)/test.stamp
+	$(BIN)/python docs/own_layers.py
+
 disguises: $(VENV)/test.stamp
 	$(BIN)/python docs/disguises.py
+
+kinds: $(VENV)/test.stamp
+	$(BIN)/python docs/kinds.py
+
+lookalikes: $(VENV)/test.stamp
+	$(BIN)/python docs/lookalikes.py
+
+references: $(VENV)/test.stamp
+	$(BIN)/python docs/references.py
+
+forest: $(VENV)/test.stamp
+	$(BIN)/python docs/forest.py
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks
@@ -74,8 +121,28 @@ bench: $(VENV)/test.stamp
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
 
+$(VENV)/docs.stamp: $(VENV)/test.stamp
+	@echo "installing mkdocs into $(VENV)" && $(PIP) --editable '.[docs]'
+	@touch $@
+
+site: $(VENV)/docs.stamp
+	$(BIN)/mkdocs build --strict --quiet
+
 fuzz: $(VENV)/test.stamp
-	$(BIN)/python tests/formats/hostile/fuzz.py --seconds 60
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
+load: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks load
+
+# Where no index can be reached, the tool cannot be had: .ci/audit.py says so.
+audit: $(VENV)/run.stamp
+	@$(PIP) 'pip-audit>=2.9' || true
+	$(BIN)/python .ci/audit.py
+
+# twine is no part of the tests: a release is made where an index can be reached.
+dist: $(VENV)/test.stamp
+	@$(PIP) 'twine>=6'
+	$(BIN)/python .ci/release.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
