@@ -15,17 +15,16 @@ import numpy.typing as npt
 
 from modelkin.architecture import Role
 from modelkin.message import Message
-from modelkin.model import Model
 
-from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
-from .reading import RoleMatrix, SideReader, Spill, both_sides, layer_matrices_of, rows_slice, slices_of
+from ._interface import RawScore, ReferencePair, Wanted
+from .layered import LayeredMethod, Layers
+from .reading import RoleMatrix, SideReader, Spill, rows_slice
 from .tails import assigned
 
 STRANGERS_MEAN, STRANGERS_SPREAD = 0.00375, 0.0028
 """Of AWM's own unrelated pairs, as constants in its code; its "absolute z" is a distance from them."""
 WEAKEST_CHILD = 12.1
 """The smallest absolute z that AWM reports of a true child (Llama-3.2-1B); strangers have about 1 at most."""
-_ROLES = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY)
 
 Matrix = npt.NDArray[np.floating]
 Gram = npt.NDArray[np.float32]
@@ -76,30 +75,30 @@ def _product(first: Gram, second: Gram) -> float:
 
 
 @final
-class Awm(ReferenceMethod):
+class Awm(LayeredMethod):
     """Mean unbiased CKA of queries and keys after matching the columns of the embeddings."""
 
     uses_tokens = True
+    roles = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY)
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
         """Want rows of shared tokens, and all query and key matrices."""
-        layers = self._layers(pair)
-        rows = pair.rows
+        matrices, rows = super().wanted(pair), pair.rows
         if isinstance(rows, Message):
             return rows
-        if isinstance(layers, Message):
-            return layers
+        if isinstance(matrices, Message):
+            return matrices
         tables = [
             rows_slice(model, name, numbers)
             for model, (name, numbers) in zip(pair.models, rows.sides(), strict=True)
         ]
-        return [tables[0], *slices_of(layers[0])], [tables[1], *slices_of(layers[1])]
+        return [tables[0], *matrices[0]], [tables[1], *matrices[1]]
 
-    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
+    def compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
+    ) -> RawScore | Message:
         """Match columns, then compare layer by layer; all with all where depths differ."""
-        layers, rows = self._layers(pair), pair.rows
-        if isinstance(layers, Message):
-            return layers
+        rows = pair.rows
         if isinstance(rows, Message):
             return rows
         tables = [
@@ -132,21 +131,10 @@ class Awm(ReferenceMethod):
             layers=_numbered(pair, pairs),
         )
 
-    def _layers(
-        self, pair: ReferencePair
-    ) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
-        def find(model: Model) -> list[tuple[RoleMatrix, ...]] | Message:
-            return layer_matrices_of(model, _ROLES)
-
-        return both_sides(pair.models, find)
-
 
 def _numbered(pair: ReferencePair, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     mine, theirs = (model.architecture.layers for model in pair.models)
     return tuple((mine[first], theirs[second]) for first, second in pairs)
-
-
-_Layers = tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]]
 
 
 def _mine(reader: SideReader, layer: tuple[RoleMatrix, ...], columns: ColumnMatch) -> Iterator[Gram]:
@@ -160,7 +148,7 @@ def _theirs(reader: SideReader, layer: tuple[RoleMatrix, ...], columns: ColumnMa
 
 
 def _diagonal(
-    readers: tuple[SideReader, SideReader], layers: _Layers, columns: ColumnMatch
+    readers: tuple[SideReader, SideReader], layers: Layers, columns: ColumnMatch
 ) -> Iterator[list[float]]:
     for first, second in zip(*layers, strict=True):
         ours, theirs = _mine(readers[0], first, columns), _theirs(readers[1], second, columns)
@@ -168,9 +156,9 @@ def _diagonal(
 
 
 def _all_pairs(
-    readers: tuple[SideReader, SideReader], layers: _Layers, columns: ColumnMatch
+    readers: tuple[SideReader, SideReader], layers: Layers, columns: ColumnMatch
 ) -> npt.NDArray[np.float64]:
-    found = np.zeros((len(layers[0]), len(layers[1]), len(_ROLES)))
+    found = np.zeros((len(layers[0]), len(layers[1]), len(layers[0][0])))
     with Spill() as kept:
         for place, layer in enumerate(layers[1]):
             for role, gram in enumerate(_theirs(readers[1], layer, columns)):

@@ -11,16 +11,11 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.architecture import Role
 from modelkin.message import Message, say
-from modelkin.model import Model
 
-from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
-from .reading import RoleMatrix, SideReader, both_sides, layer_matrices_of, slices_of
-
-ROLES = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY, Role.ATTENTION_VALUE, Role.ATTENTION_OUTPUT)
-FEWEST_LAYERS = 3
-"""Two points always lie on one line: their correlation is 1 or -1."""
+from ._interface import RawScore, ReferencePair
+from .layered import LayeredMethod, Layers
+from .reading import SideReader
 
 Curve = npt.NDArray[np.float64]
 
@@ -43,19 +38,16 @@ def correlation(first: Curve, second: Curve) -> float | None:
 
 
 @final
-class SpreadCurves(ReferenceMethod):
+class SpreadCurves(LayeredMethod):
     """Mean correlation of the curves of standard deviations of queries, keys, values and outputs."""
 
-    def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want all attention matrices."""
-        layers = self._layers(pair)
-        return layers if isinstance(layers, Message) else (slices_of(layers[0]), slices_of(layers[1]))
+    fewest_layers = 3
+    """Two points always lie on one line: their correlation is 1 or -1."""
 
-    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
+    def compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
+    ) -> RawScore | Message:
         """Read matrix by matrix and keep one number of each."""
-        layers = self._layers(pair)
-        if isinstance(layers, Message):
-            return layers
         curves = [
             np.array(
                 [
@@ -67,19 +59,9 @@ class SpreadCurves(ReferenceMethod):
         ]
         found = {
             role.value.removeprefix("attention_"): correlation(curves[0][:, place], curves[1][:, place])
-            for place, role in enumerate(ROLES)
+            for place, role in enumerate(self.roles)
         }
         known = {name: value for name, value in found.items() if value is not None}
-        if len(known) < len(ROLES):
+        if len(known) < len(found):
             return say("reference-flat-curve")
         return RawScore(score=float(np.mean(list(known.values()))), details=known)
-
-    def _layers(
-        self, pair: ReferencePair
-    ) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
-        def find(model: Model) -> list[tuple[RoleMatrix, ...]] | Message:
-            if model.architecture.is_known and len(model.architecture.layers) < FEWEST_LAYERS:
-                return say("reference-few-layers", n=len(model.architecture.layers), m=FEWEST_LAYERS)
-            return layer_matrices_of(model, ROLES)
-
-        return both_sides(pair.models, find)

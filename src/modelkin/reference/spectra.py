@@ -17,9 +17,9 @@ import numpy.typing as npt
 from modelkin.message import Message
 from modelkin.model import Model
 
-from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
-from .curves import ROLES
-from .reading import Floats, RoleMatrix, SideReader, both_sides, layer_matrices_of, slices_of
+from ._interface import RawScore, ReferencePair
+from .layered import LayeredMethod, Layers
+from .reading import Floats, RoleMatrix, SideReader
 
 SKIPPED_LAYER = 0.01
 """What a layer without a counterpart costs on the path."""
@@ -87,19 +87,13 @@ def aligned(distances: Values, skipped: float = SKIPPED_LAYER) -> tuple[float, l
 
 
 @final
-class Spectra(ReferenceMethod):
+class Spectra(LayeredMethod):
     """One minus the root mean square difference of normalised spectra along the best path of layers."""
 
-    def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want all attention matrices."""
-        layers = self._layers(pair)
-        return layers if isinstance(layers, Message) else (slices_of(layers[0]), slices_of(layers[1]))
-
-    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
+    def compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
+    ) -> RawScore | Message:
         """Read layer by layer and keep two spectra of each."""
-        layers = self._layers(pair)
-        if isinstance(layers, Message):
-            return layers
         mine, theirs = (
             [_layer_spectra(reader, layer, model) for layer in side]
             for reader, side, model in zip(readers, layers, pair.models, strict=True)
@@ -118,14 +112,6 @@ class Spectra(ReferenceMethod):
             details={"path_cost": cost, "mean_squared_difference": difference},
             layers=tuple((numbers[0][first], numbers[1][second]) for first, second in path),
         )
-
-    def _layers(
-        self, pair: ReferencePair
-    ) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
-        def find(model: Model) -> list[tuple[RoleMatrix, ...]] | Message:
-            return layer_matrices_of(model, ROLES)
-
-        return both_sides(pair.models, find)
 
 
 def _layer_spectra(reader: SideReader, layer: tuple[RoleMatrix, ...], model: Model) -> tuple[Values, Values]:
