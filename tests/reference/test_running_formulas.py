@@ -11,7 +11,7 @@ from tests.reference.models import asked
 from modelkin.errors import UsageError
 from modelkin.reference import load_reference_cards, read_prompts, running
 from modelkin.reference.behaviour import divergences
-from modelkin.reference.representations import cka, linear_gram, rbf_gram
+from modelkin.reference.representations import USUAL_DEPTH, cka, linear_gram, rbf_gram, standardised
 from modelkin.reference.running import shipped_prompts
 
 RUNNING = [name for name, card in load_reference_cards().items() if card.needs == "running"]
@@ -27,6 +27,26 @@ def test_alignment_does_not_see_rotations_scales_and_shifts():
     for unbiased in (False, True):
         assert cka(linear_gram(rows), linear_gram(turned), unbiased=unbiased) == pytest.approx(1.0, abs=1e-5)
         assert cka(rbf_gram(rows), rbf_gram(turned), unbiased=unbiased) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_standardised_features_see_a_rotation_that_the_published_formula_does_not():
+    """What the authors' code does before the formula: harmless for scales, not for rotations."""
+    rows = (rng().standard_normal((60, 16)) * np.geomspace(1, 100, 16)).astype(np.float32)
+    turned = (rows @ np.linalg.qr(rng().standard_normal((16, 16)))[0]).astype(np.float32)
+    scaled = (rows * np.geomspace(5, 0.1, 16)).astype(np.float32)
+
+    def alignment(other, made):
+        return cka(linear_gram(made(rows)), linear_gram(made(other)))
+
+    assert alignment(turned, lambda side: side) == pytest.approx(1.0, abs=1e-5)
+    assert alignment(turned, standardised) < 0.9
+    assert alignment(scaled, standardised) == pytest.approx(1.0, abs=1e-5)
+    assert alignment(scaled, lambda side: side) < 0.99
+    assert not standardised(np.ones((5, 2), dtype=np.float32)).any()
+
+
+def test_the_usual_state_is_the_one_that_leaves_layer_18_of_32():
+    assert round(USUAL_DEPTH * 32) == 18 + 1
 
 
 def test_biased_alignment_of_independent_states_is_high_with_few_prompts():

@@ -14,11 +14,10 @@ from modelkin.tensors import TensorSlice
 from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
 from .reading import Floats, SideReader
 from .running import Trace, repr_module, shipped_prompts, traced
-from .tails import fisher_log10_p
-from .zhu import log10_p_of_order, log10_p_of_two_matches
+from .zhu import combined, log10_p_of_order, log10_p_of_two_matches
 
-USUAL_DEPTH = 18 / 32
-"""REEF takes layer 18 of models of 32 layers."""
+USUAL_DEPTH = 19 / 32
+"""REEF takes what leaves layer 18, counted from 0, of models of 32 layers: the state after 19 of them."""
 
 Square = npt.NDArray[np.float64]
 
@@ -39,6 +38,13 @@ def rbf_gram(rows: Floats) -> Square:
     squares = np.clip(sizes[:, None] + sizes[None, :] - 2.0 * products, 0.0, None)
     median = float(np.median(squares[~np.eye(len(squares), dtype=bool)]))
     return np.asarray(np.exp(-squares / (2.0 * median if median > 0 else 1.0)))
+
+
+def standardised(rows: Floats) -> Floats:
+    """Return features with mean 0 and spread 1 over the prompts; those that never change are 0."""
+    centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
+    spread = centred.std(axis=0, ddof=1)
+    return np.asarray(centred / np.where(spread > 0, spread, 1.0), dtype=np.float32)
 
 
 def cka(first: Square, second: Square, *, unbiased: bool = False) -> float | None:
@@ -108,7 +114,11 @@ class RunningMethod(ReferenceMethod):
 
 @final
 class Reef(RunningMethod):
-    """Linear, biased CKA of the last token's state in one layer of each model, as published."""
+    """Linear, biased CKA of the last token's state in one layer of each model, as published.
+
+    The authors' code divides every feature by its spread before, which their formula does not say and which a
+    rotation of the residual stream changes; that form is among the details.
+    """
 
     def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
         """Compare the layers that were asked for, or those of the usual depth."""
@@ -118,9 +128,11 @@ class Reef(RunningMethod):
             return say("reference-no-such-layer", n=places[0], m=places[1])
         rows = mine.hidden[places[0]], theirs.hidden[places[1]]
         linear, gaussian = [linear_gram(side) for side in rows], [rbf_gram(side) for side in rows]
+        scaled = [linear_gram(standardised(side)) for side in rows]
         found = {
             "linear": cka(linear[0], linear[1]),
             "linear_unbiased": cka(linear[0], linear[1], unbiased=True),
+            "linear_standardised": cka(scaled[0], scaled[1]),
             "rbf": cka(gaussian[0], gaussian[1]),
             "rbf_unbiased": cka(gaussian[0], gaussian[1], unbiased=True),
         }
@@ -176,7 +188,7 @@ class PhiH(RunningMethod):
             if isinstance(log10_p, Message):
                 return log10_p
             found.append(log10_p)
-        return _combined(found)
+        return combined(found)
 
 
 @final
@@ -199,11 +211,4 @@ class PhiMatchActivations(RunningMethod):
             if isinstance(log10_p, Message):
                 return log10_p
             found.append(log10_p)
-        return _combined(found)
-
-
-def _combined(found: list[float]) -> RawScore:
-    return RawScore(
-        score=-fisher_log10_p(found) + 0.0,
-        details={"tests": float(len(found)), "smallest_log10_p": min(found)},
-    )
+        return combined(found)

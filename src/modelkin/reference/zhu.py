@@ -88,7 +88,7 @@ class PhiU(ReferenceMethod):
             if isinstance(log10_p, Message):
                 return log10_p
             found.append(log10_p)
-        return _combined(found)
+        return combined(found)
 
     def _units(self, pair: ReferencePair) -> tuple[Units, Units] | Message:
         units = [_units_of(model, (Role.MLP_UP,), (Role.EXPERT_UP,)) for model in pair.models]
@@ -119,7 +119,7 @@ class PhiMatch(ReferenceMethod):
         if isinstance(units, Message):
             return units
         if units[0].keys() == units[1].keys():
-            return _combined_or_reason(
+            return _all_or_reason(
                 [
                     log10_p_of_two_matches(_read(readers[0], matrices), _read(readers[1], units[1][key]))
                     for key, matrices in units[0].items()
@@ -182,12 +182,13 @@ def _slices(units: tuple[Units, Units]) -> Wanted:
     return mine, theirs
 
 
-def _combined_or_reason(found: list[float | Message]) -> RawScore | Message:
+def _all_or_reason(found: list[float | Message]) -> RawScore | Message:
     known = [value for value in found if not isinstance(value, Message)]
-    return next((value for value in found if isinstance(value, Message)), None) or _combined(known)
+    return next((value for value in found if isinstance(value, Message)), None) or combined(known)
 
 
-def _combined(found: list[float]) -> RawScore:
+def combined(found: list[float]) -> RawScore:
+    """Combine log10 p-values of layers by Fisher's method into a score."""
     return RawScore(
         score=-fisher_log10_p(found) + 0.0,
         details={"tests": float(len(found)), "smallest_log10_p": min(found)},
