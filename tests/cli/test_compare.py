@@ -251,11 +251,16 @@ def test_a_dry_run_shows_the_plan_of_both_models(run):
     jsonschema.Draft202012Validator(schema("modelkin.comparison-plan/1")).validate(document)
     assert status == 0
     assert document["candidate"]["bytes_needed"] > 10_000
-    status, out, err = run("compare", "./child", "./base", "--dry-run", "--control", "./narrow")
+    status, out, _ = run("compare", "./child", "./base", "--dry-run", "--control", "./narrow")
     assert status == 0
     assert "candidate: ./child" in out
     assert "base: ./base" in out
-    assert "controls are not part of this plan" in err
+    assert "control: ./narrow" in out
+    _, out, _ = run("compare", "./child", "./base", "--dry-run", "--json", "--control", "./stranger")
+    document = json.loads(out)
+    jsonschema.Draft202012Validator(schema("modelkin.comparison-plan/1")).validate(document)
+    assert document["controls"][0]["at_most"]["total"] > 0
+    assert document["at_most"]["candidate"]["controls"] > 0
 
 
 def test_a_dry_run_requests_no_tensor(run):

@@ -14,6 +14,7 @@ from tests.support import HubServer
 import modelkin as mk
 from modelkin.comparison import price_comparison
 from modelkin.document.numbers import about_text
+from modelkin.model import Model, open_models
 from modelkin.options import Depth
 
 NAMES = sorted(members())
@@ -32,26 +33,42 @@ def files(name: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (ZOO / name).iterdir() if path.is_file()}
 
 
-def exceeded(candidate: str, base: str, depth: Depth, source: str, tmp_path: Path) -> list[str]:
-    """Return the sides of which more was read than a dry run had said, with both numbers."""
-    with HubServer({f"org/{name}": files(name) for name in {candidate, base}}) as hub:
+def exceeded(
+    candidate: str, base: str, depth: Depth, source: str, tmp_path: Path, controls: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the models of which more was read than a dry run had said, with both numbers."""
+    names = (candidate, base, *controls)
+    with HubServer({f"org/{name}": files(name) for name in {*names}}) as hub:
         fetch = mk.FetchOptions(
             endpoint=hub.url, token=False, store_dir=tmp_path / "dry", use_store="without" not in source
         )
         kinds = {"local": str(ZOO), "hub": "hf:org", "hub without store": "hf:org", "http": f"{hub.url}/org"}
         end = "/resolve/main/model.safetensors" if source == "http" else ""
-        refs = [f"{kinds[source]}/{name}{end}" for name in (candidate, base)]
+        refs = [f"{kinds[source]}/{name}{end}" for name in names]
         options = mk.CompareOptions(depth=depth, fetch=fetch)
-        price = price_comparison(*refs, options=options)
+        price = price_comparison(*refs[:2], options=options, controls=refs[2:])
         # Nothing that the dry run has read is there when the real one begins.
         fresh = replace(options, fetch=replace(fetch, store_dir=tmp_path / "real"))
-        result = mk.compare(*refs, options=fresh)
+        with open_models(refs, fresh.fetch) as opened:
+            mk.compare(*opened[:2], options=fresh, controls=opened[2:])
+            read = [sum_of_ledger(model) for model in opened]
     assert price.seconds > 0
-    read = {side: 0 for side in ("candidate", "base")}
-    for item in result.ledger.ranges:
-        read[item.model] += item.n_bytes if item.origin != "store" else 0
-    bounds = dict(zip(read, price.at_most, strict=True))
-    return [f"{side}: {n} of {bounds[side]}" for side, n in read.items() if n > bounds[side].total]
+    bounds = (*price.at_most, *price.controls)
+    assert all(
+        bound.total == bound.tensors + bound.differences + bound.controls + bound.beside + bound.walk
+        for bound in bounds
+    )
+    return [
+        f"{name}: {n} of {bound}"
+        for name, n, bound in zip(names, read, bounds, strict=True)
+        if n > bound.total
+    ]
+
+
+def sum_of_ledger(model: Model) -> int:
+    """Return what was read of a model, by the ledger that everything is written to."""
+    model.totals()
+    return sum(entry.n_bytes for entry in model.fetcher.ledger.entries if entry.origin != "store")
 
 
 def test_no_comparison_reads_more_than_its_dry_run_says(tmp_path):
@@ -70,6 +87,38 @@ def test_disguised_relatives_read_no_more_either(name, source, tmp_path):
     assert exceeded(name, "base", "deep", source, tmp_path) == []
 
 
+@pytest.mark.parametrize("source", ["local", "hub without store"])
+@pytest.mark.parametrize("name", ["fewer-units", "fewer-dimensions"])
+def test_cut_widths_read_no_more_either(name, source, tmp_path):
+    """Orders are looked for, in whole layers, at the standard depth already."""
+    assert exceeded(name, "base", "standard", source, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("controls", "depth", "source"),
+    [
+        (("twin-2",), "standard", "hub without store"),
+        (("base",), "standard", "local"),
+        (("twin-2", "narrow"), "deep", "http"),
+        (("twin-1", "twin-2", "heads8-1"), "deep", "local"),
+    ],
+)
+def test_controls_are_in_the_bound(controls, depth, source, tmp_path):
+    assert exceeded("scrambled-units", "base", depth, source, tmp_path, controls) == []
+
+
+@pytest.mark.scale
+@pytest.mark.parametrize("seed", range(50))
+def test_no_comparison_with_controls_reads_more_than_its_dry_run_says(seed, tmp_path):
+    rng = random.Random(seed)
+    wrong = {}
+    for number, case in enumerate(drawn(seed, 16)):
+        controls = tuple(rng.sample(NAMES, rng.randint(1, 4)))
+        if found := exceeded(*case, tmp_path / str(number), controls):
+            wrong[case, controls] = found
+    assert wrong == {}
+
+
 @pytest.mark.scale
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_no_comparison_reads_more_than_its_dry_run_says_of_many_pairs(seed, tmp_path):
@@ -81,12 +130,26 @@ def test_no_comparison_reads_more_than_its_dry_run_says_of_many_pairs(seed, tmp_
     assert wrong == {}
 
 
-def test_the_bound_is_not_much_more_than_what_strangers_cost():
-    price = price_comparison("demo:twin-1", "demo:base")
-    result = mk.compare("demo:twin-1", "demo:base")
-    said = sum(bound.total - bound.walk for bound in price.at_most)
-    assert result.ledger.bytes_fetched <= said < 2.5 * result.ledger.bytes_fetched
-    assert all(bound.total == bound.tensors + bound.beside + bound.walk for bound in price.at_most)
+@pytest.mark.parametrize(
+    ("name", "related", "depth", "most"),
+    [
+        ("twin-1", False, "quick", 1.01),
+        ("twin-1", False, "standard", 1.05),
+        ("finetune-light", True, "standard", 1.05),
+        # Which attempts are made depends on what they find: the dearest of two ways is said.
+        ("twin-1", False, "deep", 1.5),
+    ],
+)
+def test_the_bound_is_not_much_more_than_what_is_read(name, related, depth, most):
+    options = mk.CompareOptions(depth=depth)
+    price = price_comparison(f"demo:{name}", "demo:base", options=options)
+    with open_models((f"demo:{name}", "demo:base"), options.fetch) as opened:
+        result = mk.compare(*opened, options=options)
+        read = [sum_of_ledger(model) for model in opened]
+    assert result.verdict.related is related
+    for n, bound in zip(read, price.at_most, strict=True):
+        said = bound.total - bound.walk - (0 if related else bound.differences)
+        assert n - (bound.walk if related else 0) <= said <= most * n
 
 
 def test_a_walk_is_announced_only_where_it_can_happen():

@@ -72,7 +72,7 @@ def study_plan_view(plan: StudyPlan) -> tuple[Block, ...]:
     return (
         *((Section(title="not there", blocks=(table(("model", "why"), missing),)),) if missing else ()),
         *((Section(title="not done", blocks=(table(("experiment", "why"), skipped),)),) if skipped else ()),
-        *plans_view(plan.models),
+        *plans_view(plan.models, differences=plan.differences),
     )
 
 

@@ -14,7 +14,6 @@ from modelkin.cli.options import (
     Size,
     fetch_options,
     figures_option,
-    language_option,
     methods_option,
     out_option,
     output_options,
@@ -140,7 +139,6 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     "into the record; files that lie here are read whole for it.",
 )
 @figures_option
-@language_option
 @fetch_options
 @output_options
 def compare(
@@ -159,7 +157,6 @@ def compare(
     out: Path | None,
     fail_on: tuple[tuple[str, ...], ...],
     figures: bool,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -185,7 +182,7 @@ def compare(
     """  # noqa: D301  click wants the character itself
     from modelkin import CompareOptions
     from modelkin import compare as compare_models
-    from modelkin.document import check_folder, comparison_as, comparison_view, load_language
+    from modelkin.document import check_folder, comparison_as, comparison_view
 
     if form is not None and (output.as_json or dry_run):
         raise click.UsageError("--format goes neither with --json nor with --dry-run.")
@@ -206,9 +203,9 @@ def compare(
             result = _with_case(result, opened, case_id)
     output.written(
         result,
-        lambda: comparison_view(result, load_language(lang), detail=output.detail),
+        lambda: comparison_view(result, output.language, detail=output.detail),
         out=out,
-        write=lambda place: result.write(str(place), language=lang, figures=figures, progress=output),
+        write=lambda place: result.write(str(place), language=output.lang, figures=figures, progress=output),
         start="report.html",
         as_text=None if form is None else lambda: comparison_as(result, form),
     )
@@ -264,23 +261,33 @@ def _show_plans(
     from modelkin.comparison import price_comparison
     from modelkin.document import price_view
 
-    price = price_comparison(opened[0], opened[1], options=options)
+    mine, theirs, *controls = opened
+    price = price_comparison(mine, theirs, options=options, controls=controls)
     sides = ("candidate", "base")
     document = {
         "schema": "modelkin.comparison-plan/1",
         **dict(zip(sides, price.plans, strict=True)),
         "at_most": dict(zip(sides, price.at_most, strict=True)),
+        "controls": [
+            {"model": model.location.ref, "at_most": bound}
+            for model, bound in zip(controls, price.controls, strict=True)
+        ],
         "seconds": price.seconds,
     }
-    names = [f"candidate: {opened[0].location.ref}", f"base: {opened[1].location.ref}"]
-    if len(opened) > 2:
-        output.remark("controls are not part of this plan; each costs about as much as the base")
     if methods:
         from modelkin.document import size_text
         from modelkin.message import Message
         from modelkin.reference import reference_costs
 
-        for name, cost in reference_costs(opened[0], opened[1], methods, seed=options.seed).items():
-            told = str(cost) if isinstance(cost, Message) else " and ".join(map(size_text, cost))
-            output.remark(f"published method {name}: {told}, not part of this plan")
-    output.result(document, lambda: price_view(names, price))
+        for name, cost in reference_costs(mine, theirs, methods, seed=options.seed).items():
+            if isinstance(cost, Message):
+                told = output.language.tell(cost)
+            else:
+                told = " + ".join(map(size_text, cost))
+            output.say("published_method", name=name, cost=told)
+    words = [*sides, *("control" for _ in controls)]
+    names = [
+        f"{output.language.say(f'side.{word}')}: {model.location.ref}"
+        for word, model in zip(words, opened, strict=True)
+    ]
+    output.result(document, lambda: price_view(names, price, output.language))

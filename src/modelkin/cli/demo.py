@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import figures_option, language_option, out_option, output_options
+from modelkin.cli.options import figures_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     help="Copy the models into this folder instead, to try them as files.",
 )
 @figures_option
-@language_option
 @output_options
-def demo(*, out: Path | None, copies: Path | None, figures: bool, lang: str, output: Output) -> None:
+def demo(*, out: Path | None, copies: Path | None, figures: bool, output: Output) -> None:
     """Tell a child from two strangers, on small models that ship with the package. No network.
 
     Three comparisons with one base: an unrelated model whose norm gains look copied, a true child, and an
@@ -51,11 +50,11 @@ def demo(*, out: Path | None, copies: Path | None, figures: bool, lang: str, out
         return
 
     with demo_zoo() as zoo:
-        output.remark("comparing small models that ship with modelkin; nothing is downloaded")
+        output.say("demo")
         story = tell_story(zoo, progress=output)
     if out is not None:
         for chapter in story.chapters:
-            chapter.comparison.write(str(out / chapter.name), language=lang, figures=figures)
-    output.result(story, lambda: story_view(story, lang))
+            chapter.comparison.write(str(out / chapter.name), language=output.lang, figures=figures)
+    output.result(story, lambda: story_view(story, output.lang))
     if out is not None:
-        output.remark(f"the reports are in {out}")
+        output.say("reports_in", out=str(out))

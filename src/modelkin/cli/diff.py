@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, seed_option
+from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 )
 @seed_option
 @out_option("Write the report folder: report.html, REPORT.md, diff.json, tensors.csv, figures.")
-@language_option
 @fetch_options
 @output_options
 def diff(
@@ -37,7 +36,6 @@ def diff(
     depth: Depth,
     seed: int,
     out: Path | None,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -65,6 +63,6 @@ def diff(
         result,
         lambda: diff_view(result, detail=output.detail),
         out=out,
-        write=lambda place: result.write(str(place), language=lang),
+        write=lambda place: result.write(str(place), language=output.lang),
         start="report.html",
     )

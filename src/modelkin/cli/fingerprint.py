@@ -47,7 +47,7 @@ def fingerprint(model: str, *, file: Path | None, fetch: FetchOptions, output: O
         _write(file, to_json(made) + "\n")
     output.result(made, lambda: fingerprint_view(made))
     if file is not None:
-        output.remark(f"written to {file}")
+        output.say("written_file", file=str(file))
 
 
 def _write(file: Path, text: str) -> None:

@@ -225,7 +225,7 @@ def centring(
     numbers = centred(pair) if out is None else write_centring(pair, out, frames=frames)
     output.result(numbers, lambda: (Paragraph("\n".join(numbers.conclusion)),))
     if out is not None:
-        output.remark(f"stills and animation are in {out}")
+        output.say("stills_in", out=str(out))
 
 
 def _model_pair(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, seed_option
+from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -31,7 +31,6 @@ SAMPLED = ("standard", "deep")
 )
 @seed_option
 @out_option("Write merge.json, merge.csv, recipe.yaml, MERGE.md and report.html.")
-@language_option
 @fetch_options
 @output_options
 def merge(
@@ -42,7 +41,6 @@ def merge(
     depth: Depth,
     seed: int,
     out: Path | None,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -79,6 +77,6 @@ def merge(
         result,
         lambda: merge_view(result, every_tensor=output.verbose),
         out=out,
-        write=lambda place: result.write(place, language=lang),
+        write=lambda place: result.write(place, language=output.lang),
         start="report.html",
     )

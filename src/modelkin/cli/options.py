@@ -190,9 +190,11 @@ def output_options(function: Function) -> Function:
     @click.option(
         "-v", "--verbose", is_flag=True, help="Show more of the result, what is being read, and tracebacks."
     )
+    @language_option
     @functools.wraps(function)
     def wrapped(
         *args: Any,  # noqa: ANN401
+        lang: str,
         as_json: bool,
         quiet: bool,
         no_progress: bool,
@@ -202,7 +204,11 @@ def output_options(function: Function) -> Function:
         from modelkin.cli.output import Output
 
         output: Output = Output(
-            as_json=as_json, quiet=quiet, draw_progress=not (no_progress or quiet), verbose=verbose
+            lang=lang,
+            as_json=as_json,
+            quiet=quiet,
+            draw_progress=not (no_progress or quiet),
+            verbose=verbose,
         )
         with output:
             return function(*args, output=output, **rest)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+    from modelkin.document import Language
     from modelkin.document.blocks import Block
     from modelkin.document.views.comparison import Detail
     from modelkin.message import Message
@@ -34,13 +35,17 @@ if TYPE_CHECKING:
 class Output:
     """The two streams of one command; also its `Progress`."""
 
+    lang: str = "en"
     as_json: bool = False
     quiet: bool = False
     draw_progress: bool = True
     verbose: bool = False
-    status: StatusLine = field(default_factory=StatusLine, repr=False)
+    status: StatusLine = field(init=False, repr=False)
     _live: Live | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self.status = StatusLine(language=lambda: self.language)
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +56,13 @@ class Output:
         self._undraw()
 
     # -- results ---------------------------------------------------------------------------------------
+
+    @property
+    def language(self) -> Language:
+        """The language of everything that a person reads here; JSON is the same in all."""
+        from modelkin.document import load_language
+
+        return load_language(self.lang)
 
     @property
     def detail(self) -> Detail:
@@ -80,7 +92,7 @@ class Output:
             else:
                 self.text(as_text())
         if out is not None:
-            self.remark(f"written to {out}: start with {out / start}")
+            self.say("written", out=str(out), start=str(out / start))
 
     @contextmanager
     def models(self, refs: Iterable[str], fetch: FetchOptions) -> Iterator[list[Model]]:
@@ -89,7 +101,7 @@ class Output:
 
         with open_models(tuple(refs), fetch, progress=self) as opened:
             for model in opened:
-                self.remark(f"reading {model.describe()}")
+                self.say("opened", model=model.describe())
             yield opened
 
     def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
@@ -114,6 +126,11 @@ class Output:
         if sys.stdout is None:
             raise OutputError("standard output", "it is closed, so that the result could not be printed")
         click.echo(text.encode("utf-8"))
+
+    def say(self, key: str, **values: str) -> None:
+        """Say something beside the result, in the language of the reader."""
+        if not self.quiet:
+            self.remark(self.language.say(f"cli.{key}", **values))
 
     def remark(self, text: str) -> None:
         """Say something beside the result."""
@@ -140,13 +157,14 @@ class Output:
 
     def note(self, message: Message | str) -> None:
         """Say which step begins: on the status line, or in a line of its own where there is no terminal."""
-        self.status.begin(str(message))
+        text = message if isinstance(message, str) else self.language.tell(message)
+        self.status.begin(text)
         if self.draw_progress and not self._draw():
-            self.remark(str(message))
+            self.remark(text)
 
     def count(self, done: int, total: int, message: Message | None = None) -> None:
         """Say how many parts of a step are done."""
-        self.status.count(done, total, None if message is None else str(message))
+        self.status.count(done, total, None if message is None else self.language.tell(message))
         self._draw()
 
     def _draw(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import language_option, output_options
+from modelkin.cli.options import output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Name of the PDF; report.pdf in DIR if not given.",
 )
-@language_option
 @output_options
-def print_report(folder: Path, *, to: Path | None, lang: str, output: Output) -> None:
+def print_report(folder: Path, *, to: Path | None, output: Output) -> None:
     """Make an A4 PDF of the report in DIR: a cover with question and answer, the report, an annex.
 
     It is drawn by an installed Chromium, Chrome or Edge, or by WeasyPrint (pip install 'modelkin[print]').
@@ -36,6 +35,6 @@ def print_report(folder: Path, *, to: Path | None, lang: str, output: Output) ->
     from modelkin.casework.paper import print_folder
     from modelkin.casework.views import printed_view
 
-    path = print_folder(folder, language=lang, out=to)
+    path = print_folder(folder, language=output.lang, out=to)
     document = {"schema": "modelkin.print/1", "file": str(path), "bytes": path.stat().st_size}
     output.result(document, lambda: printed_view(str(path)))

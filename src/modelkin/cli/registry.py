@@ -163,7 +163,7 @@ def export(*, registry: str, out: Path, output: Output) -> None:
     files = export_registry(opened, out)
     found = opened.info()
     output.result(found, lambda: registry_view(found))
-    output.remark(f"{len(files)} files written to {out}")
+    output.say("files_written", n=str(len(files)), out=str(out))
 
 
 @registry.command()

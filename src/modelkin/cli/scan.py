@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, registry_option
+from modelkin.cli.options import fetch_options, out_option, output_options, registry_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -36,7 +36,6 @@ DEPTHS = ("none", "quick", "standard", "deep", "full")
     "proposed, need deep.",
 )
 @out_option("Write scan.json, report.html, REPORT.md, and the report on each verified hit.")
-@language_option
 @fetch_options
 @output_options
 def scan(
@@ -47,7 +46,6 @@ def scan(
     verify: int,
     verify_depth: str,
     out: Path | None,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -82,6 +80,6 @@ def scan(
         result,
         lambda: scan_view(result),
         out=out,
-        write=lambda place: write_scan(result, place, language=lang),
+        write=lambda place: write_scan(result, place, language=output.lang),
         start="report.html",
     )

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
+
+    from modelkin.document import Language
 
 
 @dataclass(slots=True, kw_only=True)
 class StatusLine:
     """What is under way: a step with its parts, and bytes on their way. Told from several threads."""
 
+    language: Callable[[], Language]
+    """Asked when the line is drawn: a command that draws none loads no texts."""
     step: str = ""
     done: int = 0
     total: int | None = None
@@ -54,9 +60,10 @@ class StatusLine:
             if parts and self.total is not None:
                 parts[0] += f" {self.done}/{self.total}"
             if self.bytes_wanted > self.bytes_read:
-                parts.append(f"reading {_mega(self.bytes_read)}/{_mega(self.bytes_wanted)} MB")
+                done, all_ = _mega(self.bytes_read), _mega(self.bytes_wanted)
+                parts.append(self.language().say("cli.reading", done=done, all=all_))
             elif self.bytes_read:
-                parts.append(f"{_mega(self.bytes_read)} MB read")
+                parts.append(self.language().say("cli.read", done=_mega(self.bytes_read)))
             parts.append(f"{time.monotonic() - self.began:.0f} s")
         return " · ".join(parts)
 

@@ -42,4 +42,4 @@ def draw(folder: Path, *, out: Path | None, dpi: int, formats: tuple[str, ...], 
 
     steps = redraw_study(folder, out, dpi=dpi, formats=formats or ("png", "svg"))  # type: ignore[arg-type]
     output.result({"figures": steps}, lambda: steps_view(steps))
-    output.remark(f"figures are in {out or folder}")
+    output.say("figures_in", out=str(out or folder))

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import language_option, output_options
+from modelkin.cli.options import output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
 
 
 @click.command("list")
-@language_option
 @output_options
-def list_studies(*, lang: str, output: Output) -> None:
+def list_studies(*, output: Output) -> None:
     """List the studies that ship with modelkin."""
     from modelkin.casework.studies import load_study, shipped_studies
     from modelkin.casework.views import studies_view
@@ -33,4 +32,4 @@ def list_studies(*, lang: str, output: Output) -> None:
             for item in found
         ]
     }
-    output.result(document, lambda: studies_view(found, lang))
+    output.result(document, lambda: studies_view(found, output.lang))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import figures_option, language_option, out_option, output_options
+from modelkin.cli.options import figures_option, out_option, output_options
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -19,9 +19,8 @@ DISPUTES = ("solar-glm",)
 @click.argument("dispute", type=click.Choice(DISPUTES))
 @out_option("Write replay.json, REPLAY.md, replay.html and figures.")
 @figures_option
-@language_option
 @output_options
-def replay(dispute: str, *, out: Path | None, figures: bool, lang: str, output: Output) -> None:
+def replay(dispute: str, *, out: Path | None, figures: bool, output: Output) -> None:
     """Retell a dispute from the published measurements alone. No network.
 
     solar-glm: was Solar-Open-100B derived from GLM-4.5-Air? What each side computed, why a cosine of 0.99
@@ -33,8 +32,8 @@ def replay(dispute: str, *, out: Path | None, figures: bool, lang: str, output: 
     told = replay_solar_glm()
     output.written(
         told,
-        lambda: replay_view(told, lang, verbose=output.verbose),
+        lambda: replay_view(told, output.lang, verbose=output.verbose),
         out=out,
-        write=lambda place: write_replay(told, place, lang, figures=figures),
+        write=lambda place: write_replay(told, place, output.lang, figures=figures),
         start="replay.html",
     )

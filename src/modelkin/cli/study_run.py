@@ -11,7 +11,6 @@ from modelkin.cli.options import (
     STUDY,
     fetch_options,
     figures_option,
-    language_option,
     out_option,
     output_options,
     seed_option,
@@ -40,7 +39,6 @@ NOTHING_DONE = 3
     "--dpi", type=click.IntRange(30, 600), default=150, show_default=True, help="Resolution of PNG figures."
 )
 @figures_option
-@language_option
 @fetch_options
 @output_options
 def run(
@@ -52,7 +50,6 @@ def run(
     dry_run: bool,
     dpi: int,
     figures: bool,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -82,14 +79,14 @@ def run(
         out,
         models=_replaced(models),
         seed=seed,
-        language=lang,
+        language=output.lang,
         fetch=fetch,
         dpi=dpi,
         formats=("png", "svg") if figures else ("svg",),
         progress=output,
     )
-    output.result(result, lambda: study_view(result, lang))
-    output.remark(f"written to {out}: start with {out / 'report.html'}")
+    output.result(result, lambda: study_view(result, output.lang))
+    output.say("written", out=str(out), start=str(out / "report.html"))
     if not result.done:
         click.get_current_context().exit(NOTHING_DONE)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, seed_option
+from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -37,7 +37,6 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 )
 @seed_option
 @out_option("Write tree.json, tree.nwk, tree.graphml, TREE.md and report.html.")
-@language_option
 @fetch_options
 @output_options
 def tree(
@@ -47,7 +46,6 @@ def tree(
     depth: Depth,
     seed: int,
     out: Path | None,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -80,7 +78,7 @@ def tree(
         result,
         lambda: tree_view(result, every_pair=output.verbose),
         out=out,
-        write=lambda place: result.write(place, language=lang),
+        write=lambda place: result.write(place, language=output.lang),
         start="report.html",
     )
 

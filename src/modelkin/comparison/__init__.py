@@ -3,7 +3,7 @@
 In the order in which things happen:
 
 ``stages``
-    `compare`, `plan_comparison` and `price_comparison`: the order of everything below.
+    `compare`: the order of everything below.
 ``pair``, ``tokens``
     Two opened models as methods see them, how much of them may be read, and rows of the same tokens.
 ``identity``
@@ -14,8 +14,8 @@ In the order in which things happen:
     The deep stage: which parts face each other, in coordinates as they are or in others.
 ``reading``
     The executor of all probes: prices, reads and evaluates them, or only prices them in a dry run.
-``cost``
-    What is read at most, and about how long it takes.
+``dry_run``, ``cost``
+    `plan_comparison` and `price_comparison`: what is read at most, and about how long it takes.
 ``controls``
     The same tests on unrelated models, and the rank of the pair among them.
 ``kinship``, ``adapters``, ``claims``, ``relation``
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from modelkin.comparison.difference import DIFF_SCHEMA, ModelDiff, diff
+    from modelkin.comparison.dry_run import plan_comparison, price_comparison, wanted_by_comparison
     from modelkin.comparison.record import (
         SCHEMA,
         Comparison,
@@ -47,12 +48,7 @@ if TYPE_CHECKING:
         Published,
         ReferenceScore,
     )
-    from modelkin.comparison.stages import (
-        compare,
-        plan_comparison,
-        price_comparison,
-        wanted_by_comparison,
-    )
+    from modelkin.comparison.stages import compare
 
 __all__ = [
     "DIFF_SCHEMA",
@@ -74,7 +70,8 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("compare", "plan_comparison", "price_comparison", "wanted_by_comparison"), "stages"),
+    "compare": "stages",
+    **dict.fromkeys(("plan_comparison", "price_comparison", "wanted_by_comparison"), "dry_run"),
     **dict.fromkeys(("DIFF_SCHEMA", "ModelDiff", "diff"), "difference"),
 }
 

@@ -99,7 +99,7 @@ def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -
     rank could decide anything, and none is read.
     """
     wanted, folders = int(load_rule().agreement["control_pairs"]), reference_folders()
-    if _n_pairs(len(controls) + len(folders)) < wanted:
+    if not may_be_ranked(len(controls)):
         return ControlScores()
     usable = [model for model in controls if _is_unrelated(model, pair, memory)]
     shipped: list[Model] = []
@@ -113,6 +113,12 @@ def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -
         return ControlScores(scores=tuple(own))
     every = scores_of(pair, [*usable, *shipped], memory)
     return ControlScores(scores=tuple(every), n_packaged=len(every) - len(own))
+
+
+def may_be_ranked(n_controls: int) -> bool:
+    """Say whether so many controls are enough for a rank, with the models of the package."""
+    wanted = int(load_rule().agreement["control_pairs"])
+    return _n_pairs(n_controls + len(reference_folders())) >= wanted
 
 
 def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:

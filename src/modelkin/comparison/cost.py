@@ -10,7 +10,7 @@ from modelkin.comparison.identity import walks_at_most
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.positions import table_bytes
 from modelkin.comparison.reading import Rehearsal
-from modelkin.comparison.tokens import summary_bytes
+from modelkin.comparison.tokens import pairing_bytes, summary_bytes
 from modelkin.model import Model
 from modelkin.options import Depth
 from modelkin.source import FREE_WASTE, BytePlan
@@ -32,6 +32,10 @@ class ReadingBound:
 
     tensors: int
     """Samples and matrices of all stages that the depth allows."""
+    differences: int = 0
+    """Weights that are subtracted, if the models turn out to be relatives."""
+    controls: int = 0
+    """What is read of candidate or base once more, beside controls."""
     beside: int
     """Listing, headers, config, tokenizer and card."""
     walk: int
@@ -46,26 +50,95 @@ class ComparisonPrice:
     plans: tuple[BytePlan, BytePlan]
     """Of candidate and base: the tensors, without those that are stored already."""
     at_most: tuple[ReadingBound, ReadingBound]
+    controls: tuple[ReadingBound, ...] = ()
     seconds: float
     """A rough estimate, for all that is planned but for walks."""
 
 
-def bounds(pair: ModelPair, rehearsals: Sequence[Rehearsal]) -> tuple[ReadingBound, ReadingBound]:
-    """Bound what is read of both models; each rehearsal is one way that the comparison may take."""
-    mine, theirs = (_bound(pair, rehearsals, side) for side in (0, 1))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlReading:
+    """Something that may be read of two models because one of them is a control."""
+
+    pair: ModelPair
+    ways: Sequence[Rehearsal]
+    """Of which one is taken."""
+    judged: bool = False
+    """Whether the pair is judged as any other, so that equal models are walked over."""
+
+    def of(self, model: Model) -> tuple[int, int]:
+        """Return the bytes of one of the models: read in pieces, and from end to end."""
+        side = self.pair.models.index(model)
+        pieces = max(_tensors(self.pair, way, side) for way in self.ways)
+        pieces += pairing_bytes(*self.pair.models)[side] + _CHECKS * table_bytes(model)
+        return pieces, walks_at_most(self.pair, side, copies=False) if self.judged else 0
+
+
+def bounds(
+    pair: ModelPair,
+    rehearsals: Sequence[Rehearsal],
+    differences: tuple[int, int] = (0, 0),
+    controls: Sequence[ControlReading] = (),
+) -> tuple[ReadingBound, ReadingBound]:
+    """Bound what is read of both models.
+
+    Parameters
+    ----------
+    pair
+        Candidate and base.
+    rehearsals
+        Each is one way that the comparison may take.
+    differences
+        Bytes of both models, if they are relatives.
+    controls
+        What is read because there are controls.
+    """
+    mine, theirs = (_bound(pair, rehearsals, side, differences[side], controls) for side in (0, 1))
     return mine, theirs
 
 
-def _bound(pair: ModelPair, rehearsals: Sequence[Rehearsal], side: int) -> ReadingBound:
+def control_bounds(models: Sequence[Model], readings: Sequence[ControlReading]) -> tuple[ReadingBound, ...]:
+    """Bound what is read of each control."""
+    found = []
+    for model in models:
+        pieces, walk = _of_controls(model, readings)
+        beside = _read_by_now(model)
+        found.append(ReadingBound(tensors=pieces, beside=beside, walk=walk, total=pieces + beside + walk))
+    return tuple(found)
+
+
+def _of_controls(model: Model, readings: Sequence[ControlReading]) -> tuple[int, int]:
+    costs = [reading.of(model) for reading in readings if model in reading.pair.models]
+    return sum(pieces for pieces, _ in costs), sum(walk for _, walk in costs)
+
+
+def _bound(
+    pair: ModelPair,
+    rehearsals: Sequence[Rehearsal],
+    side: int,
+    differences: int,
+    readings: Sequence[ControlReading],
+) -> ReadingBound:
     model = pair.models[side]
     tensors = max(_tensors(pair, rehearsal, side) for rehearsal in rehearsals)
     # Asking a server whether there is a file may bring the beginning of it: the ledger is summed up last.
     beside = sum(min(model.file_size(name) or 0, MAX_CARD_BYTES) for name in CARD_FILES)
     beside += summary_bytes(*pair.models, pair.options.depth)[side] + _CHECKS * table_bytes(model)
+    controls, walk = _of_controls(model, readings)
+    walk += walks_at_most(pair, side)
+    beside += _read_by_now(model)
+    return ReadingBound(
+        tensors=tensors,
+        differences=differences,
+        controls=controls,
+        beside=beside,
+        walk=walk,
+        total=tensors + differences + controls + beside + walk,
+    )
+
+
+def _read_by_now(model: Model) -> int:
     model.totals()
-    beside += sum(entry.n_bytes for entry in model.fetcher.ledger.entries)
-    walk = walks_at_most(pair, side)
-    return ReadingBound(tensors=tensors, beside=beside, walk=walk, total=tensors + beside + walk)
+    return sum(entry.n_bytes for entry in model.fetcher.ledger.entries)
 
 
 def _tensors(pair: ModelPair, rehearsal: Rehearsal, side: int) -> int:
@@ -78,11 +151,11 @@ def _tensors(pair: ModelPair, rehearsal: Rehearsal, side: int) -> int:
     return max(planned, room)
 
 
-def about_seconds(pair: ModelPair, plans: Sequence[BytePlan]) -> float:
-    """Estimate how long a comparison takes on this line and one core."""
+def about_seconds(pair: ModelPair, plans: Sequence[BytePlan], *, n_controls: int = 0) -> float:
+    """Estimate how long a comparison takes on this line and one core; a control is compared twice."""
     computing = sum(plan.bytes_needed for plan in plans) / _CPU_RATES[pair.options.depth]
     reading = max(_reading(model, plan) for model, plan in zip(pair.models, plans, strict=True))
-    return max(_LEAST_SECONDS, reading + computing)
+    return max(_LEAST_SECONDS, (reading + computing) * (1 + 2 * n_controls))
 
 
 def _reading(model: Model, plan: BytePlan) -> float:

@@ -170,9 +170,7 @@ class DeepStage:
     def _framed_pairs(self) -> Iterable[Pair]:
         """Yield the pair in other coordinates: learned from tokens, then from units of every other layer."""
         self.progress.note(say("step-token-frame"))
-        self.token_frame = frame_of_tokens(self.reading, self.pair)
-        if self.rehearsal is not None:
-            self.token_frame = rehearsed_frame(self.pair)
+        self.learn_from_tokens()
         if self.token_frame is not None:
             self.frames.append(self.token_frame)
             if self.token_frame.kind != "identity":
@@ -186,6 +184,12 @@ class DeepStage:
         elif self.rehearsal is not None:
             layers = frozenset(self.pair.candidate.architecture.layers)
             yield replace(self.pair, frame=self.token_frame, only_layers=layers)
+
+    def learn_from_tokens(self) -> None:
+        """Learn a map of the residual stream from rows of shared tokens."""
+        self.token_frame = frame_of_tokens(self.reading, self.pair)
+        if self.rehearsal is not None:
+            self.token_frame = rehearsed_frame(self.pair)
 
     def _test_in(self, pair: Pair) -> None:
         self.progress.note(say("step-framed", frame=say(f"frame.{pair.frame_kind}")))
@@ -291,18 +295,18 @@ class DeepStage:
         return tuple((layer, (best[layer].base_layers or best[layer].layers)[0]) for layer in sorted(best))
 
 
-def agreements(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
+def agreements(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = None) -> tuple[Evidence, ...]:
     """Measure the agreement of a pair and nothing else, as is done for controls."""
-    stage = DeepStage(models, tokens)
-    stage.token_frame = frame_of_tokens(stage.reading, stage.pair)
+    stage = DeepStage(models, tokens, rehearsal=rehearsal)
+    stage.learn_from_tokens()
     stage._measure_agreement()
     return tuple(item for item in stage.evidence if not isinstance(item, Skipped))
 
 
-def contrasts(models: ModelPair, tokens: Tokens) -> tuple[Evidence, ...]:
+def contrasts(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = None) -> tuple[Evidence, ...]:
     """Hold the layers of a pair against each other and nothing else, as is done for controls."""
-    stage = DeepStage(models, tokens)
-    stage.token_frame = frame_of_tokens(stage.reading, stage.pair)
+    stage = DeepStage(models, tokens, rehearsal=rehearsal)
+    stage.learn_from_tokens()
     stage._contrast_layers("none")
     return tuple(stage.evidence)
 

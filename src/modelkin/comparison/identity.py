@@ -162,8 +162,8 @@ def _may_walk(pair: ModelPair) -> bool:
     )
 
 
-def walks_at_most(pair: ModelPair, side: int) -> int:
-    """Return how many bytes of a model are read from end to end at most: for equal bits, and for copies.
+def walks_at_most(pair: ModelPair, side: int, *, copies: bool = True) -> int:
+    """Return how many bytes of a model are read from end to end at most: for equal bits, and for `copies`.
 
     What is compared at full depth in any case is planned, and does not count here.
     """
@@ -171,12 +171,12 @@ def walks_at_most(pair: ModelPair, side: int) -> int:
         return 0
     index = pair.models[side].index
     identity = pair.options.depth in ("standard", "deep") and same_layout(*pair.models)
-    walks = int(identity) + int(bool(common_tensors(*pair.models)))
+    walks = int(identity) + int(copies and bool(common_tensors(*pair.models)))
     infos = list(index.values())
     stored = any(info.storage is not None for info in infos)
     # Numbers that are made of several places are read in pieces with a little between them.
     once = sum(info.n_bytes for info in infos) * (2 if stored else 1)
-    largest = sum(info.n_bytes for info in infos if info.dtype in ONE_SCALE)
+    largest = sum(info.n_bytes for info in infos if info.dtype in ONE_SCALE) if copies else 0
     return walks * once + largest
 
 

@@ -29,12 +29,14 @@ class Rehearsal:
     """Whether units are taken to be in other places, in the same coordinates."""
     passes: tuple[list[list[TensorSlice]], list[list[TensorSlice]]] = field(default_factory=lambda: ([], []))
     """What would be read of candidate and base, in one go each: ranges are joined inside of a pass."""
+    differences: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
+    """What would be read of candidate and base beyond that, if they turn out to be relatives."""
     rooms: list[int] = field(default_factory=list)
     """Bytes that did not suffice for everything: how many may be read, once for each time."""
 
     @property
     def asked(self) -> tuple[list[TensorSlice], list[TensorSlice]]:
-        """Return everything that would be read of candidate and base."""
+        """Return everything that would be read of candidate and base, differences of relatives apart."""
         mine, theirs = ([item for each in side for item in each] for side in self.passes)
         return mine, theirs
 

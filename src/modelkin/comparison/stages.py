@@ -20,7 +20,6 @@ from modelkin.comparison.controls import (
     unread_control,
     worth_calibrating,
 )
-from modelkin.comparison.cost import ComparisonPrice, about_seconds, bounds
 from modelkin.comparison.deep import DeepResult, DeepStage
 from modelkin.comparison.extent import parameters_by_component, unfaced_layers
 from modelkin.comparison.identity import (
@@ -43,7 +42,7 @@ from modelkin.comparison.record import (
     ledger_record,
     model_summary,
 )
-from modelkin.comparison.relation import Deltas, read_deltas, wanted_deltas
+from modelkin.comparison.relation import Deltas, read_deltas
 from modelkin.comparison.sampling import Sampled, read_samples
 from modelkin.comparison.strangers import with_ranks
 from modelkin.comparison.tokens import UNREAD, Tokens, tokenizer_summary
@@ -54,14 +53,8 @@ from modelkin.message import Message, Value, say, told
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
-from modelkin.source import BytePlan
-from modelkin.tensors import TensorSlice
 
 _SILENT = Silent()
-
-
-Passes = Sequence[Sequence[TensorSlice]]
-"""What is read of one model, one list a pass."""
 
 
 def compare(
@@ -104,7 +97,7 @@ def compare(
         read_headers(opened)
         mine, theirs, *others = opened
         pair = ModelPair(candidate=mine, base=theirs, options=options)
-        memory = _memory()
+        memory = new_memory()
         try:
             return _recorded(pair, judge(pair, memory, others, told), others, memory, told)[0]
         finally:
@@ -123,99 +116,16 @@ def compare_and_subtract(
     """Compare two opened models, and return what became of each tensor that was looked at as well."""
     read_headers((candidate, base))
     pair = ModelPair(candidate=candidate, base=base, options=options)
-    memory = _memory()
+    memory = new_memory()
     try:
         return _recorded(pair, judge(pair, memory, (), progress), (), memory, progress)
     finally:
         memory.close()
 
 
-def plan_comparison(
-    candidate: ModelLike,
-    base: ModelLike,
-    *,
-    options: CompareOptions | None = None,
-    progress: Progress | None = None,
-) -> tuple[BytePlan, BytePlan]:
-    """Say what `compare` would request of both models at most. Headers and tokenizers are read, no tensor."""
-    options = options or CompareOptions()
-    with open_models((candidate, base), options.fetch, progress=progress) as opened:
-        read_headers(opened)
-        mine, theirs = opened
-        pair = ModelPair(candidate=mine, base=theirs, options=options, rehearsed=True)
-        return _plans(pair, _rehearsed(pair))
+def new_memory() -> Memory:
+    """Return a memory for one run, which judges pairs as `compare` does."""
 
-
-def price_comparison(
-    candidate: ModelLike,
-    base: ModelLike,
-    *,
-    options: CompareOptions | None = None,
-    progress: Progress | None = None,
-) -> ComparisonPrice:
-    """Say what `compare` would request, how much of each model it reads at most, and about how long it takes.
-
-    Headers and tokenizers are read, no tensor.
-    """
-    options = options or CompareOptions()
-    with open_models((candidate, base), options.fetch, progress=progress) as opened:
-        read_headers(opened)
-        mine, theirs = opened
-        pair = ModelPair(candidate=mine, base=theirs, options=options, rehearsed=True)
-        ways = _rehearsed(pair)
-        plans = _plans(pair, ways)
-        seconds = about_seconds(pair, plans)
-        return ComparisonPrice(plans=plans, at_most=bounds(pair, ways), seconds=seconds)
-
-
-def _plans(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[BytePlan, BytePlan]:
-    mine, theirs = (
-        _planned(model, passes, pair.max_waste)
-        for model, passes in zip(pair.models, _dearer(pair, ways), strict=True)
-    )
-    return mine, theirs
-
-
-def _planned(model: Model, passes: Passes, max_waste: float) -> BytePlan:
-    """Plan passes one by one, as they are read: joined all at once, more would be read in vain."""
-    asked = [model.plan(slices, max_waste=max_waste) for slices in passes]
-    whole = model.plan([item for slices in passes for item in slices])
-    requests = dict.fromkeys(request for plan in asked for request in plan.requests)
-    return replace(whole, requests=tuple(requests))
-
-
-def wanted_by_comparison(
-    candidate: Model, base: Model, options: CompareOptions
-) -> tuple[list[TensorSlice], list[TensorSlice]]:
-    """Return what a comparison would read of two opened models at most. No tensor is read."""
-    pair = ModelPair(candidate=candidate, base=base, options=options, rehearsed=True)
-    mine, theirs = _dearer(pair, _rehearsed(pair))
-    return [item for slices in mine for item in slices], [item for slices in theirs for item in slices]
-
-
-def _rehearsed(pair: ModelPair) -> list[Rehearsal]:
-    """Go through the ways that a comparison may take: either units were reordered, or not."""
-    ways = [Rehearsal(reordered=reordered) for reordered in ((False, True) if pair.is_deep else (False,))]
-    memory = _memory()
-    for rehearsal in ways:
-        judge(pair, memory, rehearsal=rehearsal)
-        if pair.options.depth != "quick" and published_identity(pair) is None:
-            tokens = memory.tokens(pair)
-            rehearsal.note(*wanted_deltas(pair, tokens, reordered=rehearsal.reordered))
-    return ways
-
-
-def _dearer(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[Passes, Passes]:
-    """Return the passes of each model on the way that is dearer for it."""
-
-    def dearer(side: int) -> Passes:
-        model = pair.models[side]
-        return max(ways, key=lambda way: model.plan(way.asked[side]).bytes_needed).passes[side]
-
-    return dearer(0), dearer(1)
-
-
-def _memory() -> Memory:
     def of_control(pair: ModelPair, memory: Memory) -> tuple[Verdict, Sequence[Evidence]]:
         judged = judge(pair, memory)
         return judged.verdict, judged.evidence

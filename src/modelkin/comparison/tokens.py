@@ -89,6 +89,17 @@ def _limit(candidate: Model, base: Model, depth: Depth) -> int:
     return VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
 
 
+def pairing_bytes(candidate: Model, base: Model) -> tuple[int, int]:
+    """Return what `pair_tokens` reads of both models at most."""
+    mine, theirs = (model.file_size(_FILE) for model in (candidate, base))
+    if not mine or not theirs:
+        return 0, 0
+    # Files of one size that lie here are compared byte by byte.
+    near = mine == theirs and not (candidate.fetcher.source.remote or base.fetcher.source.remote)
+    compared = mine if near and mine <= MAX_TOKENIZER_BYTES else 0
+    return compared + min(mine, VOCABULARY_BYTES), compared + min(theirs, VOCABULARY_BYTES)
+
+
 def summary_bytes(candidate: Model, base: Model, depth: Depth) -> tuple[int, int]:
     """Return what `tokenizer_summary` reads of both models at most, beyond what pairing tokens has read."""
     limit = _limit(candidate, base, depth)

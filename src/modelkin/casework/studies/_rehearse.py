@@ -31,6 +31,8 @@ class StudyPlan:
     study: str
     models: Mapping[str, BytePlan]
     """By alias. Bytes that several experiments look at are counted once."""
+    differences: Mapping[str, int]
+    """Of these, bytes that are needed only where models turn out to be relatives, by alias."""
     missing: tuple[MissingModel, ...]
     skipped: tuple[Step, ...]
     """Experiments that would not be done."""
@@ -65,41 +67,52 @@ def plan_study(
             replaced=frozenset(models or {}),
         )
         slices: dict[str, list[TensorSlice]] = {alias: [] for alias in opened}
-        for name, wanted in _steps(bench, skipped):
+        of_relatives: dict[str, list[TensorSlice]] = {alias: [] for alias in opened}
+        for name, wanted, differences in _steps(bench, skipped):
             if progress is not None:
                 progress.note(f"planning {name}")
-            for alias, items in wanted.items():
-                slices[alias] += items
-        plans = {alias: model.plan(dict.fromkeys(slices[alias])) for alias, model in opened.items()}
+            for listed, by_alias in ((slices, wanted), (of_relatives, differences)):
+                for alias, items in by_alias.items():
+                    listed[alias] += items
+        plans, further = {}, {}
+        for alias, model in opened.items():
+            plans[alias] = model.plan(dict.fromkeys((*slices[alias], *of_relatives[alias])))
+            certain = model.plan(dict.fromkeys(slices[alias])).bytes_needed
+            further[alias] = plans[alias].bytes_needed - certain
         gone = missing_models(bench)
-    return StudyPlan(study=study.name, models=plans, missing=gone, skipped=tuple(skipped))
+    return StudyPlan(
+        study=study.name, models=plans, differences=further, missing=gone, skipped=tuple(skipped)
+    )
 
 
-def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str, Wanted]]:
-    for pair in _pairs(bench):
-        yield "comparison", _compared(bench, *pair)
+def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str, Wanted, Wanted]]:
+    """Yield what each step reads, and what it reads beyond that of relatives."""
+    for pair, is_control in _pairs(bench):
+        yield "comparison", *_compared(bench, *pair, is_control=is_control)
     for item in bench.study.experiments:
         bench.id = item.id
         try:
-            yield item.id, item.wanted(bench)
+            yield item.id, item.wanted(bench), {}
         except (NotDone, ModelkinError) as error:
             skipped.append(skipped_step(item.id, item.kind, error))
 
 
-def _pairs(bench: Bench) -> Iterator[tuple[str, str]]:
+def _pairs(bench: Bench) -> Iterator[tuple[tuple[str, str], bool]]:
     """Yield the pairs that are compared: the main one, each side with each control, known relatives."""
     main = bench.study.compare
     if main is None:
         return
-    wanted: list[tuple[str, str]] = [(main.candidate, main.base)]
-    wanted += [(side, control) for control in main.controls for side in (main.candidate, main.base)]
-    wanted += [(b, a) for a, b in main.relatives]
-    yield from (pair for pair in wanted if set(pair) <= set(bench.models))
+    wanted: list[tuple[tuple[str, str], bool]] = [((main.candidate, main.base), False)]
+    wanted += [((side, control), True) for control in main.controls for side in (main.candidate, main.base)]
+    wanted += [((b, a), False) for a, b in main.relatives]
+    yield from ((pair, is_control) for pair, is_control in wanted if set(pair) <= set(bench.models))
 
 
-def _compared(bench: Bench, candidate: str, base: str) -> Wanted:
+def _compared(bench: Bench, candidate: str, base: str, *, is_control: bool) -> tuple[Wanted, Wanted]:
     main = bench.study.compare
     assert main is not None
     options = CompareOptions(depth=main.depth, seed=bench.seed, fetch=bench.fetch)
-    mine, theirs = wanted_by_comparison(bench.models[candidate], bench.models[base], options)
-    return {candidate: mine, base: theirs}
+    wanted = wanted_by_comparison(bench.models[candidate], bench.models[base], options)
+    stages = dict(zip((candidate, base), wanted.stages, strict=True))
+    # Weights are subtracted of candidate and base alone, never of a control.
+    return stages, {} if is_control else dict(zip((candidate, base), wanted.differences, strict=True))

@@ -15,7 +15,7 @@
 from .counts import TensorCount, count_tensors
 from .result import RelationFinding, TensorChange
 from .shapes import shape_findings
-from .stage import Deltas, read_deltas, wanted_deltas
+from .stage import Deltas, deltas_at_most, read_deltas, wanted_deltas
 from .values import findings_of_values, kind_of_values
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "TensorChange",
     "TensorCount",
     "count_tensors",
+    "deltas_at_most",
     "findings_of_values",
     "kind_of_values",
     "read_deltas",

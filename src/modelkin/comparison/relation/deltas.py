@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float32]
 
 _ROWS = (384, 256, 192, 128, 96, 64, 48)
 """Rows of a matrix that are tried, until a plan fits: of n rows, n/3 directions can be counted."""
+MOST_ROWS = _ROWS[0]
 _FEWEST_LAYERS = 2
 _ORDER_ROWS = 4096
 """Rows of shared tokens by which residual dimensions are told apart."""
@@ -60,7 +61,7 @@ class DeltaReader:
         count = min(most_layers, len(layers))
         while True:
             chosen = set(_spread(layers, count))
-            kept = _some_experts([item for item in facing if item.layer is None or item.layer in chosen])
+            kept = some_experts([item for item in facing if item.layer is None or item.layer in chosen])
             for n_rows in _ROWS:
                 plan = DeltaPlan(facing=tuple(kept), n_rows=n_rows)
                 if self._price(plan) <= allowance:
@@ -94,6 +95,14 @@ class DeltaReader:
             if block is not None:
                 yield block
 
+    def one_by_one(self, slices: Sequence[TensorSlice]) -> int:
+        """Return what reading parts of the candidate costs, one tensor after another."""
+        return sum(self.candidate.cost([item]) for item in slices)
+
+    def tokens_to_order(self, item: FacingTensors) -> tuple[TensorSlice, TensorSlice] | None:
+        """Return which rows of shared tokens are read to tell dimensions apart; None if it has none."""
+        return self._token_rows(item, _ORDER_ROWS) if item.role in TOKEN_ROLES else None
+
     def rows_of_tokens(self, item: FacingTensors) -> tuple[Floats, Floats] | None:
         """Return rows of shared tokens, enough of them to tell dimensions apart."""
         wanted = self._token_rows(item, _ORDER_ROWS)
@@ -106,7 +115,7 @@ class DeltaReader:
         layers = sorted({item.layer for item in facing if item.layer is not None})
         for count in range(min(most_layers, len(layers)), 0, -1):
             chosen = set(_spread(layers, count))
-            kept = _some_experts([item for item in facing if item.layer is None or item.layer in chosen])
+            kept = some_experts([item for item in facing if item.layer is None or item.layer in chosen])
             inner = [item for item in kept if item.layer is not None]
             mine = self.candidate.cost([TensorSlice.whole(item.candidate) for item in inner])
             theirs = self.base.cost([TensorSlice.whole(item.base) for item in inner])
@@ -241,7 +250,7 @@ def _lines(values: npt.NDArray[np.generic]) -> Floats:
     return array if array.ndim <= 2 else array.reshape(-1, array.shape[-1])
 
 
-def _some_experts(facing: Sequence[FacingTensors]) -> list[FacingTensors]:
+def some_experts(facing: Sequence[FacingTensors]) -> list[FacingTensors]:
     """Keep few experts of each layer: they are many, and were treated alike or not at all."""
     numbers = sorted({item.expert for item in facing if item.expert is not None})
     kept = set(_spread(numbers, 2))

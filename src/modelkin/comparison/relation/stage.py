@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy.typing as npt
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import Tokens
 from modelkin.message import Message, say
+from modelkin.model import Model
+from modelkin.source import FREE_WASTE
 from modelkin.tensors import TensorSlice
 
-from .deltas import DeltaReader
-from .facing import FacingTensors, facing_tensors
+from .deltas import MOST_ROWS, DeltaPlan, DeltaReader, some_experts
+from .facing import TOKEN_ROLES, FacingTensors, facing_tensors
 from .measure import Block, measure
 from .orders import Matrices, Orders, layer_orders, residual_order
 from .result import TensorChange
@@ -112,6 +114,76 @@ def wanted_deltas(
         return mine, [TensorSlice.whole(item.base) for item in kept]
     most = _MOST_LAYERS[pair.options.depth]
     return reader.slices(reader.plan(facing, allowance=pair.relation_bytes(), most_layers=most))
+
+
+def deltas_at_most(pair: ModelPair, tokens: Tokens) -> tuple[int, int]:
+    """Return how many bytes `read_deltas` reads of each model at most, whichever layers face each other."""
+    if pair.options.depth == "quick":
+        return 0, 0
+    ways = [_sampled_at_most(pair, tokens)]
+    # Without alignment an order is looked for only where a width was cut; far away, not even then.
+    if pair.is_deep or (not pair.is_far and _moved(pair, "identity", "identity")):
+        ways.append(_ordered_at_most(pair, tokens))
+    return max(mine for mine, _ in ways), max(theirs for _, theirs in ways)
+
+
+def _sampled_at_most(pair: ModelPair, tokens: Tokens) -> tuple[int, int]:
+    allowance, most = pair.relation_bytes(), _MOST_LAYERS[pair.options.depth]
+    outside = _outside(pair)
+    reader = DeltaReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=pair.options.seed)
+    wanted = reader.slices(DeltaPlan(facing=tuple(outside), n_rows=MOST_ROWS))
+    found = []
+    for model, slices in zip(pair.models, wanted, strict=True):
+        own = DeltaReader(candidate=model, base=model, tokens=tokens, seed=pair.options.seed)
+
+        def layer_cost(items: Sequence[FacingTensors], own: DeltaReader = own) -> int:
+            return own.one_by_one(own.slices(DeltaPlan(facing=tuple(items), n_rows=MOST_ROWS))[0])
+
+        everything = own.one_by_one(slices) + _heaviest(pair, model, layer_cost, most)
+        # What is planned fits; read tensor by tensor, gaps between rows of tokens may be read with them.
+        fitting = int(allowance * (1 + pair.options.fetch.max_waste)) + FREE_WASTE * len(slices)
+        found.append(min(everything, fitting))
+    return found[0], found[1]
+
+
+def _ordered_at_most(pair: ModelPair, tokens: Tokens) -> tuple[int, int]:
+    allowance = pair.relation_bytes() if pair.is_far else _WHOLE_LAYERS_HERE
+    outside = _outside(pair)
+    reader = DeltaReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=pair.options.seed)
+    found = []
+    for side, model in enumerate(pair.models):
+
+        def layer_cost(items: Sequence[FacingTensors], model: Model = model) -> int:
+            return sum(model.cost([TensorSlice.whole(item.candidate)]) for item in items)
+
+        inner = min(allowance, _heaviest(pair, model, layer_cost, _ORDERED_LAYERS))
+        names = [(item.candidate, item.base)[side] for item in outside if item.role not in TOKEN_ROLES]
+        tables = [rows[side] for item in outside if (rows := reader.tokens_to_order(item)) is not None]
+        # Rows of tokens are read to find an order, and fewer of them again in that order.
+        found.append(
+            inner
+            + sum(model.cost([TensorSlice.whole(name)]) for name in names)
+            + 2 * sum(model.cost([rows]) for rows in tables)
+        )
+    return found[0], found[1]
+
+
+def _outside(pair: ModelPair) -> list[FacingTensors]:
+    return [item for item in facing_tensors(*pair.models, ()) if item.layer is None]
+
+
+def _heaviest(
+    pair: ModelPair, model: Model, layer_cost: Callable[[Sequence[FacingTensors]], int], most: int
+) -> int:
+    """Return what the layers of a model cost at most, so many of them; one may face several of the other."""
+    layers = model.architecture.layers
+    facing = facing_tensors(model, model, [(number, number) for number in layers])
+    costs = []
+    for layer in layers:
+        costs.append(layer_cost(some_experts([item for item in facing if item.layer == layer])))
+    if pair.is_deep and len({len(one.architecture.layers) for one in pair.models}) > 1:
+        return max(costs, default=0) * min(most, max(len(one.architecture.layers) for one in pair.models))
+    return sum(sorted(costs, reverse=True)[:most])
 
 
 def _whole(pair: ModelPair, reader: DeltaReader, facing: Sequence[FacingTensors]) -> list[FacingTensors]:
