@@ -43,7 +43,7 @@ def test_a_plan_covers_every_tensor_that_the_run_reads(fetch, tmp_path, monkeypa
             assert not subtracted(ranges, (item for own, item in planned.requests if own == file)), alias
         if needed:
             n_read = sum(item.length for item in merged_of(needed))
-            # A plan is no guess that is safe because it is large; what only relatives are asked is told apart.
+            # A plan is no guess that is safe because it is large; what relatives alone are asked is apart.
             assert planned.bytes_needed - plan.differences[alias] <= 2 * n_read
 
 

@@ -47,7 +47,7 @@ def plans_view(
 def price_view(
     names: Sequence[str], price: ComparisonPrice, language: Language = ENGLISH
 ) -> tuple[Block, ...]:
-    """Return what a comparison reads at most, and about how long it takes; `names` are those of all models."""
+    """Return what a comparison reads at most, and about how long it takes; `names` are of all models."""
     say, every = language.say, (*price.at_most, *price.controls)
     walks = sum(bound.walk for bound in every)
     whole = sum(bound.total for bound in every) - walks
