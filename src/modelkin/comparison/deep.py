@@ -98,6 +98,7 @@ class DeepStage:
         best = "identity" if self._same_coordinates() else "none"
         if not self._settled("identity"):
             best = self._best_frame(best)
+        self.reading.forget()  # maps of all layers are made in other coordinates, and in none after this
         if not self._settled(best):
             best = self._contrast_layers(best)
             if not self._contrasted():

@@ -131,6 +131,12 @@ class Reading:
                 self._kept_bytes[side] += rows.nbytes
         return [found.pop(number) for number in range(len(parts))]
 
+    def forget(self) -> None:
+        """Let go of what probes keep, once none of them will be read again."""
+        for side, kept in enumerate(self._kept):
+            kept.clear()
+            self._kept_bytes[side] = 0
+
     def _new(self, side: int, probe: Probe[_Found]) -> list[Part]:
         parts = (probe.candidate, probe.base)[side]
         return [part for part in parts if self._kept[side].get((probe.keep, part.slices)) is None]

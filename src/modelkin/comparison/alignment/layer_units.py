@@ -123,7 +123,8 @@ def as_units(
     chosen = np.flatnonzero(usable)
     return LayerUnits(
         kind=kind,
-        rows=tuple(matrix[chosen] for matrix, _ in scaled),
+        # Mostly all are usable, and then nothing is copied: a few wide layers are hundreds of megabytes.
+        rows=tuple(matrix if usable.all() else matrix[chosen] for matrix, _ in scaled),
         sizes=np.log(lengths[chosen]),
         extra=None if known is None else known[chosen] / lengths[chosen, 0],
         digests=None if digests is None else digests[chosen],

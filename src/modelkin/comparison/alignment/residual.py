@@ -97,14 +97,18 @@ def find_frame(
     Frame or Message
         A reason, where there are too few usable rows.
     """
-    mine, theirs = _usable(candidate, base)
+    mine, theirs = (np.asarray(rows, dtype=np.float32) for rows in (candidate, base))
     del candidate, base  # wide models have rows of gigabytes: each copy goes when the next is made
-    if len(mine) < 2 * FEWEST_ROWS:
-        return say("usable-rows", n=len(mine), place=learned_from, m=2 * FEWEST_ROWS)
-    n_learned = _n_learned(len(mine), max(mine.shape[1], theirs.shape[1]))
-    order = np.random.default_rng(seed).permutation(len(mine))
+    if len(mine) != len(theirs):
+        raise ValueError(f"base: expected {len(mine)} rows, as candidate has, got {len(theirs)}")
+    lengths = _row_lengths(mine), _row_lengths(theirs)
+    usable = np.flatnonzero(np.all([np.isfinite(each) & (each > 0) for each in lengths], axis=0))
+    if len(usable) < 2 * FEWEST_ROWS:
+        return say("usable-rows", n=len(usable), place=learned_from, m=2 * FEWEST_ROWS)
+    n_learned = _n_learned(len(usable), max(mine.shape[1], theirs.shape[1]))
+    order = usable[np.random.default_rng(seed).permutation(len(usable))]
     fit, check = order[:n_learned], order[n_learned : 2 * n_learned]
-    held = _centred(mine[check]), _centred(theirs[check])
+    held = _directions(mine, lengths[0], check), _directions(theirs, lengths[1], check)
     blank = Frame(
         kind="identity",
         learned_from=learned_from,
@@ -116,10 +120,14 @@ def find_frame(
     best = _checked(blank, held) if mine.shape[1] == theirs.shape[1] else None
     if best is not None and best.fit > 1.0 - _NEARLY:
         return best  # nothing dearer can fit better
-    a, b = _centred(mine[fit]), _centred(theirs[fit])
-    del mine, theirs
+    a = _directions(mine, lengths[0], fit)
+    del mine
+    b = _directions(theirs, lengths[1], fit)
+    del theirs
     hopeless = best is not None and _agreement_of_distances(a, b) < _HOPELESS
-    products = _Products.of(a, b)
+    # A permutation leaves distances as they are, too: where they have nothing in common, it can be no more
+    # than some dimensions that kept their values, and fewer rows tell which.
+    products = _Products.of(a[:_COMPARED], b[:_COMPARED]) if hopeless else _Products.of(a, b)
     del a, b
     for attempt in (_permutation,) if hopeless else (_permutation, _rotation):
         made = attempt(products, blank)
@@ -235,22 +243,18 @@ def _checked(frame: Frame, held: tuple[Array, Array]) -> Frame:
     )
 
 
-def _usable(candidate: npt.ArrayLike, base: npt.ArrayLike) -> tuple[Array, Array]:
-    mine, theirs = (np.asarray(rows, dtype=np.float32) for rows in (candidate, base))
-    if len(mine) != len(theirs):
-        raise ValueError(f"base: expected {len(mine)} rows, as candidate has, got {len(theirs)}")
-    norms = [np.linalg.norm(rows, axis=1) for rows in (mine, theirs)]
-    kept = np.isfinite(norms[0]) & np.isfinite(norms[1]) & (norms[0] > 0) & (norms[1] > 0)
-    scaled = mine[kept], theirs[kept]
-    for rows, norm in zip(scaled, norms, strict=True):
-        rows /= norm[kept, None]
-    return scaled
+def _row_lengths(rows: Array) -> Array:
+    """Return the length of each row, in stripes: squares of all numbers at once would be one more copy."""
+    stripes = (rows[start : start + _STRIPE] for start in range(0, len(rows), _STRIPE))
+    return np.concatenate([np.zeros(0, np.float32), *(np.linalg.norm(each, axis=1) for each in stripes)])
 
 
-def _centred(rows: Array) -> Array:
-    """Take off the mean, in place: rows that were picked are a copy already."""
-    rows -= rows.mean(axis=0)
-    return rows
+def _directions(rows: Array, lengths: Array, chosen: npt.NDArray[np.intp]) -> Array:
+    """Return some rows, made one long, without their mean."""
+    picked = rows[chosen]
+    picked /= lengths[chosen, None]
+    picked -= picked.mean(axis=0)
+    return picked
 
 
 def _unit_rows(rows: Array) -> Array:

@@ -23,6 +23,8 @@ from .unit_matching import MOST_UNITS, SHARE, TOO_LARGE, Matching, cost, joined,
 
 FEWEST_UNITS = 16
 """Units of which an agreement is measured; of fewer, a few accidents make a large share."""
+_STRIPE = 1024
+"""Rows that are worked on at once: 32 MB of the widest streams."""
 
 
 @final
@@ -82,9 +84,15 @@ def _own_part(second: Array, first: Array) -> Array:
     Where the two rows of a unit are alike, in one model as in the other, both lead to the same matches
     whatever the models are.
     """
-    squares = np.einsum("ij,ij->i", first, first)
-    along = np.einsum("ij,ij->i", second, first) / np.where(squares > 0, squares, 1.0)
-    return np.asarray(second - along[:, None] * first, dtype=np.float32)
+    own = second if second.flags.writeable else second.copy()
+    # Rows were read for this alone, and are changed where they are: a second copy of a wide layer, and a third
+    # of what is taken off, were the most memory that a deep comparison took.
+    for start in range(0, len(own), _STRIPE):
+        mine, other = own[start : start + _STRIPE], first[start : start + _STRIPE]
+        squares = np.einsum("ij,ij->i", other, other)
+        along = np.einsum("ij,ij->i", mine, other) / np.where(squares > 0, squares, 1.0)
+        mine -= along[:, None] * other
+    return own
 
 
 def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
