@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from tests.comparison.expectations import compared, outcome, problems, without_exact_test
 from tests.comparison.relation import Relation, forget_built
 from tests.scale.families import CHOSEN, rows_at
-from tests.scale.record import record
+from tests.scale.relatives import measure
 from tests.support.amount import marked
 
 pytestmark = pytest.mark.timeout(1_800)
@@ -24,23 +21,8 @@ def name_of(relation: Relation) -> str:
 
 
 def check(relation: Relation) -> None:
-    began = time.process_time()
-    result = compared(relation, dtype="BF16")
-    found = problems(relation, result)
-    width, _, kind = relation.name.partition(": ")
-    record(
-        "relatives",
-        name=relation.name,
-        width=width,
-        kind=kind,
-        outcome=outcome(result),
-        conclusion=result.verdict.conclusion.value,
-        log10_p=result.verdict.log10_p,
-        problems=found,
-        cpu_seconds=time.process_time() - began,
-    )
-    assert found == []
-    assert outcome(result) in (("own-layers", "exact") if without_exact_test(relation) else ("exact",))
+    found = measure(relation)
+    assert found["problems"] == []
 
 
 @pytest.mark.parametrize(

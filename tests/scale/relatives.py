@@ -1,0 +1,34 @@
+"""Relatives at the widths of the world: one row compared, held against what is true of it, and kept."""
+
+from __future__ import annotations
+
+import time
+
+from tests.comparison.expectations import compared, outcome, problems, without_exact_test
+from tests.comparison.relation import Relation
+from tests.scale.record import Kept, record
+
+
+def measure(relation: Relation) -> Kept:
+    """Compare the models of a row at deep depth; what is not as it should be is among its problems."""
+    began = time.process_time()
+    candidate, base = relation.candidate(), relation.base()
+    made = time.process_time()
+    result = compared(relation, dtype="BF16")
+    found, how = problems(relation, result), outcome(result)
+    if how not in (("own-layers", "exact") if without_exact_test(relation) else ("exact",)):
+        found.append(f"it was found by {how}, and an exact test was possible")
+    width, _, kind = relation.name.partition(": ")
+    del candidate, base
+    return record(
+        "relatives",
+        name=relation.name,
+        width=width,
+        kind=kind,
+        outcome=how,
+        conclusion=result.verdict.conclusion.value,
+        log10_p=result.verdict.log10_p,
+        problems=found,
+        making_seconds=made - began,
+        cpu_seconds=time.process_time() - began,
+    )
