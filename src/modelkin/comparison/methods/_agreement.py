@@ -85,8 +85,8 @@ def _own_part(second: Array, first: Array) -> Array:
     whatever the models are.
     """
     own = second if second.flags.writeable else second.copy()
-    # Rows were read for this alone, and are changed where they are: a second copy of a wide layer, and a third
-    # of what is taken off, were the most memory that a deep comparison took.
+    # Rows were read for this alone, and are changed where they are: copies of them and of what is taken off
+    # were the most memory that a deep comparison took.
     for start in range(0, len(own), _STRIPE):
         mine, other = own[start : start + _STRIPE], first[start : start + _STRIPE]
         squares = np.einsum("ij,ij->i", other, other)
