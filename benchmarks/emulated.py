@@ -94,16 +94,20 @@ class Emulated:
 
 
 def dense(config: Mapping[str, Any]) -> Tensors:
-    """Yield the tensors of Llama, Mistral, Yi and, with biases, Qwen2."""
+    """Yield the tensors of Llama, Mistral, Yi and, with biases, Qwen2 or, with norms of heads, Qwen3."""
     hidden, mlp = config["hidden_size"], config["intermediate_size"]
     yield "model.embed_tokens.weight", (config["vocab_size"], hidden)
     for layer in range(config["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
         yield from _attention(config, prefix, biases=config["model_type"] == "qwen2")
+        if config["model_type"] == "qwen3":
+            for name in ("q_norm", "k_norm"):
+                yield f"{prefix}self_attn.{name}.weight", (config["head_dim"],)
         yield from _mlp(f"{prefix}mlp.", hidden, mlp)
         yield from _norms(prefix, hidden)
     yield "model.norm.weight", (hidden,)
-    yield "lm_head.weight", (config["vocab_size"], hidden)
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (config["vocab_size"], hidden)
 
 
 def mixtral(config: Mapping[str, Any]) -> Tensors:
@@ -230,6 +234,7 @@ _CLASSES = {
     "mixtral": "MixtralForCausalLM",
     "phimoe": "PhiMoEForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
     "solar_open": "SolarOpenForCausalLM",
 }
 _SPARSE: Mapping[str, object] = {
@@ -302,6 +307,20 @@ def _mixtral(*, hidden: int, layers: int, mlp: int, heads: int, vocab: int) -> d
     )
 
 
+def _qwen3(*, hidden: int, layers: int, mlp: int, heads: int, tie_word_embeddings: bool) -> dict[str, Any]:
+    return _config(
+        "qwen3",
+        hidden=hidden,
+        layers=layers,
+        mlp=mlp,
+        heads=heads,
+        kv_heads=8,
+        vocab=151_936,
+        head_dim=128,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+
+
 def _small(kind: str, *, layers: int = 32, mlp: int, kv_heads: int, vocab: int) -> dict[str, Any]:
     """Return the config of a dense model of 32 heads and width 4096."""
     return _config(kind, hidden=4096, layers=layers, mlp=mlp, heads=32, kv_heads=kv_heads, vocab=vocab)
@@ -356,6 +375,20 @@ MODELS: Mapping[str, Emulated] = {
         config=_small("qwen2", mlp=11_008, kv_heads=32, vocab=151_936),
         layout=dense,
         seed="qwen",
+        vocabulary="qwen",
+    ),
+    "Qwen/Qwen3-4B": Emulated(
+        config=_qwen3(hidden=2560, layers=36, mlp=9728, heads=32, tie_word_embeddings=True),
+        layout=dense,
+        seed="qwen3-4b",
+        shard_bytes=4_000_000_000,
+        vocabulary="qwen",
+    ),
+    "Qwen/Qwen3-14B": Emulated(
+        config=_qwen3(hidden=5120, layers=40, mlp=17_408, heads=40, tie_word_embeddings=False),
+        layout=dense,
+        seed="qwen3-14b",
+        shard_bytes=4_000_000_000,
         vocabulary="qwen",
     ),
     "meta-llama/Llama-2-7b-hf": Emulated(

@@ -30,6 +30,7 @@ STUDIES = (
     "baseline-critique",
     "additional-experiments",
     "sanity-check",
+    "layer-zero",
 )
 SOLAR, GLM = "upstage/Solar-Open-100B", "zai-org/GLM-4.5-Air"
 COMPARISONS: Mapping[str, tuple[str, str]] = {

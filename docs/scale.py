@@ -1,8 +1,8 @@
-"""Runs the rows of `make scale` that this code has not run yet, and writes what came out into ``docs/scale.md``.
+"""Runs rows of `make scale` that this code has not run yet, and writes what came out into ``docs/scale.md``.
 
-``python docs/scale.py --minutes 8`` runs the rows that can reveal the most first, and stops at so many minutes
-of CPU; the next run goes on there. ``python docs/scale.py`` runs none and writes the page. Facts that were
-measured are kept in ``docs/scale.json``; the page says which rows have not been run.
+``python docs/scale.py --minutes 8`` runs the widest rows first, and stops at so many minutes of CPU; the
+next run goes on there. ``python docs/scale.py`` runs none and writes the page. Facts that were measured are
+kept in ``docs/scale.json``; the page says which rows have not been run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.tables import Table, replace_section  # noqa: E402
 from tests.comparison.relation import Relation, forget_built  # noqa: E402
-from tests.scale.families import CHOSEN, rows_at  # noqa: E402
+from tests.scale.families import rows_at  # noqa: E402
 from tests.scale.lifelike import GROWN, SHAPES  # noqa: E402
 from tests.scale.record import all_recorded, recorded  # noqa: E402
 from tests.scale.relatives import measure  # noqa: E402

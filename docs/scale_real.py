@@ -9,7 +9,6 @@ Writes the facts to ``docs/scale_real.json`` and their table into ``docs/scale.m
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 import pytest  # noqa: E402
 from tests.scale.measured import measure, problems  # noqa: E402
 from tests.scale.real_rows import DEPTHS, Row, folder_of, models, rows_of  # noqa: E402
+from tests.scale.record import code_digest  # noqa: E402
 
 PAGE = ROOT / "docs" / "scale.md"
 FACTS = ROOT / "docs" / "scale_real.json"
@@ -50,16 +50,6 @@ def jobs() -> list[tuple[str, Row, str]]:
                 continue
             found += [(model, row, depth) for depth in DEPTHS]
     return sorted(found, key=lambda job: DEPTHS.index(job[2]))
-
-
-def code_digest() -> str:
-    """Return a digest of everything that can change a result."""
-    digest = hashlib.sha256()
-    paths = [*(ROOT / "src" / "modelkin").rglob("*"), *(ROOT / "tests" / "scale").rglob("*.py")]
-    for path in sorted(paths):
-        if path.suffix in (".py", ".toml") and not {"document", "cli", "figures"} & set(path.parts):
-            digest.update(path.read_bytes() if not path.name.startswith("test_") else b"")
-    return digest.hexdigest()[:16]
 
 
 def key_of(model: str, row: str, depth: str) -> str:

@@ -22,6 +22,8 @@ SIZES = {
     "mistralai/Mixtral-8x22B-Instruct-v0.1": (281.3, 59),
     "internlm/internlm2-chat-7b": (15.5, 8),
     "meta-llama/Llama-2-7b-hf": (13.5, 2),
+    "Qwen/Qwen3-4B": (8.0, 3),
+    "Qwen/Qwen3-14B": (29.5, 8),
 }
 
 

@@ -153,15 +153,16 @@ GROWN: Mapping[int, Grown] = {
 def grown(name: str) -> Checkpoint:
     """Return ``lifelike-WIDTH-base``, ``-stranger`` or ``-tuned``, the base with a change of every matrix."""
     _, width, role = name.split("-")
+    if role == "tuned":
+        return derive.add_noise(grown(f"{LIFELIKE}{width}-base"), size=0.05, rng=np.random.default_rng(3))
     size = GROWN[int(width)]
     shape, seed = size.shape(), 2 if role == "stranger" else 1
     tensors = {}
     for tensor, extent in shape.tensors():
         rows = lifelike_rows(seed, tensor, extent, 0, extent[0]).reshape(extent)
         tensors[tensor] = np.asarray(to_bfloat16(rows), dtype=np.float32)
-    base = Checkpoint(
+    return Checkpoint(
         config=llama_config(shape, dtype="BF16"),
         tensors=tensors,
         tokenizer=tokenizer_json(size.vocab, seed=1).decode(),
     )
-    return derive.add_noise(base, size=0.05, rng=np.random.default_rng(3)) if role == "tuned" else base

@@ -69,8 +69,12 @@ _NOTHING = Expected(
     related=False, absent=frozenset({"attention", "mlp", "embedding", "head", "norms", "residual"})
 )
 _STRANGERS = dict.fromkeys(DEPTHS, _NOTHING)
-MATCHED: Final = 3
-"""Layers that are matched unit by unit in models of this size (`modelkin.comparison.deep`)."""
+MATCHED: Final = frozenset({0, 2, 3})
+"""Layers that are matched unit by unit. Matching reads whole matrices, 141 MB a layer of CodeLlama, so that
+no more than three layers of a large model are read, spread over the depth (`MATCHED_LAYERS` and `spread_pairs`
+of `modelkin.comparison.deep`): of these four, not the second. Of models in `SMALL` all are."""
+SMALL: Final = frozenset({"smollm2", "gemma3"})
+"""Models of which a tenth of the bytes of the deep depth is enough for more than three whole layers."""
 _MATCHED_UNITS = Expected(related=True, shared={"attention": ALL, "mlp": MATCHED, "embedding": 0})
 
 
@@ -236,7 +240,17 @@ _TABLES: Final[Mapping[str, tuple[Row, ...]]] = {
 
 def rows_of(model: str) -> tuple[Row, ...]:
     """Return the rows of a base."""
-    return _TABLES[model]
+    return tuple(_all_layers(row) for row in _TABLES[model]) if model in SMALL else _TABLES[model]
+
+
+def _all_layers(row: Row) -> Row:
+    """Return a row of which all layers are matched where others have three of them matched."""
+
+    def whole(expected: Expected) -> Expected:
+        shared = {part: ALL if layers == MATCHED else layers for part, layers in expected.shared.items()}
+        return replace(expected, shared=shared)
+
+    return replace(row, expected={depth: whole(expected) for depth, expected in row.expected.items()})
 
 
 def models() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import pytest
 from tests.scale.measured import measure, problems
 from tests.scale.real_rows import DEPTHS, Expected, folder_of, models, rows_of
 
-MOST_MEMORY_MB = 3_000
+MOST_MEMORY_MB = 2_000
 """Of the process that compares, deriving included: a rotated candidate holds its writers."""
 ROWS = [(model, row) for model in models() for row in rows_of(model)]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import ROWS_A_DIMENSION, Frame, find_frame
+from modelkin.comparison.alignment import Frame, enough_rows, find_frame
 from modelkin.comparison.methods import (
+    COPY_UNITS,
     Pair,
     Part,
     Probe,
@@ -24,8 +25,7 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 _TOKENS_A_DIMENSION = 3
-_CHECKED_TOKENS = 1024
-"""Rows beyond those that are learned from: the mean cosine of so many is known to a thousandth."""
+"""Where dimensions are few: some tokens are rare, and their rows are hardly trained."""
 _TOKEN_SHARE = 0.19
 """Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
 _WELL = 0.98
@@ -69,7 +69,7 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame |
         return None
     row_bytes = max(info.row_bits // 8 for info in infos)
     most = min(
-        _n_tokens(max(info.shape[-1] for info in infos)),
+        enough_rows(max(info.shape[-1] for info in infos), most=_TOKENS_A_DIMENSION),
         int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
     )
     rows = near_rows(tokens, infos)[:most]
@@ -84,11 +84,6 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame |
         return made if isinstance(made, Frame) else None
 
     return Probe(candidate=(mine,), base=(theirs,), evaluate=evaluate)
-
-
-def _n_tokens(width: int) -> int:
-    """Return how many tokens a map is learned from and checked on."""
-    return min(_TOKENS_A_DIMENSION * width, int(ROWS_A_DIMENSION * width) + _CHECKED_TOKENS)
 
 
 def _token_part(side: Side, role: Role, rows: TensorSlice) -> Part:
@@ -119,17 +114,22 @@ def frame_of_units(reading: Reading, pair: Pair) -> UnitFrame | None:
     check = Probe(candidate=rows.left_candidate, base=rows.left_base, evaluate=_as_read)
     if not reading.pay(learn, check) or (learned := reading.read(learn)) is None:
         return None
+    some = tuple([rows[:COPY_UNITS].copy() for rows in side] for side in learned)
     made = find_frame(
-        np.concatenate(learned[0]),
-        np.concatenate(learned[1]),
-        learned_from=say("even-layers"),
-        seed=pair.seed,
+        _emptied(learned[0]), _emptied(learned[1]), learned_from=say("even-layers"), seed=pair.seed
     )
     if not isinstance(made, Frame):
         return None
     left = None if made.kind == "identity" else reading.read(check)
-    untouched = frozenset[int]() if left is None else untouched_layers(rows.left, learned=learned, left=left)
+    untouched = frozenset[int]() if left is None else untouched_layers(rows.left, learned=some, left=left)
     return UnitFrame(frame=made, untouched=untouched)
+
+
+def _emptied(parts: list[Array]) -> Array:
+    """Return all rows in one array and give the parts back: of wide models they are hundreds of megabytes."""
+    rows = np.concatenate(parts)
+    parts.clear()
+    return rows
 
 
 def _as_read(candidate: list[Array], base: list[Array]) -> tuple[list[Array], list[Array]]:

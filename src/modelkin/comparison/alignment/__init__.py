@@ -19,12 +19,11 @@ from modelkin.comparison.alignment.layer_units import (
     same_numbers,
 )
 from modelkin.comparison.alignment.layers import LayerMap, layer_map, layer_path, likely_pairs
-from modelkin.comparison.alignment.residual import ROWS_A_DIMENSION, Frame, find_frame
+from modelkin.comparison.alignment.residual import Frame, enough_rows, find_frame
 from modelkin.comparison.alignment.units import UnitMatch, agreement, match_units
 
 __all__ = [
     "REPEATED",
-    "ROWS_A_DIMENSION",
     "ContrastOfLayers",
     "Facing",
     "Frame",
@@ -37,6 +36,7 @@ __all__ = [
     "as_units",
     "contrast_in",
     "contrasts_of_folds",
+    "enough_rows",
     "facing_layers_of",
     "find_frame",
     "joined_splits",

@@ -25,8 +25,10 @@ _MATCHED = 0.6
 """Share of dimensions that must find each other before a permutation is tried."""
 _LEARNED = 0.875
 """Most of the rows that may be learned from where there are few; the rest are kept apart for the check."""
-ROWS_A_DIMENSION = 1.5
+_ROWS_A_DIMENSION = 1.5
 """Rows that are enough to learn from: a rotation needs at least as many as there are dimensions."""
+_CHECKED = 1024
+"""Rows beyond those that are learned from: the mean cosine of so many is known to a thousandth."""
 _SMALL = 2048
 """Up to this width the polar factor is taken from a singular value decomposition, which takes twice as long
 as the eigenvectors of M'M but also holds where directions differ in size by more than eight orders."""
@@ -142,6 +144,19 @@ def find_frame(
     return best
 
 
+def enough_rows(width: int, *, most: int) -> int:
+    """Return how many rows a map of so many dimensions is learned from and checked on.
+
+    Parameters
+    ----------
+    width
+        Dimensions.
+    most
+        Rows a dimension, where dimensions are few.
+    """
+    return min(most * width, int(_ROWS_A_DIMENSION * width) + _CHECKED)
+
+
 def polar_factor(matrix: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Return the orthogonal (or semi-orthogonal) matrix nearest to the given one.
 
@@ -195,7 +210,7 @@ def _agreement_of_distances(a: Array, b: Array) -> float:
 
 def _n_learned(n_rows: int, width: int) -> int:
     """Return how many rows are learned from: half, or more where that would be too few for a rotation."""
-    enough = min(int(_LEARNED * n_rows), n_rows - FEWEST_ROWS, int(ROWS_A_DIMENSION * width))
+    enough = min(int(_LEARNED * n_rows), n_rows - FEWEST_ROWS, int(_ROWS_A_DIMENSION * width))
     return max(n_rows // 2, enough)
 
 

@@ -1,6 +1,6 @@
 """One file a method: what to read of two models, and what it says about a common origin."""
 
-from modelkin.comparison.methods._frame_rows import frame_rows, untouched_layers
+from modelkin.comparison.methods._frame_rows import COPY_UNITS, frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
     Factors,
@@ -41,6 +41,7 @@ from modelkin.comparison.methods.equality import (
 
 __all__ = [
     "BEGINNING_FLAGS",
+    "COPY_UNITS",
     "EQUAL_VALUES",
     "FEW_ORDERS",
     "LOG10_ALPHA",

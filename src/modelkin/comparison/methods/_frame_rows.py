@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from modelkin.comparison.alignment import enough_rows
 from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
@@ -17,11 +18,12 @@ from .blocks import spread
 _SHARE = 0.19
 """Part of the byte allowance for rows from which a map of the residual streams is learned."""
 _ROWS_A_DIMENSION = 4
+"""Where dimensions are few: units of several layers, some of which may have been changed."""
 _FEWEST_UNITS = 64
 """Of a layer, for such rows."""
 _COPY_Z = 5.0
 """z at which a layer is taken for a copy of another of its own model. Both models must have the copy."""
-_COPY_UNITS = 128
+COPY_UNITS = 128
 """Units of a layer by which that is seen."""
 
 
@@ -52,13 +54,13 @@ def frame_rows(pair: Pair) -> FrameRows | None:
     left = tuple(layer for layer in shared if layer % 2 and found[layer] is not None)
     chosen, most = _fitting(
         [both for layer in even if (both := found[layer]) is not None],
-        n_rows=_ROWS_A_DIMENSION * max(width or 0 for width in pair.widths),
+        n_rows=enough_rows(max(width or 0 for width in pair.widths), most=_ROWS_A_DIMENSION),
         allowance=int(_SHARE * pair.byte_allowance),
     )
     if not left or not chosen:
         return None
     candidate, base = _parts(pair, chosen, most)
-    left_candidate, left_base = _parts(pair, [found[layer] for layer in left], min(most, _COPY_UNITS))
+    left_candidate, left_base = _parts(pair, [found[layer] for layer in left], min(most, COPY_UNITS))
     return FrameRows(
         candidate=candidate, base=base, left=left, left_candidate=left_candidate, left_base=left_base
     )
@@ -81,7 +83,8 @@ def untouched_layers(
     layers
         Their numbers.
     learned, left
-        Units of the layers the map was learned from, and of `layers`; candidate and base.
+        Units of the layers the map was learned from, the first `COPY_UNITS` at least, and of `layers`;
+        candidate and base.
     """
     copied = [_copies(mine, theirs) for mine, theirs in zip(learned, left, strict=True)]
     return frozenset(layer for layer, *both in zip(layers, *copied, strict=True) if not all(both))
