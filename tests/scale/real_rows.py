@@ -71,7 +71,7 @@ _NOTHING = Expected(
 _STRANGERS = dict.fromkeys(DEPTHS, _NOTHING)
 MATCHED: Final = frozenset({0, 2, 3})
 """Layers that are matched unit by unit. Matching reads whole matrices, 141 MB a layer of CodeLlama, so that
-no more than three layers of a large model are read, spread over the depth (`MATCHED_LAYERS` and `spread_pairs`
+no more than three layers of a large model are read, spread over the depth (`MATCHED_LAYERS`, `spread_pairs`
 of `modelkin.comparison.deep`): of these four, not the second. Of models in `SMALL` all are."""
 SMALL: Final = frozenset({"smollm2", "gemma3"})
 """Models of which a tenth of the bytes of the deep depth is enough for more than three whole layers."""

@@ -17,6 +17,8 @@ MOST_Z = 5.0
 MOST_RHO = 0.75
 """The same for few units, which cannot reach `MOST_Z`. Both models must be tied, so one in ten thousand here
 is one in a hundred million."""
+_STRIPE = 1024
+"""Units that are looked at at once: copies of a whole layer of a wide model take hundreds of megabytes."""
 _PATTERN_P = 1e-5
 """Chance that a model of the usual kind shows a pattern. Both models must."""
 
@@ -44,9 +46,8 @@ def is_tied(
     width
         Size of the space that features live in; as many as there are columns, if not given.
     """
-    values = np.abs(np.asarray(rows, dtype=np.float64))
-    usable = np.isfinite(values).all(axis=1) & (values.max(axis=1, initial=0.0) > 0)
-    strongest = np.argmax(values[usable], axis=1)
+    values = np.asarray(rows)
+    usable, strongest = _strongest(values)
     if features is not None:
         strongest = features[strongest]
     if len(strongest) < 4 or len(set(strongest.tolist())) < 3:
@@ -56,6 +57,18 @@ def is_tied(
     if abs(rho) > MOST_RHO or abs(rho) * math.sqrt(len(places) - 1) > MOST_Z:
         return True
     return _is_patterned(places, strongest, n_units=int(places.max()) + 1, width=width or values.shape[1])
+
+
+def _strongest(rows: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.bool_], Numbers]:
+    """Return which units are finite and not zero, and the strongest feature of each of these."""
+    usable, places = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.intp)
+    for start in range(0, len(rows) if rows.shape[1] else 0, _STRIPE):
+        sizes = np.abs(np.asarray(rows[start : start + _STRIPE]))
+        at = np.argmax(sizes, axis=1)  # the first number that is none, where there is one
+        largest = sizes[np.arange(len(sizes)), at]
+        usable[start : start + _STRIPE] = np.isfinite(largest) & (largest > 0)
+        places[start : start + _STRIPE] = at
+    return usable, places[usable]
 
 
 def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: int) -> bool:
