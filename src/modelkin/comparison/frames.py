@@ -114,7 +114,7 @@ def frame_of_units(reading: Reading, pair: Pair) -> UnitFrame | None:
     check = Probe(candidate=rows.left_candidate, base=rows.left_base, evaluate=_as_read)
     if not reading.pay(learn, check) or (learned := reading.read(learn)) is None:
         return None
-    some = tuple([rows[:COPY_UNITS].copy() for rows in side] for side in learned)
+    some = _first_units(learned[0]), _first_units(learned[1])
     made = find_frame(
         _emptied(learned[0]), _emptied(learned[1]), learned_from=say("even-layers"), seed=pair.seed
     )
@@ -123,6 +123,10 @@ def frame_of_units(reading: Reading, pair: Pair) -> UnitFrame | None:
     left = None if made.kind == "identity" else reading.read(check)
     untouched = frozenset[int]() if left is None else untouched_layers(rows.left, learned=some, left=left)
     return UnitFrame(frame=made, untouched=untouched)
+
+
+def _first_units(parts: list[Array]) -> list[Array]:
+    return [rows[:COPY_UNITS].copy() for rows in parts]
 
 
 def _emptied(parts: list[Array]) -> Array:
