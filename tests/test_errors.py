@@ -11,6 +11,7 @@ import pytest
 
 from modelkin import errors
 from modelkin.errors import ModelkinError
+from modelkin.message import say
 
 ALL = [
     each
@@ -47,6 +48,14 @@ def test_every_error_says_where_and_what_and_survives_a_trip(kind):
             error.hint,
             str(error),
         )
+
+
+def test_a_message_is_told_in_english_and_kept():
+    problem = say("problem.no-revision", revision="'v2'")
+    error = errors.NotFound("org/model", problem)
+    assert str(error) == "org/model: the repository has no revision 'v2'"
+    same = pickle.loads(pickle.dumps(error))
+    assert (same.said, same.problem) == (problem, error.problem)
 
 
 def test_without_a_place_the_sentence_stands_alone():

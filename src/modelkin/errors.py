@@ -36,6 +36,10 @@ tell is not an error: an unknown architecture or a skipped method is a value and
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from modelkin.message import Message
 
 __all__ = [
     "AccessDenied",
@@ -75,25 +79,36 @@ class ModelkinError(Exception):
     where
         What the sentence is about: a file, a model reference, a tensor.
     problem
-        What was expected and what came.
+        What was expected and what came. A message is told in the language of the report that goes on without
+        what failed; of a plain sentence a report in another language names the kind of error alone.
     hint
         One sentence the reader can act on.
     """
 
     exit_code = 70
 
-    def __init__(self, where: str, problem: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{where}: {problem}" if where else problem)
+    def __init__(self, where: str, problem: str | Message, *, hint: str | None = None) -> None:
+        super().__init__(where, problem)
         self.where = where
-        self.problem = problem
+        self.said = problem
         self.hint = hint
 
+    @property
+    def problem(self) -> str:
+        """What was expected and what came, in English."""
+        return str(self.said)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}" if self.where else self.problem
+
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by their args, which here are the finished sentence: rebuild from the parts.
-        return (_rebuild, (type(self), self.where, self.problem, self.hint))
+        # Exceptions pickle by their args, which leave out the hint: rebuild from the parts.
+        return (_rebuild, (type(self), self.where, self.said, self.hint))
 
 
-def _rebuild(kind: type[ModelkinError], where: str, problem: str, hint: str | None) -> ModelkinError:
+def _rebuild(
+    kind: type[ModelkinError], where: str, problem: str | Message, hint: str | None
+) -> ModelkinError:
     return kind(where, problem, hint=hint)
 
 

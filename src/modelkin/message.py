@@ -54,8 +54,11 @@ def joined(messages: Iterable[Message]) -> Message:
 def told(error: ModelkinError) -> Message:
     """Return an error as a message, for a report that goes on without what failed.
 
-    English quotes it in full. Another language says what kind of error it is and where; the rest stays in
-    the record, in English.
+    A problem that is a message is told in every language. Of a plain sentence, which English quotes, another
+    language says what kind of error it is and where; the rest stays in the record, in English.
     """
+    where = error.where or "modelkin"
+    if isinstance(error.said, Message):
+        return say("error.said", where=where, problem=error.said)
     kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
-    return say(f"error.{kind}", where=error.where or "modelkin", problem=error.problem)
+    return say(f"error.{kind}", where=where, problem=error.said)

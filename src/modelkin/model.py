@@ -128,7 +128,7 @@ class Model:
                 return None
             raise UnsupportedFormat(
                 own.source.location.ref,
-                "expected an adapter before '::', got a model",
+                say("problem.adapter-before"),
                 hint="An adapter is a folder with adapter_config.json and adapter_model.safetensors.",
             )
 
@@ -180,12 +180,14 @@ class Model:
         if info is None:
             return None
         if info.size > MAX_CONFIG_BYTES:
-            raise ConfigError("config.json", f"expected at most {MAX_CONFIG_BYTES} bytes, got {info.size}")
+            raise ConfigError(
+                "config.json", say("problem.config-bytes", most=MAX_CONFIG_BYTES, got=info.size)
+            )
         data = self.fetcher.read_file("config.json", limit=MAX_CONFIG_BYTES)
         try:
             return strict_object(data or b"", as_python_writes=True)
         except JsonRefused as error:
-            raise ConfigError("config.json", f"expected a JSON object, but {error}") from error
+            raise ConfigError("config.json", say("problem.json-object", why=str(error))) from error
 
     @cached_property
     def weights(self) -> Weights:
@@ -343,7 +345,7 @@ def _named(source: Source) -> Iterator[None]:
         ref = source.location.ref
         if ref in error.where or ref.endswith(error.where):
             raise
-        raise type(error)(f"{ref}: {error.where}", error.problem, hint=error.hint) from error
+        raise type(error)(f"{ref}: {error.where}", error.said, hint=error.hint) from error
 
 
 def open_model(

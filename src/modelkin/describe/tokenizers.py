@@ -94,14 +94,14 @@ def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
     if not names:
         raise NotFound(
             model.location.ref,
-            "expected a tokenizer, got none",
+            say("problem.no-tokenizer"),
             hint="Known are tokenizer.json, SentencePiece, tiktoken, tekken.json, vocab.json, vocab.txt.",
         )
     contents: dict[str, bytes] = {}
     for name in names:
         data = model.read_file(name, limit=limit)
         if data is None:
-            raise NotFound(name, f"not read: it has {model.file_size(name):,} bytes, more than {limit:,}")
+            raise NotFound(name, say("problem.not-read-bytes", n=model.file_size(name), limit=limit))
         contents[name] = data
     return read_tokenizer(contents)
 
@@ -171,7 +171,7 @@ def _single_file(path: Path, options: FetchOptions | None, stack: ExitStack) -> 
     model = stack.enter_context(open_model(LocalSource(path, ref=str(path), alone=True), options))
     data = model.fetcher.read_file(path.name, limit=MAX_BYTES)
     if data is None:
-        raise TokenizerError(path.name, f"expected at most {MAX_BYTES:,} bytes in a readable file")
+        raise TokenizerError(path.name, say("problem.readable-bytes", most=MAX_BYTES))
     return str(path), read_tokenizer({path.name: data}), None
 
 

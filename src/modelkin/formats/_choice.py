@@ -74,7 +74,7 @@ def named_by_config(
     path = posixpath.normpath(named)
     if path in odd_names:
         raise UnsupportedFormat(
-            "config.json", f"it names {quoted(named, 80)} as the weights, which {path_problem(path)}"
+            "config.json", say("problem.named-weights", name=quoted(named, 80), why=str(path_problem(path)))
         )
     usable = is_safetensors(named) or named == ADAPTER_FILES[1]
     if not usable or path_problem(path) or path not in files:

@@ -243,7 +243,7 @@ def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownF
     if part is not None:
         raise UnsupportedFormat(
             part,
-            "it holds slices of every tensor, and transformers takes such files before all others",
+            say("problem.slices"),
             hint="Name the file to read, or take the model as its trainer saves it for others.",
         )
     if (found := _chosen(files)) is not None:
@@ -256,16 +256,16 @@ def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownF
         kinds = sorted({kind for ending, kind in UNREAD.items() if any(n.endswith(ending) for n in unread)})
         raise NotFound(
             where,
-            f"no weights in a format that can be read; there are {', '.join(kinds)}: {quoted(unread[0])}",
+            say("problem.no-readable-weights", kinds=", ".join(kinds), first=quoted(unread[0])),
             hint=f"{_READABLE} Many models offer one of these on another branch.",
         )
-    raise NotFound(where, "no weights there", hint="Give the folder or file that holds the weights.")
+    raise NotFound(where, say("problem.no-weights"), hint="Give the folder or file that holds the weights.")
 
 
 def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
     possible = fitting(name)
     if not possible:
-        raise UnsupportedFormat(name, "not a weight file of a format that can be read", hint=_READABLE)
+        raise UnsupportedFormat(name, say("problem.not-weights"), hint=_READABLE)
     return _recognised(fetcher, name) or possible[0]
 
 

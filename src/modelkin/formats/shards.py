@@ -69,7 +69,7 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
     if data.startswith(b"version https://git-lfs"):
         raise IndexFileError(
             plain(file),
-            "is a Git LFS pointer, not an index file",
+            say("problem.lfs-pointer"),
             hint="Fetch the file itself, for example with git lfs pull.",
         )
     scanner = Scanner(data, error=error)
@@ -124,7 +124,7 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
     if missing:
         raise IndexFileError(
             plain(file),
-            f"{len(missing)} of {len(index.files)} shards are missing: {_some(missing)}",
+            say("problem.shards-missing-some", n=len(missing), m=len(index.files), names=_some(missing)),
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     found: dict[str, TensorInfo] = {}

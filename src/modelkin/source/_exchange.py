@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import RangesIgnored, WrongBytes
+from modelkin.message import Message, say
 from modelkin.options import MIB
 from modelkin.untrusted import quoted
 
@@ -45,7 +46,7 @@ class Exchange:
         """Say what of the body is wanted, or raise when the answer does not fit the question."""
         encoding = headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
-            raise self._wrong(f"plain bytes were asked for, the server sent {quoted(encoding, 40)} ones")
+            raise self._wrong(say("problem.encoded", encoding=quoted(encoding, 40)))
         if status == 416:
             return self._nothing(headers)
         declared = self._declared_length(headers)
@@ -54,40 +55,42 @@ class Exchange:
         match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
         if match is None:
             got = headers.get("Content-Range", headers.get("Content-Type", "no Content-Range"))
-            raise self._wrong(f"expected a Content-Range, got {quoted(got, 80)}")
+            raise self._wrong(say("problem.content-range", got=quoted(got, 80)))
         start, stop = int(match[1]), int(match[2]) + 1
         total = None if match[3] == "*" else int(match[3])
         ends_early = self.may_end_early and total is not None and stop == total < self.wanted.stop
         if start != self.wanted.start or (stop != self.wanted.stop and not ends_early) or stop <= start:
-            raise self._wrong(f"expected bytes {self.wanted}, got {start}-{stop}")
+            raise self._wrong(say("problem.other-range", wanted=str(self.wanted), start=start, stop=stop))
         if declared is not None and declared != stop - start:
-            raise self._wrong(f"expected {stop - start} bytes, the server announces {declared}")
+            raise self._wrong(say("problem.announced", n=stop - start, m=declared))
         if total is not None and total < stop:
-            raise self._wrong(f"the server says that bytes {start}-{stop} are part of a file of {total}")
+            raise self._wrong(say("problem.range-of", start=start, stop=stop, total=total))
         return Expected(0, stop - start, total, ends_here=True)
 
     def _nothing(self, headers: Mapping[str, str]) -> Expected:
         match = _UNSATISFIED.fullmatch(headers.get("Content-Range", ""))
         if self.may_end_early and match is not None and int(match[1]) == 0:
             return Expected(0, 0, 0, ends_here=True)
-        size = f"{match[1]} bytes" if match else "another size"
-        raise WrongBytes(self.where, f"bytes {self.wanted} were asked for, the server's file has {size}")
+        problem = say("problem.unsatisfied", wanted=str(self.wanted))
+        if match:
+            problem = say("problem.unsatisfied-size", wanted=str(self.wanted), size=match[1])
+        raise WrongBytes(self.where, problem)
 
     def _from_whole_file(self, total: int | None) -> Expected:
         wanted = self.wanted
         if wanted.start > TOLERATED_SKIP:
             raise RangesIgnored(
                 self.where,
-                f"bytes {wanted} were asked for, the server sends the whole file instead",
+                say("problem.whole-file", wanted=str(wanted)),
                 hint="This server cannot be read in parts: download the file and give its local path.",
             )
         stop = wanted.stop
         if total is not None and total < stop:
             if not self.may_end_early:
-                raise self._wrong(f"expected bytes up to {stop}, the file has {total}")
+                raise self._wrong(say("problem.up-to", stop=stop, total=total))
             stop = max(total, wanted.start)
         elif total is None and self.may_end_early:
-            raise RangesIgnored(self.where, "the server sends the whole file and does not say its size")
+            raise RangesIgnored(self.where, say("problem.whole-no-size"))
         return Expected(wanted.start, stop - wanted.start, total, ends_here=False)
 
     def _declared_length(self, headers: Mapping[str, str]) -> int | None:
@@ -95,8 +98,8 @@ class Exchange:
         if value is None:
             return None
         if not (value.isascii() and value.isdecimal()) or len(value) > 19:
-            raise self._wrong(f"Content-Length {quoted(value, 40)} is not a length")
+            raise self._wrong(say("problem.content-length", value=quoted(value, 40)))
         return int(value)
 
-    def _wrong(self, problem: str) -> Transient:
+    def _wrong(self, problem: Message) -> Transient:
         return Transient(WrongBytes(self.where, problem))

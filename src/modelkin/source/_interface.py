@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Literal, Self, final
 
 from modelkin.errors import BudgetExceeded, NotFound, WrongBytes
+from modelkin.message import say
 
 from .ranges import ByteRange
 from .store import StoreKey
@@ -48,8 +49,7 @@ class ByteBudget:
         if self.limit is not None and self._spent + amount > self.limit:
             raise BudgetExceeded(
                 where,
-                f"{amount:,} more bytes are needed, but {self._spent:,} of the budget of {self.limit:,} "
-                "are already used; the request was not sent",
+                say("problem.budget", amount=amount, spent=self._spent, limit=self.limit),
                 hint="Raise the budget, or choose a smaller depth.",
             )
 
@@ -130,7 +130,7 @@ class Source(ABC):
         """Return one file, or raise `NotFound` when there is none of that name."""
         info = self.find(name)
         if info is None:
-            raise NotFound(f"{self.location.ref}/{name}", "no such file in this model")
+            raise NotFound(f"{self.location.ref}/{name}", say("problem.no-file-in-model"))
         return info
 
     @final
@@ -140,12 +140,12 @@ class Source(ABC):
         A range outside the file is refused here, before anything is asked of anybody.
         """
         if wanted.stop > file.size:
-            raise WrongBytes(file.name, f"bytes {wanted} were asked for, the file has {file.size} bytes")
+            raise WrongBytes(file.name, say("problem.beyond-file", wanted=str(wanted), size=file.size))
         if not wanted.length:
             return b""
         data = self._read(file, wanted)
         if len(data) != wanted.length:
-            raise WrongBytes(file.name, f"expected {wanted.length} bytes, got {len(data)}")
+            raise WrongBytes(file.name, say("problem.bytes-got", length=wanted.length, n=len(data)))
         return data
 
     @abstractmethod

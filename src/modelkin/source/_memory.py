@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import final
 
 from modelkin.errors import NotFound
+from modelkin.message import say
 
 from ._interface import ByteBudget, FileInfo, Location, Source
 from .ranges import ByteRange
@@ -43,4 +44,4 @@ class MemorySource(Source):
         try:
             return self._bytes[file.name][wanted.start : wanted.stop]
         except KeyError:
-            raise NotFound(file.name, "no such file in this model") from None
+            raise NotFound(file.name, say("problem.no-file-in-model")) from None

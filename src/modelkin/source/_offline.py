@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modelkin.errors import Offline
+from modelkin.message import Message, say
 from modelkin.options import FetchOptions
 
 
@@ -15,10 +16,10 @@ def is_offline(options: FetchOptions) -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def not_stored(where: str, *, what: str = "these bytes are not") -> Offline:
+def not_stored(where: str, problem: Message | None = None) -> Offline:
     """Return the error for what would have to be asked for."""
     return Offline(
         where,
-        f"offline mode is on and {what} stored here",
+        problem or say("problem.offline"),
         hint="Run once while online, or unset HF_HUB_OFFLINE.",
     )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from modelkin.errors import WrongBytes
+from modelkin.message import say
 from modelkin.options import MIB
 
 from ._interface import FileInfo
@@ -49,8 +50,13 @@ class WholeFiles:
         if found != progress.published:
             raise WrongBytes(
                 file.name,
-                f"all {file.size:,} bytes were read, and their {progress.kind} is {found}, "
-                f"not the published {progress.published}",
+                say(
+                    "problem.digest-differs",
+                    size=file.size,
+                    kind=progress.kind,
+                    found=found,
+                    published=progress.published,
+                ),
                 hint="Somebody changed the file on its way or in its place; run again, or report it.",
             )
         return True

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from modelkin.errors import WrongBytes
+from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.progress import Progress, Silent
 
@@ -233,7 +234,7 @@ class Fetcher:
         for file, ranges in needed.items():
             size = self.source.need(file).size
             if ranges and ranges[-1].stop > size:
-                raise WrongBytes(file, f"bytes {ranges[-1]} were asked for, the file has {size} bytes")
+                raise WrongBytes(file, say("problem.beyond-file", wanted=str(ranges[-1]), size=size))
         self._adopt_heads()
         return needed
 

@@ -17,6 +17,7 @@ from modelkin.errors import (
     UsageError,
     WrongBytes,
 )
+from modelkin.message import say
 from modelkin.options import FetchOptions
 from modelkin.untrusted import is_no_path, path_problem, quoted
 
@@ -127,7 +128,7 @@ class FsspecSource(Source):
             finally:
                 self.budget.refund(max(0, wanted.length - len(data)))
             if len(data) != wanted.length:
-                problem = f"expected {wanted.length} bytes, the store sent {len(data)}"
+                problem = say("problem.store-sent", length=wanted.length, n=len(data))
                 raise Transient(WrongBytes(where, problem))
             return data
 
@@ -139,10 +140,10 @@ class FsspecSource(Source):
             return {self._single: self._info(self._single)}
         entries = self._system.find(self._root, maxdepth=MAX_DEPTH, withdirs=False, detail=True)
         if not entries:
-            raise NotFound(self._ref, "nothing is there")
+            raise NotFound(self._ref, say("problem.nothing-there"))
         if len(entries) > MAX_FILES:
             raise ListingError(
-                self._ref, f"there are more than {MAX_FILES:,} files", hint="Give the prefix of one model."
+                self._ref, say("problem.many-files", most=MAX_FILES), hint="Give the prefix of one model."
             )
         files: dict[str, FileInfo | None] = {}
         odd: list[str] = []
@@ -194,16 +195,16 @@ class FsspecSource(Source):
 
 def _translated(error: Exception, where: str) -> SourceError | Transient:
     if isinstance(error, FileNotFoundError):
-        return NotFound(where, "nothing is there")
+        return NotFound(where, say("problem.nothing-there"))
     if isinstance(error, PermissionError):
-        return AccessDenied(where, f"the store refused access: {reason(error)}")
+        return AccessDenied(where, say("problem.store-refused", why=reason(error)))
     if type(error).__name__ in _NO_CREDENTIALS:
         return AccessDenied(
             where,
-            f"the store needs credentials ({type(error).__name__})",
+            say("problem.store-credentials", kind=type(error).__name__),
             hint="Log in as for its own tools.",
         )
-    return Transient(NetworkError(where, f"the store failed: {reason(error)}"))
+    return Transient(NetworkError(where, say("problem.store-failed", why=reason(error))))
 
 
 def _etag(entry: Mapping[str, Any]) -> str | None:

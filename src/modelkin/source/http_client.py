@@ -17,6 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, IncompleteRead
 
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
+from modelkin.message import say
 from modelkin.options import KIB, MIB, FetchOptions
 
 from ._exchange import Exchange
@@ -210,7 +211,7 @@ class RangeClient:
 
     def _raise_if_stopped(self, where: str) -> None:
         if self._stopped.is_set():
-            raise SourceError(where, "reading was stopped")
+            raise SourceError(where, say("problem.reading-stopped"))
 
     # -- judging ---------------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class RangeClient:
             return Reply(status=response.status, headers=response.headers)
         body = self._body(where, response, limit + 1, meter, must_be_full=False)
         if len(body) > limit:
-            raise WrongBytes(where, f"the answer is longer than {limit:,} bytes")
+            raise WrongBytes(where, say("problem.answer-long", limit=limit))
         return Reply(status=200, headers=response.headers, body=body, total=len(body))
 
     def _judge(self, exchange: Exchange, response: _Response, meter: _Meter) -> Reply:
@@ -234,7 +235,7 @@ class RangeClient:
             meter.charged += expected.skip
         body = self._body(where, response, expected.skip + expected.keep, meter)
         if expected.ends_here and status == 206 and self._goes_on(where, response):
-            raise Transient(WrongBytes(where, f"expected {expected.keep} bytes, the server sends more"))
+            raise Transient(WrongBytes(where, say("problem.server-sends-more", keep=expected.keep)))
         return Reply(
             status=200 if status == 200 else 206,
             headers=headers,
@@ -251,7 +252,7 @@ class RangeClient:
                 if not deadline.passed:
                     raise
         if deadline.passed:
-            raise Transient(SourceTimeout(where, "the answer does not end", hint="Try again later."))
+            raise Transient(SourceTimeout(where, say("problem.answer-endless"), hint="Try again later."))
         return bool(more)
 
     def _body(
@@ -279,14 +280,14 @@ class RangeClient:
             raise Transient(
                 SourceTimeout(
                     where,
-                    f"{length} bytes did not come in {seconds:.0f} s: too slow",
+                    say("problem.too-slow", length=length, seconds=seconds),
                     hint="Try again later, or allow more time.",
                 )
             )
         meter.received = before + len(data)
         promised = must_be_full or response.length_remaining not in (None, 0)
         if promised and len(data) < length:
-            raise Transient(WrongBytes(where, f"expected {length} bytes, the line ended after {len(data)}"))
+            raise Transient(WrongBytes(where, say("problem.line-ended", length=length, n=len(data))))
         return data
 
 
@@ -313,33 +314,33 @@ def translated(error: HTTPError, where: str) -> SourceError:
     """Put an exception of the HTTP library in our words."""
     if isinstance(error, _NO_CONNECTION):  # first: for urllib3 some of these are timeouts as well
         return NetworkError(
-            where, f"no connection: {reason(error)}", hint="Check the address and the network."
+            where, say("problem.no-connection", why=reason(error)), hint="Check the address and the network."
         )
     if isinstance(error, urllib3.exceptions.TimeoutError):
         connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
-        kind = "no connection in time" if connecting else "the server sent nothing in time"
-        return SourceTimeout(where, kind, hint="Check the network, or try again later.")
+        problem = say("problem.connect-timeout" if connecting else "problem.read-timeout")
+        return SourceTimeout(where, problem, hint="Check the network, or try again later.")
     if isinstance(error, urllib3.exceptions.LocationValueError):
-        return NetworkError(where, f"the address cannot be used ({type(error).__name__})")
+        return NetworkError(where, say("problem.bad-address", kind=type(error).__name__))
     if isinstance(error, urllib3.exceptions.ProxyError):
         return NetworkError(
-            where, f"the proxy refused: {reason(error)}", hint="Check HTTPS_PROXY and NO_PROXY."
+            where, say("problem.proxy-refused", why=reason(error)), hint="Check HTTPS_PROXY and NO_PROXY."
         )
     if isinstance(error, urllib3.exceptions.SSLError):
         return NetworkError(
             where,
-            f"the secure connection failed: {reason(error)}",
+            say("problem.tls-failed", why=reason(error)),
             hint="Behind a company's proxy, name its certificates in SSL_CERT_FILE.",
         )
-    return NetworkError(where, f"the connection broke: {reason(error)}")
+    return NetworkError(where, say("problem.connection-broke", why=reason(error)))
 
 
 def _failed(error: Exception, where: str) -> SourceError | Transient:
     """Return what to raise: an address, a header or a certificate does not mend itself, the rest may."""
     if not isinstance(error, HTTPError):
         if isinstance(error, OSError):
-            return Transient(NetworkError(where, f"the connection broke: {reason(error)}"))
-        return NetworkError(where, f"the request cannot be sent ({type(error).__name__})")
+            return Transient(NetworkError(where, say("problem.connection-broke", why=reason(error))))
+        return NetworkError(where, say("problem.cannot-send", kind=type(error).__name__))
     problem = translated(error, where)
     if isinstance(error, urllib3.exceptions.LocationValueError):
         return problem

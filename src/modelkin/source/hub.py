@@ -24,6 +24,7 @@ from modelkin.errors import (
     SourceError,
     WrongBytes,
 )
+from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import JsonRefused, is_no_path, path_problem, quoted, strict_json
 
@@ -70,7 +71,7 @@ def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
     """Read a listing as it was sent."""
     # Counted before it is parsed: a value takes up to 30 times its text in memory.
     if body.count(b"{") + body.count(b"[") > 2 * MAX_FILES + 1000 or body.count(b",") > _MAX_VALUES:
-        raise ListingError(where, f"the Hub's listing has more than {MAX_FILES:,} files")
+        raise ListingError(where, say("problem.hub-many-files", most=MAX_FILES))
     try:
         document = strict_json(body, max_values=_MAX_VALUES)
     except JsonRefused as error:
@@ -87,18 +88,18 @@ def parse_listing(document: object, *, revision: str, where: str) -> Listing:
         It is not a listing, not one of the commit that was asked for, or names what is no safe file name.
     """
     if not isinstance(document, dict):
-        raise ListingError(where, "the Hub's listing is not an object")
+        raise ListingError(where, say("problem.hub-no-object"))
     commit, siblings = document.get("sha"), document.get("siblings")
     if not isinstance(commit, str) or not is_commit(commit):
-        raise ListingError(where, f"expected a commit of 40 hexadecimal digits, got {quoted(str(commit))}")
+        raise ListingError(where, say("problem.hub-no-commit", got=quoted(str(commit))))
     if is_commit(revision) and commit != revision:
-        raise ListingError(where, f"commit {revision} was asked for, the Hub answers {commit}")
+        raise ListingError(where, say("problem.hub-other-commit", revision=revision, commit=str(commit)))
     if not isinstance(siblings, list):
-        raise ListingError(where, "the Hub's listing names no files")
+        raise ListingError(where, say("problem.hub-no-files"))
     files = sorted((_listed_file(entry, where) for entry in siblings), key=lambda file: file.name)
     by_name = {file.name: file for file in files}
     if len(by_name) != len(files):
-        raise ListingError(where, "the Hub's listing names a file twice")
+        raise ListingError(where, say("problem.hub-file-twice"))
     odd = {name for name in by_name if path_problem(name)}
     named = {name: file for name, file in by_name.items() if name not in odd}
     return Listing(commit, named, tuple(sorted(odd)))
@@ -107,7 +108,7 @@ def parse_listing(document: object, *, revision: str, where: str) -> Listing:
 def _listed_file(entry: object, where: str) -> FileInfo:
     name = entry.get("rfilename") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(name, str):
-        raise ListingError(where, "the Hub's listing has a file without a name")
+        raise ListingError(where, say("problem.hub-no-name"))
     if is_no_path(name):
         raise ListingError(where, f"the file name {quoted(name)} {path_problem(name)}")
     lfs = entry.get("lfs")
@@ -288,7 +289,7 @@ class HubSource(Source):
             try:
                 reply = self._client.get_document(url, headers=self._headers, limit=MAX_LISTING)
             except WrongBytes as error:
-                raise ListingError(self._ref, f"the Hub's listing makes no sense: {error.problem}") from error
+                raise ListingError(self._ref, say("problem.hub-listing", problem=error.said)) from error
             moved = self._moved(reply)
             if moved is None:
                 break
@@ -336,7 +337,7 @@ class HubSource(Source):
         try:
             return Path(snapshot_download(self._repo_id, revision=self._revision, local_files_only=True))
         except LocalEntryNotFoundError as error:
-            raise not_stored(self._ref, what="nothing of this model is") from error
+            raise not_stored(self._ref, say("problem.offline-model")) from error
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -386,20 +387,22 @@ class HubSource(Source):
         status = reply.status
         login = _HINT_ACCESS if self._home.has_secrets else _HINT_LOGIN
         if code == "GatedRepo":
-            return AccessDenied(where, "this model is gated and you have no access yet", hint=login)
+            return AccessDenied(where, say("problem.gated"), hint=login)
         if code == "RevisionNotFound":
             hint = "The branches, tags and commits stand on the model's page; without @ the newest is taken."
-            return NotFound(where, f"the repository has no revision {self._revision!r}", hint=hint)
+            return NotFound(where, say("problem.no-revision", revision=repr(self._revision)), hint=hint)
         if code == "EntryNotFound":
-            return NotFound(where, "the repository has no such file at this commit")
+            return NotFound(where, say("problem.no-file-at-commit"))
         if code == "RepoNotFound" or (status == 404 and not code):
-            return NotFound(where, "no such model, or it is private", hint=f"Check the spelling. {login}")
+            return NotFound(where, say("problem.no-model"), hint=f"Check the spelling. {login}")
         if status in (401, 403):
             known = self._home.has_secrets
-            what = "your token is not accepted here" if known else "access needs a token"
-            return AccessDenied(where, f"{what} (the Hub answered {status})", hint=login)
-        said = f" ({quoted(code, 40)})" if code else ""
-        return NetworkError(where, f"the Hub answered {status}{said}", hint=busy_hint(status))
+            problem = say("problem.token-refused" if known else "problem.token-needed", status=status)
+            return AccessDenied(where, problem, hint=login)
+        problem = say("problem.hub-answered", status=status)
+        if code:
+            problem = say("problem.hub-answered-code", status=status, why=quoted(code, 40))
+        return NetworkError(where, problem, hint=busy_hint(status))
 
 
 def hub_headers() -> dict[str, str]:
@@ -419,7 +422,7 @@ def hub_secrets(token: str | bool | None, where: str) -> dict[str, str]:
     if secret is None:
         return {}
     if not secret.isascii() or not secret.isprintable():
-        raise AccessDenied(where, "the token has characters that no token has", hint=_HINT_LOGIN)
+        raise AccessDenied(where, say("problem.odd-token"), hint=_HINT_LOGIN)
     return {"authorization": f"Bearer {secret}"}
 
 
@@ -432,7 +435,7 @@ def _token(token: str | bool | None, where: str) -> str | None:
         return None
     known = get_token()
     if known is None and token is True:
-        raise AccessDenied(where, "a token was asked for, but none is known", hint=_HINT_LOGIN)
+        raise AccessDenied(where, say("problem.no-token"), hint=_HINT_LOGIN)
     return known
 
 
@@ -440,9 +443,11 @@ def _check_same(file: FileInfo, reply: Reply) -> None:
     """Compare what the Hub says beside its redirect with the listing."""
     etag = plain_etag(reply.headers.get("X-Linked-Etag"))
     if etag is not None and file.sha256 is not None and etag != file.sha256:
-        raise ChangedWhileReading(file.name, f"the listing has digest {file.sha256}, the file {etag[:70]}")
+        raise ChangedWhileReading(
+            file.name, say("problem.digest-listing", listed=str(file.sha256), found=etag[:70])
+        )
     size = reply.headers.get("X-Linked-Size")
     if size is not None and size != str(file.size):
         raise ChangedWhileReading(
-            file.name, f"the listing has {file.size} bytes, the file {quoted(size, 20)}"
+            file.name, say("problem.size-listing", listed=file.size, found=quoted(size, 20))
         )

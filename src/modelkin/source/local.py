@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import final
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
+from modelkin.message import say
 from modelkin.untrusted import path_problem
 
 from ._interface import ByteBudget, FileInfo, Location, Source
@@ -97,7 +98,7 @@ class LocalSource(Source):
             if len(names) + len(self._odd_names) > MAX_FILES:
                 raise SourceError(
                     self._ref,
-                    f"the folder holds more than {MAX_FILES:,} files",
+                    say("problem.many-files-folder", most=MAX_FILES),
                     hint="Give the folder of one model.",
                 )
         return names
@@ -166,7 +167,7 @@ def _belonging(name: str) -> Callable[[str], bool]:
 def open_local(path: Path, *, ref: str | None = None, budget: ByteBudget | None = None) -> LocalSource:
     """Open an existing path."""
     if not path.exists():
-        raise NotFound(ref or str(path), "no such file or folder")
+        raise NotFound(ref or str(path), say("problem.no-file-or-folder"))
     return LocalSource(path, ref=ref, budget=budget)
 
 
@@ -177,9 +178,7 @@ def _etag(found: os.stat_result) -> str:
 def _check_unchanged(file: FileInfo, handle: int) -> None:
     now = os.fstat(handle)
     if not stat.S_ISREG(now.st_mode) or (now.st_size, _etag(now)) != (file.size, file.etag):
-        raise ChangedWhileReading(
-            file.name, "the file was changed after it was listed", hint="Run again to read the new one."
-        )
+        raise ChangedWhileReading(file.name, say("problem.changed"), hint="Run again to read the new one.")
 
 
 def _read_at(handle: int, wanted: ByteRange) -> bytes:
@@ -219,8 +218,12 @@ def _translated(where: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ChangedWhileReading(where, "the file is gone since it was listed") from error
+        raise ChangedWhileReading(where, say("problem.gone")) from error
     except PermissionError as error:
-        raise AccessDenied(where, "this may not be read", hint="Check the owner and the mode.") from error
+        raise AccessDenied(
+            where, say("problem.may-not-read"), hint="Check the owner and the mode."
+        ) from error
     except OSError as error:
-        raise SourceError(where, f"reading failed: {error.strerror or type(error).__name__}") from error
+        raise SourceError(
+            where, say("problem.reading-failed", why=error.strerror or type(error).__name__)
+        ) from error

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.demo import DEMO_MODELS, demo_path
 from modelkin.errors import BadReference, NotFound
+from modelkin.message import say
 from modelkin.untrusted import path_problem, quoted, visible
 
 from .local import model_folder
@@ -91,9 +92,9 @@ class ModelRef:
             It can only be a local path, or is nearly one, and there is nothing there.
         """
         if not isinstance(text, str) or not text.strip() or len(text) > 4096:
-            raise BadReference(quoted(str(text)), "expected a model reference", hint=_FORMS)
+            raise BadReference(quoted(str(text)), say("problem.no-reference"), hint=_FORMS)
         if any(ord(character) < 32 or ord(character) == 127 for character in text):
-            raise BadReference(quoted(text), "a model reference has no control characters", hint=_FORMS)
+            raise BadReference(quoted(text), say("problem.control-characters"), hint=_FORMS)
         if parts := _adapter_and_base(text):
             return _on_base(*(cls.parse(part) for part in parts))
         if match := _SCHEME.fullmatch(text):
@@ -106,10 +107,12 @@ class ModelRef:
             return _hub(text, text.removeprefix(_ON_THE_HUB))
         if "@" not in text and (near := _near(Path(text))):
             hint = f"For the Hub write {visible(_ON_THE_HUB + text)}."
-            raise NotFound(quoted(text), f"no such file or folder; did you mean {near}?", hint=hint)
+            raise NotFound(quoted(text), say("problem.no-file-near", near=near), hint=hint)
         if text.endswith(_FILE_ENDINGS) and text.partition("@")[0].count("/") < 2 and "@" not in text:
             raise NotFound(
-                quoted(text), "no such file", hint="A file of a Hub repository is written org/name/file."
+                quoted(text),
+                say("problem.no-file"),
+                hint="A file of a Hub repository is written org/name/file.",
             )
         return _hub(text, text)
 
@@ -142,7 +145,7 @@ def _with_scheme(text: str, scheme: str, rest: str) -> ModelRef:
     if scheme == "file":
         return _local(text, Path(rest))
     if not rest:
-        raise BadReference(quoted(text), "the URL names no place", hint=_FORMS)
+        raise BadReference(quoted(text), say("problem.url-no-place"), hint=_FORMS)
     try:
         urlsplit(text)
     except ValueError as error:
@@ -174,11 +177,12 @@ def _local(text: str, path: Path) -> ModelRef:
     try:
         path = path.expanduser()
     except RuntimeError as error:  # ~somebody, who is not known here
-        raise NotFound(quoted(text), "no such home folder", hint=_FORMS) from error
+        raise NotFound(quoted(text), say("problem.no-home"), hint=_FORMS) from error
     if not _exists(path):
         near = _near(path)
-        meant = f"; did you mean {near}?" if near else ""
-        raise NotFound(quoted(text), f"no such file or folder{meant}", hint=None if near else _FORMS)
+        if near:
+            raise NotFound(quoted(text), say("problem.no-file-near", near=near))
+        raise NotFound(quoted(text), say("problem.no-file-or-folder"), hint=_FORMS)
     return ModelRef(kind="local", text=text, target=str(path.resolve()))
 
 
@@ -203,9 +207,11 @@ def _near(path: Path) -> str | None:
 def _demo(text: str, name: str) -> ModelRef:
     if name not in DEMO_MODELS:
         near = get_close_matches(name, DEMO_MODELS, n=1)
-        meant = f"; did you mean {_DEMO}{near[0]}?" if near else ""
+        problem = say("problem.no-demo")
+        if near:
+            problem = say("problem.no-demo-near", near=_DEMO + near[0])
         listed = ", ".join(_DEMO + known for known in DEMO_MODELS)
-        raise NotFound(quoted(text), f"no such model comes with modelkin{meant}", hint=f"There are {listed}.")
+        raise NotFound(quoted(text), problem, hint=f"There are {listed}.")
     return ModelRef(kind="local", text=text, target=str(demo_path(name)))
 
 
@@ -218,9 +224,7 @@ def _hub(text: str, rest: str) -> ModelRef:
         or len(repo_id) > 96
         or repo_id.endswith((".git", ".", "-"))
     ):
-        raise BadReference(
-            quoted(text), f"expected a Hub repository such as org/name, got {quoted(repo_id)}", hint=_FORMS
-        )
+        raise BadReference(quoted(text), say("problem.no-repository", got=quoted(repo_id)), hint=_FORMS)
     if "@" in rest and (not revision or revision != revision.strip() or ".." in revision):
         raise BadReference(quoted(text), "expected a branch, tag or commit after '@'", hint=_FORMS)
     if path is not None and (problem := path_problem(path)):

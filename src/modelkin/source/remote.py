@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
+from modelkin.message import say
 
 from .address import WebOrigin, redirected
 from .http_client import RangeClient, Reply, busy_hint, is_redirect
@@ -126,7 +127,7 @@ class RemoteFile:
                         self._target = None
             else:
                 return self._accepted(reply, target, question)
-        raise NetworkError(self.shown, f"more than {MAX_REDIRECTS} redirects")
+        raise NetworkError(self.shown, say("problem.redirects", most=MAX_REDIRECTS))
 
     def _next(self, target: _Target, reply: Reply) -> _Target:
         """Return where a redirect leads, if we may go there."""
@@ -134,13 +135,13 @@ class RemoteFile:
             self._check_redirect(reply)
         location = reply.headers.get("Location")
         if not location:
-            raise NetworkError(self.shown, f"the server answered {reply.status} without saying where to go")
+            raise NetworkError(self.shown, say("problem.redirect-nowhere", status=reply.status))
         try:
             url = redirected(target.url, location)
         except ValueError as problem:
             raise NetworkError(self.shown, f"the server redirects to {problem}") from None
         if WebOrigin.of(target.url).scheme == "https" and WebOrigin.of(url).scheme == "http":
-            raise NetworkError(self.shown, "the server redirects from https to plain http")
+            raise NetworkError(self.shown, say("problem.redirect-http"))
         return _Target(url, is_home=False)
 
     def _is_home(self, url: str) -> bool:
@@ -174,7 +175,7 @@ class RemoteFile:
         if first != now:
             raise ChangedWhileReading(
                 self.shown,
-                f"the file had {what} {str(first)[:70]} at first and has {str(now)[:70]} now",
+                say("problem.remote-changed", what=what, first=str(first)[:70], now=str(now)[:70]),
                 hint="Somebody replaced the file; run again to read the new one.",
             )
 
@@ -194,7 +195,9 @@ def version_of(reply: Reply) -> str | None:
 def http_refusal(reply: Reply, where: str) -> SourceError:
     """Say what a plain server's refusal means."""
     if reply.status in (404, 410):
-        return NotFound(where, f"no such file (the server answered {reply.status})")
+        return NotFound(where, say("problem.no-file-answered", status=reply.status))
     if reply.status in (401, 403, 407):
-        return AccessDenied(where, f"the server refused access ({reply.status})")
-    return NetworkError(where, f"the server answered {reply.status}", hint=busy_hint(reply.status))
+        return AccessDenied(where, say("problem.access-refused", status=reply.status))
+    return NetworkError(
+        where, say("problem.server-answered", status=reply.status), hint=busy_hint(reply.status)
+    )

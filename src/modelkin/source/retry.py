@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from modelkin.errors import RateLimited, SourceError
+from modelkin.message import say
 
 _T = TypeVar("_T")
 
@@ -24,7 +25,7 @@ class Transient(Exception):
     """An attempt failed in a way that may pass. `error` is raised when no attempt is left."""
 
     def __init__(self, error: SourceError, *, wait: float | None = None) -> None:
-        super().__init__(str(error))
+        super().__init__(error)
         self.error = error
         self.wait = wait
 
@@ -64,7 +65,7 @@ class Retry:
         if problem.wait > self.max_wait:
             raise RateLimited(
                 problem.error.where,
-                f"the server asks to wait {problem.wait:.0f} s, at most {self.max_wait:.0f} s are allowed",
+                say("problem.wait", wait=problem.wait, most=self.max_wait),
                 hint="Try again later, or log in to the Hub: known users have a larger allowance.",
             ) from problem.__cause__
         with self._lock:

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from modelkin._version import __version__
 from modelkin.errors import BadReference, NotFound, WrongBytes
+from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
@@ -87,7 +88,7 @@ class HttpSource(Source):
     def files(self) -> dict[str, FileInfo]:
         """Return the file that the URL names, and every other one that was found by name until now."""
         if self.find(self._name) is None:
-            raise NotFound(self._ref, "no such file (the server answered 404)")
+            raise NotFound(self._ref, say("problem.no-file-404"))
         with self._lock:
             return {name: info for name, info in sorted(self._found.items()) if info is not None}
 
@@ -140,7 +141,7 @@ class HttpSource(Source):
 
     def _found_now(self, name: str, reply: Reply, where: str) -> FileInfo:
         if reply.total is None:
-            raise WrongBytes(where, "the server does not say how long the file is")
+            raise WrongBytes(where, say("problem.no-length"))
         # A weak etag or a time may belong to other bytes tomorrow: nothing is stored under them.
         info = FileInfo(name=name, size=reply.total, etag=strong_etag(reply.headers.get("ETag")))
         with self._lock:

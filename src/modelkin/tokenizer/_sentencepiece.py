@@ -56,7 +56,7 @@ def _piece(file: str, data: bytes) -> tuple[str, int]:
             try:
                 text = _message(file, wire, value).decode("utf-8")
             except UnicodeDecodeError as error:
-                raise TokenizerError(file, "expected pieces in UTF-8, got other bytes") from error
+                raise TokenizerError(file, say("problem.spm-not-utf8")) from error
         elif field == _TYPE:
             what = _number(file, wire, value)
     return text, what
@@ -71,13 +71,13 @@ def _kind(file: str, data: bytes) -> str | None:
 
 def _message(file: str, wire: int, value: int | bytes) -> bytes:
     if wire != _BYTES or not isinstance(value, bytes):
-        raise TokenizerError(file, f"expected a message or text, got a field of type {wire}")
+        raise TokenizerError(file, say("problem.spm-no-text", wire=wire))
     return value
 
 
 def _number(file: str, wire: int, value: int | bytes) -> int:
     if wire != _VARINT or not isinstance(value, int):
-        raise TokenizerError(file, f"expected a number, got a field of type {wire}")
+        raise TokenizerError(file, say("problem.spm-not-number", wire=wire))
     return value
 
 
@@ -88,7 +88,7 @@ def _fields(file: str, data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         key, position = _varint(file, data, position)
         field, wire = key >> 3, key & 7
         if not 0 < field < 1 << 29:
-            raise TokenizerError(file, f"expected a field number, got {field} at byte {position}")
+            raise TokenizerError(file, say("problem.spm-no-field", field=field, position=position))
         if wire == _VARINT:
             number, position = _varint(file, data, position)
             yield field, wire, number
@@ -98,9 +98,9 @@ def _fields(file: str, data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         elif wire in (_FIXED32, _FIXED64):
             length = 4 if wire == _FIXED32 else 8
         else:
-            raise TokenizerError(file, f"expected a type of protobuf, got {wire} at byte {position}")
+            raise TokenizerError(file, say("problem.spm-no-type", wire=wire, position=position))
         if length > len(data) - position:
-            raise TokenizerError(file, f"expected {length} bytes at byte {position}, got the end")
+            raise TokenizerError(file, say("problem.spm-end", length=length, position=position))
         yield field, wire, data[position : position + length]
         position += length
 
@@ -115,4 +115,4 @@ def _varint(file: str, data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise TokenizerError(file, f"expected a number of at most 10 bytes before byte {position}, got none")
+    raise TokenizerError(file, say("problem.spm-no-number", position=position))

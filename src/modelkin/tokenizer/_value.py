@@ -64,12 +64,12 @@ class TokenTable:
     def expect(self, n_tokens: int) -> None:
         """Refuse a vocabulary that is too large before a second copy of it is made."""
         if n_tokens > MAX_TOKENS:
-            raise TokenizerError(self.file, f"expected at most {MAX_TOKENS:,} tokens, got {n_tokens:,}")
+            raise TokenizerError(self.file, say("problem.tokens-count", most=MAX_TOKENS, n_tokens=n_tokens))
 
     def add_text(self, token: object, number: object) -> None:
         """Add a token as it is written in the file."""
         if not isinstance(token, str):
-            raise TokenizerError(self.file, f"expected a token as text, got {type(token).__name__}")
+            raise TokenizerError(self.file, say("problem.token-not-text", kind=type(token).__name__))
         text = token_bytes(token, byte_level=self.byte_level)
         if text is not None and not self.byte_level and is_byte_token(token):
             # Used only for text without a token of its own, so it gives way to a token of the same text.
@@ -83,7 +83,7 @@ class TokenTable:
         checked = self._checked(number)
         self.n_tokens += 1
         if self.n_tokens > MAX_TOKENS:
-            raise TokenizerError(self.file, f"expected at most {MAX_TOKENS:,} tokens, got more")
+            raise TokenizerError(self.file, say("problem.tokens-more", most=MAX_TOKENS))
         known = self.tokens.get(text)
         if known is not None:
             self._ambiguous.add(text)
@@ -104,7 +104,7 @@ class TokenTable:
         for text, number in self._fallbacks.items():
             self.tokens.setdefault(text, number)
         if not self.tokens:
-            raise TokenizerError(self.file, "expected a vocabulary, got none")
+            raise TokenizerError(self.file, say("problem.no-vocabulary"))
         odd = []
         if self._ambiguous:
             odd.append(say("token-texts-shared", n=len(self._ambiguous)))
@@ -128,7 +128,7 @@ class TokenTable:
     def _checked(self, number: object) -> int:
         if type(number) is not int or not 0 <= number < MAX_ID:
             shown = repr(number)[:40] if isinstance(number, int | float) else type(number).__name__
-            raise TokenizerError(self.file, f"expected a token's id from 0 to 2**31, got {shown}")
+            raise TokenizerError(self.file, say("problem.token-id", shown=shown))
         return number
 
 
@@ -137,10 +137,10 @@ def added_tokens(file: str, pairs: Iterable[tuple[object, object]]) -> dict[str,
     found: dict[str, int] = {}
     for content, number in pairs:
         if not isinstance(content, str) or type(number) is not int or not 0 <= number < MAX_ID:
-            raise TokenizerError(file, "expected added tokens with text and id, got something else")
+            raise TokenizerError(file, say("problem.added-tokens"))
         found[content] = number
         if len(found) > MAX_TOKENS:
-            raise TokenizerError(file, f"expected at most {MAX_TOKENS:,} added tokens, got more")
+            raise TokenizerError(file, say("problem.added-more", most=MAX_TOKENS))
     return found
 
 
@@ -192,4 +192,4 @@ def load_object(file: str, data: bytes) -> dict[str, object]:
     try:
         return strict_object(data)
     except JsonRefused as error:
-        raise TokenizerError(file, f"expected a JSON object, but {error}") from error
+        raise TokenizerError(file, say("problem.json-object", why=str(error))) from error

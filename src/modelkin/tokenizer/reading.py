@@ -63,10 +63,10 @@ def read_tokenizer(contents: Mapping[str, bytes]) -> Tokenizer:
     files = dict(contents)
     merges = files.pop("merges.txt", None)
     if len(files) != 1:
-        raise TokenizerError("tokenizer", f"expected one file, got {len(files)}")
+        raise TokenizerError("tokenizer", say("problem.one-file", n=len(files)))
     ((file, data),) = files.items()
     if len(data) > MAX_BYTES:
-        raise TokenizerError(file, f"expected at most {MAX_BYTES:,} bytes, got {len(data):,}")
+        raise TokenizerError(file, say("problem.at-most-bytes", most=MAX_BYTES, got=len(data)))
     if data.lstrip(b" \t\r\n").startswith(b"{"):
         return _read_json(file, data, merges)
     if data.startswith(_PROTOBUF_PIECE) and not file.endswith(".txt"):
@@ -77,8 +77,7 @@ def read_tokenizer(contents: Mapping[str, bytes]) -> Tokenizer:
         return read_vocab_txt(file, data)
     raise TokenizerError(
         file,
-        "expected tokenizer.json, SentencePiece, tiktoken, tekken.json, vocab.json or vocab.txt, "
-        "got something else",
+        say("problem.no-tokenizer-file"),
     )
 
 
@@ -110,7 +109,7 @@ def read_tokenizer_json(file: str, data: bytes) -> Tokenizer:
     document = load_object(file, data)
     model = document.get("model")
     if not isinstance(model, dict):
-        raise TokenizerError(file, "expected an object 'model', got none")
+        raise TokenizerError(file, say("problem.no-model-object"))
     stated = model.get("type")
     kind = guessed_kind(model) if stated is None else stated if stated in _KINDS else None
     byte_level = any(_names_byte_level(document.get(part)) for part in ("pre_tokenizer", "decoder"))
@@ -154,10 +153,10 @@ def _fill(table: TokenTable, model: Mapping[str, object], *, prefix: str | None)
     elif isinstance(vocab, list):
         for number, entry in enumerate(vocab):
             if not isinstance(entry, list) or len(entry) != 2:
-                raise TokenizerError(table.file, "expected pairs of token and score, got something else")
+                raise TokenizerError(table.file, say("problem.unigram-pairs"))
             table.add_text(entry[0], number)
     else:
-        raise TokenizerError(table.file, "expected a vocabulary, got none")
+        raise TokenizerError(table.file, say("problem.no-vocabulary"))
 
 
 def _json_merges(file: str, model: Mapping[str, object]) -> tuple[str, ...] | None:
@@ -166,7 +165,7 @@ def _json_merges(file: str, model: Mapping[str, object]) -> tuple[str, ...] | No
     if merges is None:
         return None
     if not isinstance(merges, list) or len(merges) > _MAX_MERGES:
-        raise TokenizerError(file, f"expected a list of at most {_MAX_MERGES:,} merges, got something else")
+        raise TokenizerError(file, say("problem.merges", most=_MAX_MERGES))
     return tuple(_merge(file, merge) for merge in merges)
 
 
@@ -175,7 +174,7 @@ def _merge(file: str, merge: object) -> str:
         return merge
     if isinstance(merge, list) and len(merge) == 2 and all(isinstance(part, str) for part in merge):
         return f"{merge[0]} {merge[1]}"
-    raise TokenizerError(file, f"expected a merge of two tokens, got {type(merge).__name__}")
+    raise TokenizerError(file, say("problem.merge-kind", kind=type(merge).__name__))
 
 
 def _special(file: str, listed: object, *, what: str, text: str, number: str) -> dict[str, int]:
@@ -183,7 +182,7 @@ def _special(file: str, listed: object, *, what: str, text: str, number: str) ->
     if listed is None:
         return {}
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise TokenizerError(file, f"expected a list of {what} tokens, got something else")
+        raise TokenizerError(file, say("problem.tokens-list", what=what))
     return added_tokens(file, ((entry.get(text), entry.get(number)) for entry in listed))
 
 
@@ -250,7 +249,7 @@ def _lines(file: str, data: bytes) -> list[str]:
     try:
         return data.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise TokenizerError(file, "expected text in UTF-8, got other bytes") from error
+        raise TokenizerError(file, say("problem.not-utf8")) from error
 
 
 def _merges(data: bytes) -> tuple[str, ...]:
@@ -259,7 +258,7 @@ def _merges(data: bytes) -> tuple[str, ...]:
         lines = lines[1:]
     found = tuple(line.removesuffix("\r") for line in lines if line.strip())
     if any(line.count(" ") != 1 for line in found):
-        raise TokenizerError("merges.txt", "expected two tokens on each line, got something else")
+        raise TokenizerError("merges.txt", say("problem.merge-lines"))
     return found
 
 
@@ -280,7 +279,7 @@ def read_tiktoken(file: str, data: bytes) -> Tokenizer:
             continue
         token, _, rank = line.partition(b" ")
         if not rank.isdigit() or len(rank) > 10:
-            raise TokenizerError(file, f"expected a token and its rank in line {number}, got something else")
+            raise TokenizerError(file, say("problem.rank-line", number=number))
         table.add_bytes(_decoded(file, token), int(rank))
     return table.tokenizer(
         form="tiktoken", kind="BPE", no_merges=_RANKS_ONLY, notes=(say("special-tokens-elsewhere"),)
@@ -298,16 +297,16 @@ def read_tekken(file: str, data: bytes) -> Tokenizer:
     document = load_object(file, data)
     config, vocab = document.get("config"), document.get("vocab")
     if not isinstance(config, dict) or not isinstance(vocab, list):
-        raise TokenizerError(file, "expected 'config' and a list 'vocab', got something else")
+        raise TokenizerError(file, say("problem.tekken"))
     size = _count(file, config, "default_vocab_size")
     n_special = _count(file, config, "default_num_special_tokens")
     if size < n_special:
-        raise TokenizerError(file, f"expected a vocabulary beyond {n_special} special tokens, got {size}")
+        raise TokenizerError(file, say("problem.tekken-size", n_special=n_special, size=size))
     table = TokenTable(file, byte_level=True)
     for entry in vocab:
         rank, token = (entry.get("rank"), entry.get("token_bytes")) if isinstance(entry, dict) else (0, 0)
         if type(rank) is not int or not isinstance(token, str):
-            raise TokenizerError(file, "expected tokens with rank and token_bytes, got something else")
+            raise TokenizerError(file, say("problem.tekken-tokens"))
         if rank < size - n_special:  # the rest of the file is there for larger vocabularies
             table.add_bytes(_decoded(file, token.encode("utf-8", "surrogatepass")), rank + n_special)
     special = document.get("special_tokens")
@@ -322,7 +321,7 @@ def read_tekken(file: str, data: bytes) -> Tokenizer:
 def _count(file: str, config: dict[str, object], name: str) -> int:
     value = config.get(name)
     if type(value) is not int or value < 0:
-        raise TokenizerError(file, f"expected a whole number {name!r}, got {type(value).__name__}")
+        raise TokenizerError(file, say("problem.whole-number", name=repr(name), kind=type(value).__name__))
     return value
 
 
@@ -330,4 +329,4 @@ def _decoded(file: str, token: bytes) -> bytes:
     try:
         return base64.b64decode(token, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise TokenizerError(file, "expected tokens in base64, got something else") from error
+        raise TokenizerError(file, say("problem.not-base64")) from error

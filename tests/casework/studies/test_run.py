@@ -67,6 +67,16 @@ def test_a_missing_model_has_its_reason_and_its_experiments_are_skipped(two: dic
     assert "No answer: b is missing" in report
 
 
+def test_why_a_model_is_missing_is_told_in_the_language_of_the_report(two: dict[str, str], tmp_path: Path):
+    models = {**two, "b": str(tmp_path / "nowhere")}
+    study = parse_study(GOOD.encode())
+    result = run_study(study, tmp_path / "out", models=models, formats=("svg",), language="ko")
+    assert [item.reason.code for item in result.missing] == ["error.said"]
+    report = (tmp_path / "out/REPORT.md").read_text()
+    assert "없는 파일 또는 폴더임" in report
+    assert "no such file" not in report
+
+
 def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, str], tmp_path: Path):
     text = GOOD.replace(
         "title: Gains, roles: [input-norm]", "title: Gains, roles: [input-norm, mtp.input-norm]"

@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from modelkin.document.codec import Reader
 from modelkin.errors import FormatError, ModelkinError, NotFound
 from modelkin.figures import Animation, Format, animate, draw
-from modelkin.message import say, told
+from modelkin.message import Message, told
 from modelkin.options import FetchOptions
 from modelkin.untrusted import JsonRefused, strict_object
 
@@ -53,13 +54,14 @@ def redraw_study(
     """
     root = Path(folder)
     manifest = _manifest(root)
+    saved = Reader(str(root / _MANIFEST))
     study = parse_study(_file(root, "study.yaml", MAX_BYTES), str(root / "study.yaml"))
     bench = Bench(
         study=_named(study, manifest),
         folder=Folder(root),
         models={},
         missing={
-            item["alias"]: say("quoted", text=str(item.get("reason")))
+            item["alias"]: saved.said(Message, "reason", {"reason": "", **item}, "missing")
             for item in _rows(manifest, "missing")
             if item["alias"] in study.models
         },

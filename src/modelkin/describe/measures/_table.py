@@ -298,8 +298,8 @@ def table_to_csv(table: MeasureTable) -> str:
     return text.getvalue()
 
 
-def table_from_csv(text: str) -> MeasureTable:
-    """Read what `table_to_csv` wrote.
+def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> MeasureTable:
+    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, where they are known.
 
     Raises
     ------
@@ -313,7 +313,7 @@ def table_from_csv(text: str) -> MeasureTable:
         raise FormatError(_WHERE, f"expected CSV, got something else ({error})") from error
     if not lines or tuple(lines[0]) != COLUMNS:
         raise FormatError(_WHERE, f"expected the columns {', '.join(COLUMNS)}")
-    return table_from_cells([[cell_text(cell) for cell in line] for line in lines[1:]])
+    return table_from_cells([[cell_text(cell) for cell in line] for line in lines[1:]], said)
 
 
 def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.message import say
 from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from ._patterns import Patterns
@@ -78,9 +79,7 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     fields = _Fields(_document(data, file), file)
     kind = fields.text("peft_type") or "(none)"
     if kind != "LORA":
-        raise UnsupportedFormat(
-            file, f"adapters of type {quoted(kind, 60)} cannot be applied, only LORA can", hint=_MERGE_HINT
-        )
+        raise UnsupportedFormat(file, say("problem.adapter-type", kind=quoted(kind, 60)), hint=_MERGE_HINT)
     for name, what in _UNREAD_FIELDS.items():
         if fields.get(name):
             raise UnsupportedFormat(
@@ -110,11 +109,11 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
 
 def _document(data: bytes, file: str) -> Mapping[str, object]:
     if len(data) > MAX_CONFIG_BYTES:
-        raise ConfigError(file, f"expected at most {MAX_CONFIG_BYTES} bytes, got {len(data)}")
+        raise ConfigError(file, say("problem.config-bytes", most=MAX_CONFIG_BYTES, got=len(data)))
     try:
         return strict_object(data, as_python_writes=True)
     except JsonRefused as error:
-        raise ConfigError(file, f"expected a JSON object, but {error}") from error
+        raise ConfigError(file, say("problem.json-object", why=str(error))) from error
 
 
 def _check_initialisation(fields: _Fields, file: str) -> None:

@@ -171,7 +171,7 @@ def _own_weights(fetcher: Fetcher, head_bytes: int) -> Weights:
         if fetcher.source.find(_in_folder(name)) is not None:
             return read_weights(fetcher, head_bytes=head_bytes, name=_in_folder(name))
     raise NotFound(
-        fetcher.source.location.ref, f"the adapter's weights are missing: {' or '.join(ADAPTER_FILES)}"
+        fetcher.source.location.ref, say("problem.adapter-weights", files=" or ".join(ADAPTER_FILES))
     )
 
 

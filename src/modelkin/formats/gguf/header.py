@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
+from modelkin.message import say
 from modelkin.untrusted import name_problem, quoted
 
 from ._metadata import ARRAY, SCALARS, STRING, Metadata, RawArray, Value
@@ -200,18 +201,18 @@ def _check_beginning(cursor: _Cursor) -> None:
     start = cursor.move(4, "the magic number")
     magic = cursor.data[start : start + 4]
     if magic != MAGIC:
-        raise HeaderError(cursor.file, f"expected a GGUF file, got one that begins with {magic!r}")
+        raise HeaderError(cursor.file, say("problem.gguf-magic", magic=repr(magic)))
     version = cursor.u32("the version")
     if version & 0xFFFF == 0:
         raise UnsupportedFormat(
             cursor.file,
-            "expected little-endian numbers, got a file for big-endian machines",
+            say("problem.gguf-endian"),
             hint="gguf_convert_endian.py of llama.cpp turns it round.",
         )
     if version not in (2, 3):
         raise UnsupportedFormat(
             cursor.file,
-            f"expected GGUF version 2 or 3, got {version}",
+            say("problem.gguf-version", version=version),
             hint="Convert the model anew with a current llama.cpp." if version == 1 else None,
         )
 
@@ -302,7 +303,7 @@ def _placed(
     if tensor.stop > cursor.file_size:
         raise HeaderError(
             cursor.file,
-            f"tensor {quoted(name)} ends at byte {tensor.stop}, the file has {cursor.file_size} bytes",
+            say("problem.gguf-end", name=quoted(name), stop=tensor.stop, file_size=cursor.file_size),
             hint="The file is incomplete: fetch it again.",
         )
     return tensor

@@ -141,7 +141,7 @@ def _headers(fetcher: Fetcher, entry: str) -> list[GgufHeader]:
     if absent := [part for part in parts if fetcher.source.find(part) is None]:
         raise HeaderError(
             entry,
-            f"{len(absent)} of {len(parts)} parts are missing, {quoted(absent[0])} first",
+            say("problem.parts-missing", n=len(absent), m=len(parts), first=quoted(absent[0])),
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     headers = [read_header(fetcher, part) for part in parts]

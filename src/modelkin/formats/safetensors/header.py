@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelkin.errors import HeaderError
+from modelkin.message import say
 from modelkin.tensors import DTYPES, MAX_ELEMENTS, MAX_RANK, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, quoted
 
@@ -83,25 +84,23 @@ def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
     if file_size < PREFIX_BYTES or len(prefix) < PREFIX_BYTES:
         raise HeaderError(
             plain(file),
-            f"expected at least {PREFIX_BYTES} bytes, got {min(file_size, len(prefix))}",
+            say("problem.header-short", least=PREFIX_BYTES, got=min(file_size, len(prefix))),
             hint="The file is empty or cut short; fetch it again.",
         )
     length = int.from_bytes(prefix[:PREFIX_BYTES], "little")
     hint = next((hint for start, hint in _OTHER_FILES if prefix.startswith(start)), None)
     if length < 2:
-        raise HeaderError(
-            plain(file), f"the header claims {length} bytes, but the smallest header has 2", hint=hint
-        )
+        raise HeaderError(plain(file), say("problem.header-smallest", length=length), hint=hint)
     if length > MAX_HEADER_BYTES:
         raise HeaderError(
             plain(file),
-            f"the header claims {length} bytes, more than the {MAX_HEADER_BYTES} of the format",
+            say("problem.header-largest", length=length, most=MAX_HEADER_BYTES),
             hint=hint or "The file is not safetensors, or is damaged.",
         )
     if length > file_size - PREFIX_BYTES:
         raise HeaderError(
             plain(file),
-            f"the header claims to end at byte {PREFIX_BYTES + length} but the file ends at {file_size}",
+            say("problem.header-end", stop=PREFIX_BYTES + length, file_size=file_size),
             hint=hint or "The file is cut short or damaged; fetch it again.",
         )
     return PREFIX_BYTES + length

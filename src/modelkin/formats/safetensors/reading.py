@@ -94,7 +94,7 @@ def read_index(
         return _joined(headers, fetcher.source.location.ref), _left_out(headers), ()
     info = fetcher.source.need(name)
     if info.size > MAX_INDEX_BYTES:
-        raise IndexFileError(name, f"has {info.size} bytes, more than {MAX_INDEX_BYTES}")
+        raise IndexFileError(name, say("problem.index-bytes", size=info.size, most=MAX_INDEX_BYTES))
     # The shards of a listing are almost surely those of the index: their headers are read along with it.
     # Who puts thousands of such names there gets none of them read unless the index names them.
     guess = _neighbours(files, name)
@@ -106,7 +106,7 @@ def read_index(
     ]:
         raise IndexFileError(
             name,
-            f"{len(absent)} of {len(index.files)} shards are missing, {quoted(absent[0])} first",
+            say("problem.shards-missing", n=len(absent), m=len(index.files), first=quoted(absent[0])),
             hint="The model is incomplete; fetch the missing files, or check the revision.",
         )
     headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
@@ -198,6 +198,6 @@ def _joined(headers: Mapping[str, SafetensorsHeader], where: str) -> TensorIndex
     for header in headers.values():
         for info in header.tensors:
             if info.name in tensors:
-                raise IndexFileError(where, f"tensor {quoted(info.name)} is in two files")
+                raise IndexFileError(where, say("problem.tensor-two-files", name=quoted(info.name)))
             tensors[info.name] = info
     return TensorIndex(tensors.values())

@@ -100,7 +100,7 @@ class TorchFormat:
         if absent:
             raise IndexFileError(
                 plain(entry),
-                f"{len(absent)} of {len(index.files)} shards are missing, {quoted(absent[0])} first",
+                say("problem.shards-missing", n=len(absent), m=len(index.files), first=quoted(absent[0])),
                 hint="The model is incomplete; fetch the missing files, or check the revision.",
             )
         opened: dict[str, TorchFile] = {}

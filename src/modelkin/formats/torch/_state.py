@@ -70,7 +70,7 @@ def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
         There are none, they are nested too deep, or two have the same name.
     """
     if isinstance(top, TensorRef):
-        raise UnsupportedFormat(plain(file), "it is a single tensor without a name, not a model")
+        raise UnsupportedFormat(plain(file), say("problem.single-tensor"))
     beside: Mapping[str, Value] = {}
     notes: list[Message] = []
     current = top
@@ -94,7 +94,7 @@ def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
     if not walk.tensors and not is_part:
         raise UnsupportedFormat(
             plain(file),
-            "no tensors in it",
+            say("problem.no-tensors"),
             hint="This looks like settings or a training state; the weights are in another file.",
         )
     left = sorted(walk.left_out | {key for key in beside if key in _OTHER_STATE and _has_tensor(beside[key])})

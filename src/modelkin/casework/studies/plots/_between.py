@@ -14,7 +14,7 @@ from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MEASURES, MeasureTable, find_measure
 from modelkin.figures import Chance, Figure
-from modelkin.message import joined, say
+from modelkin.message import Message, joined, say
 
 from . import _plot as plot
 
@@ -171,7 +171,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
         labels: list[str] = []
         matrices: dict[str, Cells] = {}
         expected: dict[str, Cells] = {}
-        refused: dict[str, str] = {}
+        refused: dict[str, Message] = {}
         for role in self.roles or table.distinct("role"):
             part = table.where(role=role, measure=measure)
             if self.model is not None:
@@ -180,17 +180,15 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             else:
                 found = self._models(bench, part, measure, role)
             if found is None:
-                missing = "not measured" if self.model else f"no two models have {where}"
-                refused[plot.role_name(role)] = next((str(row.reason) for row in part if row.reason), missing)
+                missing = say("study.not-measured") if self.model else say("study.no-two-have", where=where)
+                refused[plot.role_name(role)] = next((row.reason for row in part if row.reason), missing)
                 continue
             labels, matrices[plot.role_name(role)], chance = found
             if np.isfinite(np.array(chance)).any():
                 expected[plot.role_name(role)] = chance
         if not matrices:
             raise NotDone(
-                joined([say("quoted", text=reason) for reason in dict.fromkeys(refused.values())])
-                if refused
-                else say("study.nothing-measured")
+                joined(dict.fromkeys(refused.values())) if refused else say("study.nothing-measured")
             )
         return catalogue.confusion(
             matrices,
@@ -199,7 +197,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
             where=where,
             signed=measure in _SIGNED,
             expected=expected or None,
-            refused=refused,
+            refused={role: str(reason) for role, reason in refused.items()},
         )
 
     def _where(self, bench: Bench) -> str:
