@@ -1,9 +1,17 @@
 """``modelkin bench``: rates on known numbers, tables of pairs, runs that are stopped, priced and resumed."""
 
+import csv
 import json
 import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 
+import jsonschema
 import numpy as np
 import pytest
 from tests.places import ZOO
@@ -19,6 +27,7 @@ from modelkin.casework.bench import (
     write_bench,
 )
 from modelkin.casework.bench import run as running
+from modelkin.casework.bench.figures import bench_figures
 from modelkin.casework.bench.rates import (
     Scored,
     area,
@@ -28,9 +37,12 @@ from modelkin.casework.bench.rates import (
     roc_points,
     wilson,
 )
-from modelkin.document import render_markdown
+from modelkin.document import load_language, render_markdown, schema
+from modelkin.document.figure_words import figure_words
 from modelkin.errors import StudyError, UsageError
-from modelkin.reference import reference_scores
+from modelkin.figures import pen
+from modelkin.options import FetchOptions
+from modelkin.reference import each_reference_score
 
 HEADER = "source\tmodel_a\tmodel_b\tlabel\trelation\tnote\n"
 LINES = (
@@ -209,26 +221,33 @@ def test_pairs_are_judged_listed_and_told(tmp_path, table):
     files = {path.relative_to(out).as_posix() for path in write_bench(result, out)}
     assert {"bench.json", "pairs.csv", "BENCH.md", "bench.html", "figures/roc.png"} <= files
     document = json.loads((out / "bench.json").read_text())
-    assert document["schema"] == "modelkin.bench/1"
+    jsonschema.Draft202012Validator(schema("modelkin.bench/1")).validate(document)
     text = render_markdown(bench_blocks(result))
-    assert "same start (unclear)" in text
+    assert "same start (not counted)" in text
     assert "nowhere" in text
     assert (out / "pairs.csv").read_text().count("\n") == 11
+    with (out / "methods.csv").open() as file:
+        told = {line["method"]: line for line in csv.DictReader(file)}
+    assert (told["modelkin"]["hits_at_level"], told["modelkin"]["hits_at_level_of"]) == ("2", "2")
+    assert ours.auc is not None
+    assert float(told["modelkin"]["auc_low"]) == ours.auc.low
+    assert told["phi-u"]["scored_related"] == "1"
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, table, monkeypatch):
     options = BenchOptions(methods=CHEAP, side_by_side=1)
     whole = run_bench(read_pairs(table), tmp_path / "whole", options)
     asked = []
-    real = reference_scores
+    real = each_reference_score
 
     def counted(candidate, base, options, **rest):
-        asked.append(options.methods)
-        if len(asked) == 5:
-            raise KeyboardInterrupt
-        return real(candidate, base, options, **rest)
+        for score in real(candidate, base, options, **rest):
+            asked.append(score.method)
+            if len(asked) == 5:
+                raise KeyboardInterrupt
+            yield score
 
-    monkeypatch.setattr(running, "reference_scores", counted)
+    monkeypatch.setattr(running, "each_reference_score", counted)
     out = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):
         run_bench(read_pairs(table), out, options)
@@ -236,10 +255,10 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, table, monkeypatc
     lines = kept.read_text().splitlines()
     assert 4 <= len(lines) < 15
     kept.write_text("\n".join(lines)[:-9])  # the last line was being written
-    monkeypatch.setattr(running, "reference_scores", real)
+    monkeypatch.setattr(running, "each_reference_score", real)
     again = run_bench(read_pairs(table), out, options)
     assert without_seconds(again) == without_seconds(whole)
-    monkeypatch.setattr(running, "reference_scores", None)
+    monkeypatch.setattr(running, "each_reference_score", None)
     assert without_seconds(run_bench(read_pairs(table), out, options)) == without_seconds(whole)
 
 
@@ -281,3 +300,82 @@ def test_names_in_a_table_are_no_formulas(tmp_path):
     result = run_bench(read_pairs(str(place)), tmp_path, BenchOptions(methods=("anchors",)))
     write_bench(result, tmp_path)
     assert "'=1+1" in (tmp_path / "pairs.csv").read_text()
+
+
+def test_the_page_and_the_terminal_speak_korean(tmp_path, table):
+    options = BenchOptions(methods=("mdir", "phi-u"))
+    result = run_bench(read_pairs(table), tmp_path, options)
+    write_bench(result, tmp_path, language="ko")
+    page = (tmp_path / "bench.html").read_text()
+    assert '<html lang="ko"' in page
+    korean, english = (
+        render_markdown(bench_blocks(result, load_language(code), pictures=True)) for code in ("ko", "en")
+    )
+    for word in ("오경보 0에서 적중", "구하지 못한 쌍", "관계별 적중", "세지 않음"):
+        assert word in korean
+    for word in ("hits", "independent", "obtained", "for example", "threshold"):
+        assert word in english
+        assert word not in korean
+    # Numbers are the same in both.
+    assert re.findall(r"\d+/\d+", korean) == re.findall(r"\d+/\d+", english)
+
+
+def test_words_of_the_figures_have_korean_ones(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(pen, "can_draw", lambda text: True)
+    result = run_bench(read_pairs(table), tmp_path, BenchOptions(methods=("mdir", "phi-u")))
+    told = figure_words(load_language("ko"))
+    words = set()
+    for figure in bench_figures(result).values():
+        words |= {figure.title, figure.note}
+        words |= {axis.label for panel in figure.panels for axis in (panel.x, panel.y)}
+        words |= {text for panel in figure.panels for _, text in panel.y.ticks or ()}
+    assert [text for text in words if text and told(text) == text] == []
+
+
+def test_answers_of_a_method_that_ranks_among_controls_are_kept_by_controls(tmp_path, table, monkeypatch):
+    def refused(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr("modelkin.reference.running.import_module", refused)  # torch takes seconds to import
+    pairs = read_pairs(table)[:1]
+    names = ("twin-1", "twin-2", "order-1")
+    keys = set()
+    for controls in ((), names, names[:2]):
+        places = tuple(str(ZOO / name) for name in controls)
+        options = BenchOptions(methods=("behaviour",), controls=places, method_bytes=10)
+        (row,) = run_bench(pairs, tmp_path, options).rows
+        assert row.score is None
+        keys.add(row.key)
+    assert len(keys) == 3
+
+
+def test_without_a_network_pairs_are_listed_and_nothing_is_counted(tmp_path):
+    pairs = read_pairs("public:Zhu2025")[:12]
+    fetch = FetchOptions(offline=True, use_store=False)
+    result = run_bench(pairs, tmp_path, BenchOptions(methods=("modelkin", "awm")), fetch=fetch)
+    assert (len(result.unavailable), result.rows, result.rates) == (12, (), ())
+    text = render_markdown(bench_blocks(result))
+    assert "0 of 12 pairs were obtained" in text
+    assert "AUC" not in text
+
+
+@pytest.mark.more
+def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path, table):
+    """SIGKILL leaves no time for anything: what was answered is on the disk, and is not asked again."""
+    names = "anchors,mdir,phi-u,huref-ics,awm"
+    command = [sys.executable, "-m", "modelkin", "bench", table, "--methods", names, "-q", "--out"]
+    kept = tmp_path / "killed" / "results.jsonl"
+    started = subprocess.Popen([*command, str(kept.parent)], stdout=subprocess.DEVNULL)
+    while started.poll() is None and (not kept.exists() or kept.read_bytes().count(b"\n") < 4):
+        time.sleep(0.005)
+    os.kill(started.pid, signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL
+    before = kept.read_text().splitlines()[:4]
+    subprocess.run([*command, str(kept.parent)], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([*command, str(tmp_path / "whole")], stdout=subprocess.DEVNULL, check=True)
+    assert kept.read_text().splitlines()[:4] == before
+    killed, whole = (
+        [line.rsplit(",", 2)[0] for line in (folder / "pairs.csv").read_text().splitlines()]
+        for folder in (kept.parent, tmp_path / "whole")
+    )
+    assert killed == whole

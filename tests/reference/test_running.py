@@ -1,13 +1,18 @@
 """Published methods that run models, on small trained ones (make test-lab)."""
 
+import math
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.comparison.disguises import zoo_model
 from tests.places import ZOO
 from tests.reference.models import source, under
 
+from modelkin.casework.bench import BenchOptions, read_pairs, run_bench
 from modelkin.casework.lab import Checkpoint
-from modelkin.reference import ReferenceOptions, reference_scores
+from modelkin.reference import ReferenceOptions, read_prompts, reference_scores
 from modelkin.reference.reading import SideReader
 from modelkin.reference.running import Runner, Trace, shipped_prompts, traced
 
@@ -92,6 +97,51 @@ def test_a_stranger_does_not_rank_first_among_its_like():
     asked = ReferenceOptions(methods=("behaviour",), prompts=PROMPTS)
     (found,) = reference_scores(str(ZOO / "twin-1"), str(ZOO / "base"), asked, controls=places)
     assert found.details["p"] > 1 / 5
+
+
+def test_a_benchmark_ranks_behaviour_among_controls_that_are_run_once(tmp_path, monkeypatch):
+    """A control that is part of a pair is none for it: with three left of four the smallest p is 1/4."""
+    names = {"distilled": "related", "order-1": "independent"}
+    table = tmp_path / "pairs.tsv"
+    lines = [f"zoo\t{ZOO / 'base'}\t{ZOO / name}\t{label}\t\t\n" for name, label in names.items()]
+    table.write_text("source\tmodel_a\tmodel_b\tlabel\trelation\tnote\n" + "".join(lines))
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\n".join(PROMPTS))
+    ran: Counter[str] = Counter()
+    real = Runner.load
+
+    def counted(self):
+        ran[self._reader.model.location.ref.rpartition("/")[2]] += 1
+        return real(self)
+
+    monkeypatch.setattr(Runner, "load", counted)
+    controls = tuple(str(ZOO / name) for name in ("twin-1", "twin-2", "order-1", "order-2"))
+    options = BenchOptions(
+        methods=("behaviour", "logits"), controls=controls, prompts=read_prompts(prompts), side_by_side=2
+    )
+    result = run_bench(read_pairs(str(table)), tmp_path, options)
+    found = {(row.method, row.pair.label): row for row in result.rows}
+    assert found["behaviour", "related"].score == pytest.approx(math.log10(5))
+    stranger = found["behaviour", "independent"].score
+    assert stranger is not None
+    assert stranger <= math.log10(4) + 1e-9
+    assert {row.says for row in result.rows} == {None}
+    # order-1 runs once as a control and once as a candidate; no method runs a model again.
+    assert ran == {"base": 2, "distilled": 1, "twin-1": 1, "twin-2": 1, "order-1": 2, "order-2": 1}
+    sizes = [Path(place, "model.safetensors").stat().st_size for place in controls]
+    assert result.bytes_read > sum(sizes)
+
+
+def test_a_config_that_makes_transformers_give_up_is_a_reason():
+    base = zoo_model("base")
+    broken = Checkpoint(
+        config={**base.config, "rope_scaling": {"rope_type": "nonsense", "factor": -1.0}},
+        tensors=base.tensors,
+        tokenizer=base.tokenizer,
+    )
+    found = scores(broken, methods=("logits",))["logits"]
+    assert found.score is None
+    assert "transformers gave up" in str(found.reason)
 
 
 def test_models_are_built_as_transformers_builds_them():

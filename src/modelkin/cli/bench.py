@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.compare import DEPTHS
-from modelkin.cli.options import Size, methods_option, out_option, output_options, seed_option
+from modelkin.cli.options import (
+    MODEL,
+    Size,
+    methods_option,
+    out_option,
+    output_options,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -51,6 +58,21 @@ if TYPE_CHECKING:
     show_default=True,
     help="Pairs at the same time.",
 )
+@click.option(
+    "--control",
+    "controls",
+    multiple=True,
+    type=MODEL,
+    metavar="MODEL",
+    help="An unrelated model for the published method behaviour, which ranks each pair among three of them "
+    "or more. Repeat for several; each is run once for all pairs, and counts for no pair it is part of.",
+)
+@click.option(
+    "--prompts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Prompts for published methods that run the models, one a line. Default: 200 of our own.",
+)
 @click.option("--offline", is_flag=True, help="Make no network requests; use only what is stored locally.")
 @click.option("--no-store", is_flag=True, help="Do not use or fill the local store of fetched ranges.")
 @seed_option
@@ -64,6 +86,8 @@ def bench(
     methods_budget: int,
     budget: int | None,
     side_by_side: int,
+    controls: tuple[str, ...],
+    prompts: Path | None,
     offline: bool,
     no_store: bool,
     seed: int,
@@ -78,14 +102,15 @@ def bench(
     CiscoMPK, modelDNA-LineageBench, HuRef and others.
 
     The folder gets one table of areas, hits and false accusations with intervals, hits by relation, bytes and
-    seconds, ROC curves and scores, as bench.html, BENCH.md, bench.json and pairs.csv. A pair that cannot be
-    had is listed with its reason. A run that was stopped goes on where it was.
+    seconds, ROC curves and scores, as bench.html, BENCH.md, bench.json, methods.csv and pairs.csv. A pair
+    that is not obtained is listed with its reason. A run that was stopped goes on where it was.
 
     \b
     Examples
       modelkin bench pairs.tsv --out bench
       modelkin bench public:AWM --methods modelkin,awm --methods-budget 3GB --out awm
       modelkin bench public --methods modelkin --budget 50GB --out ours
+      modelkin bench pairs.tsv --methods behaviour --control ./one --control ./two --control ./three --out b
     """  # noqa: D301  click wants the character itself
     from modelkin.casework.bench import (
         BenchOptions,
@@ -96,6 +121,7 @@ def bench(
         write_bench,
     )
     from modelkin.options import FetchOptions
+    from modelkin.reference import read_prompts
 
     bench_methods(methods)
     listed = read_pairs(pairs)
@@ -105,14 +131,16 @@ def bench(
         method_bytes=methods_budget,
         byte_budget=budget,
         side_by_side=side_by_side,
+        controls=controls,
+        prompts=() if prompts is None else read_prompts(prompts),
         seed=seed,
     )
     fetch = FetchOptions(offline=True if offline else None, use_store=not no_store)
     result = run_bench(listed, out, options, fetch=fetch, progress=output)
     output.written(
         result,
-        lambda: bench_blocks(result),
+        lambda: bench_blocks(result, output.language),
         out=out,
-        write=lambda place: write_bench(result, place),
+        write=lambda place: write_bench(result, place, language=output.lang),
         start="bench.html",
     )

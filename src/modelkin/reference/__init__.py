@@ -5,14 +5,23 @@ One file a method; ``run`` prices, reads and asks them, ``catalogue`` knows thei
 this runs, and `modelkin.comparison` imports nothing from here.
 """
 
-from ._interface import ReferenceCard
+from ._interface import ReferenceCard, RunMemory
 from .catalogue import chosen_references, load_reference, load_reference_cards, read_reference_cards
-from .run import ReferenceOptions, read_prompts, reference_costs, reference_scores, with_references
+from .run import (
+    ReferenceOptions,
+    each_reference_score,
+    read_prompts,
+    reference_costs,
+    reference_scores,
+    with_references,
+)
 
 __all__ = [
     "ReferenceCard",
     "ReferenceOptions",
+    "RunMemory",
     "chosen_references",
+    "each_reference_score",
     "load_reference",
     "load_reference_cards",
     "read_prompts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,26 @@ class RawScore:
     """Which layer of the candidate was held against which of the base, where the method chooses."""
 
 
+class RunMemory:
+    """What was made of opened models, so that several methods, and several pairs, run a model once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while something is made of a model that several pairs share."""
+        self._made: dict[Hashable, tuple[object, int]] = {}
+
+    def recall(self, reader: SideReader, key: Hashable, make: Callable[[SideReader], _Made]) -> _Made:
+        """Return what was made of a model before, or make it. What it took to read counts every time."""
+        whole = id(reader.model), key
+        with self.lock:
+            if whole not in self._made:
+                before = reader.n_bytes
+                self._made[whole] = make(reader), reader.n_bytes - before
+            else:
+                reader.n_bytes += self._made[whole][1]
+            return self._made[whole][0]  # type: ignore[return-value]
+
+
 class ReferencePair:
     """Two opened models, as reference methods see them."""
 
@@ -65,6 +86,7 @@ class ReferencePair:
         controls: Sequence[Model] = (),
         prompts: Sequence[str] = (),
         layers: tuple[int, int] | None = None,
+        of_controls: RunMemory | None = None,
     ) -> None:
         self.candidate = candidate
         self.base = base
@@ -72,7 +94,9 @@ class ReferencePair:
         self.controls = tuple(controls)
         self.prompts = tuple(prompts)
         self.layers = layers
-        self._seen: dict[Hashable, tuple[object, int]] = {}
+        self.of_pair = RunMemory()
+        self.of_controls = of_controls or RunMemory()
+        """Other pairs may share it: they have the same controls."""
         self._rows: RowPairs | Message | None = None
 
     @property
@@ -87,19 +111,6 @@ class ReferencePair:
             self._rows = pair_rows(self.candidate, self.base)
         return self._rows
 
-    def remembered(self, reader: SideReader, key: Hashable, make: Callable[[SideReader], _Made]) -> _Made:
-        """Return what was made of a model before, so that several methods run it once; or make it.
-
-        What it took to read counts for each of them.
-        """
-        whole = id(reader.model), key
-        if whole not in self._seen:
-            before = reader.n_bytes
-            self._seen[whole] = make(reader), reader.n_bytes - before
-        else:
-            reader.n_bytes += self._seen[whole][1]
-        return self._seen[whole][0]  # type: ignore[return-value]
-
 
 Wanted = tuple[list[TensorSlice], list[TensorSlice]]
 """What is read of candidate and base."""
@@ -110,6 +121,8 @@ class ReferenceMethod(ABC):
 
     uses_tokens: bool = False
     """Whether tokenizers are read."""
+    uses_controls: bool = False
+    """Whether unrelated models are read as well."""
 
     def __init__(self, card: ReferenceCard) -> None:
         self.card = card

@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 
 from modelkin.message import Message, say
+from modelkin.model import Model
 
 from ._interface import RawScore, ReferencePair
 from .reading import Floats, SideReader
@@ -78,26 +79,21 @@ class BehaviourRank(RunningMethod):
     The smallest p is one over the number of controls plus one, however much the models agree.
     """
 
+    uses_controls = True
+
     def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
         """Run the controls on the same prompts and count those that agree as much."""
-        if len(pair.controls) < FEWEST_CONTROLS:
-            return say("reference-needs-controls", n=len(pair.controls), m=FEWEST_CONTROLS)
+        controls = [model for model in pair.controls if _is_another(model, pair)]
+        if len(controls) < FEWEST_CONTROLS:
+            return say("reference-needs-controls", n=len(controls), m=FEWEST_CONTROLS)
         if isinstance(pair.rows, Message):
             return pair.rows
         own = agreement(mine, theirs, pair.rows)
         if isinstance(own, Message):
             return own
-        prompts = pair.prompts or shipped_prompts()
-        others: list[float] = []
-        for control in pair.controls:
-            reader = SideReader(control)
-            trace = pair.remembered(reader, ((), prompts), lambda r: traced(r, prompts))
-            rows = pair_rows(control, pair.base)
-            if isinstance(trace, Message) or isinstance(rows, Message):
-                continue
-            found = agreement(trace, theirs, rows)
-            if not isinstance(found, Message):
-                others.append(found.score)
+        readers = [SideReader(model) for model in controls]
+        found = [_control_agreement(pair, reader, theirs) for reader in readers]
+        others = [item.score for item in found if not isinstance(item, Message)]
         if len(others) < FEWEST_CONTROLS:
             return say("reference-needs-controls", n=len(others), m=FEWEST_CONTROLS)
         p = (1 + sum(other >= own.score for other in others)) / (len(others) + 1)
@@ -108,6 +104,23 @@ class BehaviourRank(RunningMethod):
                 "agreement": own.score,
                 "largest_control": max(others),
                 "controls": float(len(others)),
+                "control_bytes": float(sum(reader.n_bytes for reader in readers)),
                 "same_first_choice": own.details["same_first_choice"],
             },
         )
+
+
+def _is_another(control: Model, pair: ReferencePair) -> bool:
+    """Say whether a control is none of the two: a model is no control of itself."""
+    place = control.location.origin, control.location.revision
+    return all(place != (model.location.origin, model.location.revision) for model in pair.models)
+
+
+def _control_agreement(pair: ReferencePair, reader: SideReader, theirs: Trace) -> RawScore | Message:
+    prompts = pair.prompts or shipped_prompts()
+    trace = pair.of_controls.recall(reader, ((), prompts), lambda r: traced(r, prompts))
+    if isinstance(trace, Message):
+        return trace
+    with pair.of_controls.lock:
+        rows = pair_rows(reader.model, pair.base)
+    return rows if isinstance(rows, Message) else agreement(trace, theirs, rows)

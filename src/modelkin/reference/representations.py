@@ -99,7 +99,7 @@ class RunningMethod(ReferenceMethod):
         prompts = pair.prompts or shipped_prompts()
         traces = []
         for reader in readers:
-            trace = pair.remembered(
+            trace = pair.of_pair.recall(
                 reader, (self.watched, prompts), lambda r: traced(r, prompts, self.watched)
             )
             if isinstance(trace, Message):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from modelkin.model import Model, ModelLike, open_models
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress, Silent
 
-from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
+from ._interface import RawScore, ReferenceMethod, ReferencePair, RunMemory, Wanted
 from .catalogue import ALL, chosen_references
 from .reading import SideReader
 
@@ -90,23 +90,39 @@ def reference_scores(
     progress
         Told which method begins.
     """
-    options, heard = options or ReferenceOptions(), progress or _SILENT
-    methods = chosen_references(options.methods)
+    options = options or ReferenceOptions()
+    chosen_references(options.methods)  # a wrong name is told before anything is opened
     with open_models((candidate, base, *controls), fetch or FetchOptions(), progress=progress) as opened:
         mine, theirs, *others = opened
-        pair = ReferencePair(
-            mine,
-            theirs,
-            seed=options.seed,
-            controls=others,
-            prompts=options.prompts,
-            layers=options.layers,
-        )
-        found = []
-        for method in methods:
-            heard.note(say("step-reference", name=method.card.name))
-            found.append(_asked(method, pair, options.byte_limit))
-        return tuple(found)
+        return tuple(each_reference_score(mine, theirs, options, controls=others, progress=progress))
+
+
+def each_reference_score(
+    candidate: Model,
+    base: Model,
+    options: ReferenceOptions,
+    *,
+    controls: Sequence[Model] = (),
+    of_controls: RunMemory | None = None,
+    progress: Progress | None = None,
+) -> Iterator[ReferenceScore]:
+    """Ask published methods about two opened models, one by one; a model is run once for all of them.
+
+    `of_controls` keeps what was seen of controls, for pairs that share them.
+    """
+    heard = progress or _SILENT
+    pair = ReferencePair(
+        candidate,
+        base,
+        seed=options.seed,
+        controls=controls,
+        prompts=options.prompts,
+        layers=options.layers,
+        of_controls=of_controls,
+    )
+    for method in chosen_references(options.methods):
+        heard.note(say("step-reference", name=method.card.name))
+        yield _asked(method, pair, options.byte_limit)
 
 
 def with_references(comparison: Comparison, scores: Iterable[ReferenceScore]) -> Comparison:

@@ -7,6 +7,7 @@ so that bytes are counted, commits pinned, and any format that can be read can b
 
 from __future__ import annotations
 
+import threading
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from modelkin.architecture import Role, RoleEntry
-from modelkin.errors import MissingExtra
+from modelkin.errors import MissingExtra, ModelkinError
 from modelkin.message import Message, say
 from modelkin.model import MAX_TOKENIZER_BYTES
 from modelkin.tensors import TensorSlice
@@ -31,6 +32,8 @@ MOST_PLACES = 256
 """Token places at which units of MLPs are watched: features of a match."""
 SMALL_MODEL = 4_000_000_000
 """Parameters up to which a model runs in single precision; larger ones in bfloat16, half the memory."""
+_LOADING = threading.Lock()
+"""transformers sets the number format of torch and its own talk for the whole process while it loads."""
 _DROPPED = (
     "auto_map",
     "quantization_config",
@@ -106,7 +109,7 @@ class Runner:
         for name in model.index:
             values = np.array(self._reader.read([TensorSlice.whole(name)])[0], dtype=np.float32)
             state[name] = torch.from_numpy(values).to(dtype)
-        with _quiet(transformers):
+        with _LOADING, _quiet(transformers):
             self._module, report = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(made)].from_pretrained(
                 None, config=made, state_dict=state, dtype=dtype, output_loading_info=True
             )
@@ -210,7 +213,13 @@ def _quiet(transformers: Any) -> Iterator[None]:  # noqa: ANN401  a module
 
 
 def traced(reader: SideReader, prompts: Sequence[str], watched: Sequence[str] = ()) -> Trace | Message:
-    """Load a model, run prompts, and let it go."""
+    """Load a model, run prompts, and let it go; say so where transformers fails on what the model holds."""
     runner = Runner(reader)
-    problem = runner.load()
-    return problem if problem is not None else runner.trace(prompts, watched)
+    try:
+        problem = runner.load()
+        return problem if problem is not None else runner.trace(prompts, watched)
+    except ModelkinError:
+        raise
+    except Exception as error:
+        # A config of unknown authors makes other people's code raise anything.
+        return say("reference-run-failed", model=reader.model.location.ref, error=type(error).__name__)

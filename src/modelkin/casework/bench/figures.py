@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from modelkin import figures as fig
+from modelkin.document.language import ENGLISH, Language
 
 from .rates import Rates
 from .record import BenchResult, BenchRow
@@ -18,6 +20,32 @@ def bench_figures(result: BenchResult) -> dict[str, fig.Figure]:
     if not drawn:
         return {}
     return {"roc": _roc(drawn), "scores": _scores(result, drawn)}
+
+
+def figure_alts(result: BenchResult, language: Language = ENGLISH) -> dict[str, str]:
+    """Return what the figures show, in words, by file name."""
+    drawn = [rates for rates in result.rates if rates.roc]
+    areas = ", ".join(f"{item.method} {item.auc.value:.3f}" for item in drawn if item.auc is not None)
+    return {
+        "roc": language.say("bench.alt_roc", areas=areas),
+        "scores": language.say("bench.alt_scores", ranges=" ".join(_ranges(result, drawn, language))),
+    }
+
+
+def _ranges(result: BenchResult, drawn: list[Rates], language: Language) -> Iterator[str]:
+    for rates in drawn:
+        sides = {
+            truth: [
+                row.score for row in _rows(result, rates) if row.pair.truth == truth and row.score is not None
+            ]
+            for truth in ("independent", "related")
+        }
+        told = {truth: f"{min(held):.3g} ... {max(held):.3g}" for truth, held in sides.items()}
+        yield language.say("bench.alt_range", method=rates.method, **told)
+
+
+def _rows(result: BenchResult, rates: Rates) -> list[BenchRow]:
+    return [row for row in result.rows if row.method == rates.method and row.score is not None]
 
 
 def _roc(drawn: list[Rates]) -> fig.Figure:
@@ -50,15 +78,13 @@ def _roc(drawn: list[Rates]) -> fig.Figure:
 
 
 def _scores(result: BenchResult, drawn: list[Rates]) -> fig.Figure:
-    panels = []
-    for rates in drawn:
-        rows = [row for row in result.rows if row.method == rates.method and row.score is not None]
-        panels.append(_panel(rates.method, rows))
+    panels = [_panel(rates.method, _rows(result, rates)) for rates in drawn]
     return fig.Figure(
         title="Scores of related and independent pairs",
         panels=tuple(panels),
         columns=min(3, len(panels)),
         note="Independent pairs are what chance looks like. Each method has units of its own.",
+        alt=figure_alts(result)["scores"],
     )
 
 

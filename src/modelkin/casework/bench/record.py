@@ -26,6 +26,10 @@ class BenchOptions:
     """Most bytes that all pairs may cost together, of this run; pairs beyond it are listed and wait."""
     side_by_side: int = 2
     """Pairs at the same time."""
+    controls: tuple[str, ...] = ()
+    """Unrelated models, for the method that ranks behaviour among them; opened and run once for all pairs."""
+    prompts: tuple[str, ...] = ()
+    """For methods that run models; empty takes those that come with the package."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -54,7 +58,7 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """A pair that could not be had."""
+    """A pair that was not obtained."""
 
     pair: LabelledPair
     reason: Message
@@ -62,7 +66,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchResult:
-    """All rows, what could not be had, and what follows."""
+    """All rows, what was not obtained, and what follows."""
 
     pairs: int
     rows: tuple[BenchRow, ...]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +23,14 @@ from modelkin.message import Message, say, told
 from modelkin.model import Model, open_models, read_headers
 from modelkin.options import READING, CompareOptions, FetchOptions
 from modelkin.progress import Progress, Silent
-from modelkin.reference import ReferenceOptions, chosen_references, reference_costs, reference_scores
+from modelkin.reference import (
+    ReferenceOptions,
+    RunMemory,
+    chosen_references,
+    each_reference_score,
+    load_reference,
+    reference_costs,
+)
 
 from .pairs import LabelledPair
 from .rates import Scored, rates_of
@@ -71,17 +79,24 @@ def run_bench(
         Told about each pair.
     """
     options = options or BenchOptions()
-    work = _Work(
-        options=options,
-        methods=bench_methods(options.methods),
-        fetch=fetch or FetchOptions(),
-        out=out,
-        kept=_kept_rows(out / KEPT),
-        progress=progress or Silent(),
-        total=len(pairs),
-    )
+    methods, fetch = bench_methods(options.methods), fetch or FetchOptions()
     found: dict[int, tuple[BenchRow, ...] | Unavailable] = {}
-    with ThreadPoolExecutor(options.side_by_side) as pool:
+    with ExitStack() as stack:
+        controls: Sequence[Model] = ()
+        if any(_ranks(name) for name in methods):
+            controls = stack.enter_context(open_models(options.controls, fetch, progress=progress))
+            read_headers(controls)
+        work = _Work(
+            options=options,
+            methods=methods,
+            controls=tuple(controls),
+            fetch=fetch,
+            out=out,
+            kept=_kept_rows(out / KEPT),
+            progress=progress or Silent(),
+            total=len(pairs),
+        )
+        pool = stack.enter_context(ThreadPoolExecutor(options.side_by_side))
         running = {pool.submit(work.pair, pair): place for place, pair in enumerate(pairs)}
         try:
             for future in as_completed(running):
@@ -124,17 +139,20 @@ def with_rates(result: BenchResult) -> BenchResult:
 class _Work:
     options: BenchOptions
     methods: tuple[str, ...]
+    controls: tuple[Model, ...]
     fetch: FetchOptions
     out: Path
     kept: dict[str, BenchRow]
     progress: Progress
     total: int
+    of_controls: RunMemory = field(default_factory=RunMemory)
+    controls_paid: bool = False
     spent: int = 0
     done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def pair(self, pair: LabelledPair) -> tuple[BenchRow, ...] | Unavailable:
-        """Answer for one pair, or say why it could not be had."""
+        """Answer for one pair, or say why it was not obtained."""
         keys = {name: self._key(pair, name) for name in self.methods}
         missing = [name for name, key in keys.items() if key not in self.kept]
         made: dict[str, BenchRow] = {}
@@ -174,17 +192,20 @@ class _Work:
     ) -> Iterator[BenchRow]:
         if OURS in missing:
             yield _own_row(pair, candidate, base, self.options, key=keys[OURS], fetch=self.fetch)
-        for name in missing:
-            if name == OURS:
-                continue
-            asked = ReferenceOptions(
-                methods=(name,), byte_limit=self.options.method_bytes, seed=self.options.seed
-            )
-            (score,) = reference_scores(candidate, base, asked)
+        published = tuple(name for name in missing if name != OURS)
+        asked = ReferenceOptions(
+            methods=published,
+            byte_limit=self.options.method_bytes,
+            seed=self.options.seed,
+            prompts=self.options.prompts,
+        )
+        for score in each_reference_score(
+            candidate, base, asked, controls=self.controls, of_controls=self.of_controls
+        ):
             yield BenchRow(
-                key=keys[name],
+                key=keys[score.method],
                 pair=pair,
-                method=name,
+                method=score.method,
                 version=score.version,
                 score=score.score,
                 says=score.says,
@@ -196,11 +217,15 @@ class _Work:
     def _paid(self, candidate: Model, base: Model, methods: Sequence[str]) -> Message | None:
         """Set aside the bytes of a pair, or say that they are not left."""
         price = sum(self._prices(candidate, base, methods))
+        ranks = any(_ranks(name) for name in methods)
         with self.lock:
             budget = self.options.byte_budget
+            if ranks and not self.controls_paid:
+                price += sum(model.index.n_bytes for model in self.controls)
             if budget is not None and self.spent + price > budget:
                 return say("bench-budget", n=price, m=max(0, budget - self.spent))
             self.spent += price
+            self.controls_paid = self.controls_paid or ranks
         return None
 
     def _prices(self, candidate: Model, base: Model, methods: Sequence[str]) -> Iterator[int]:
@@ -220,8 +245,12 @@ class _Work:
         if method == OURS:
             facts: tuple[object, ...] = (__version__, _own_version(), options.depth)
         else:
-            (asked,) = chosen_references((method,))
-            facts = (asked.card.version, options.method_bytes)
+            card = load_reference(method).card
+            facts = (card.version, options.method_bytes)
+            if card.needs == "running":
+                facts += (options.prompts,)
+            if _ranks(method):
+                facts += (options.controls,)
         whole = json.dumps([pair.candidate, pair.base, method, options.seed, *facts])
         return hashlib.sha256(whole.encode()).hexdigest()[:24]
 
@@ -236,6 +265,11 @@ class _Work:
                 raise not_written(str(self.out), "an answer ", error) from error
             self.kept[row.key] = row
         return row
+
+
+def _ranks(method: str) -> bool:
+    """Say whether a method ranks a pair among controls."""
+    return method != OURS and load_reference(method).uses_controls
 
 
 def _ends_a_line(file: BinaryIO) -> bool:
