@@ -1,5 +1,7 @@
 """The language of the terminal: asked for, or that of the locale."""
 
+import re
+
 import pytest
 from tests.places import ZOO
 
@@ -47,3 +49,73 @@ def test_the_list_of_studies_is_told_in_korean(run):
     _, told, _ = run("study", "list", "--lang", "ko")
     assert "연구" in told.splitlines()[0]
     assert run("study", "list", "--lang", "ko", "--json") == run("study", "list", "--json")
+
+
+ENGLISH_WORDS = re.compile(r"(?:\b[a-z]{2,}\b[,;:]? ){2}[a-z]{2,}\b")
+"""Three words in a row: names of tensors, formats and options stand alone."""
+IN_KOREAN = {
+    "inspect demo:base": "아키텍처",
+    "inspect demo:moe-base --tensors": "텐서",
+    "configs demo:moe-base demo:base": "다름",
+    "tokenizers demo:continued demo:base -v": "공통점",
+    "embeddings demo:continued demo:base": "같은 토큰의 행",
+    "repositories demo:twin-1 demo:base": "읽는 법",
+    "matrix demo:twin-1 demo:base --baseline all": "기준선",
+    "diff demo:finetune-light demo:base": "미세 조정",
+    "merge demo:continued demo:base demo:finetune-light": "가중치",
+    "tree demo:base demo:twin-1 demo:finetune-light": "방향에 대한 사실",
+    "check demo:base": "검정",
+    "cache info": "보관 중",
+    "methods": "귀무가설",
+    "methods --published": "발표된 기준값",
+    "fingerprint demo:base": "다이제스트",
+    "registry init": "지문",
+    "registry add demo:base demo:twin-1": "추가함",
+    "registry info": "제작법",
+    "registry verify": "커밋된 그대로임",
+    "registry pairs": "공통 기원",
+    "scan demo:finetune-light": "공통 기원을 보임",
+    "compare demo:twin-1 demo:base --control demo:norms-only --dry-run": "최대",
+}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    return tmp_path_factory.mktemp("registry") / "r"
+
+
+LONGER = ("registry", "scan", "diff", "merge", "tree")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.more if command.split()[0] in LONGER else ())
+        for command in IN_KOREAN
+    ],
+)
+def test_every_command_speaks_korean(command, run, registry, tmp_path):
+    words = command.split()
+    if words[0] in ("registry", "scan"):
+        words += ["--registry", str(registry)]
+    if words[0] == "fingerprint":
+        words += ["-o", str(tmp_path / "f.json")]
+    status, told, beside = run(*words, "--lang", "ko")
+    assert status == 0, beside
+    assert IN_KOREAN[command] in told
+    known = ("Llama and look-alikes", "출판물")  # a name, and titles of papers
+    lines = [line for line in told.splitlines() if not any(name in line for name in known)]
+    assert [line for line in lines if ENGLISH_WORDS.search(line)] == []
+
+
+def test_a_report_is_verified_in_korean(run, tmp_path):
+    run("compare", "demo:twin-1", "demo:base", "--out", str(tmp_path / "r"), "--depth", "quick")
+    status, told, _ = run("verify", str(tmp_path / "r"), "--lang", "ko")
+    assert status == 0
+    assert "확인한 것이 모두 맞음" in told
+    assert "판정, 증거" in told
+    status, told, _ = run("verify", str(tmp_path / "r"), "--lang", "ko", "--json")
+    assert "ranges" in told
+    (tmp_path / "r" / "REPORT.md").write_text("")
+    _, told, _ = run("verify", str(tmp_path / "r"), "--lang", "ko")
+    assert "REPORT.md이(가) 바뀜" in told

@@ -43,7 +43,7 @@ def test_an_empty_list_of_methods_is_wrong_usage(run):
 def test_a_dry_run_tells_the_price_of_each_method(run):
     status, _, err = run("compare", *PAIR, "--dry-run", "--methods", "anchors")
     assert status == 0
-    assert "published method anchors: 12.3 kB and 12.3 kB" in err
+    assert "published method anchors: 12.3 kB + 12.3 kB" in err
 
 
 def test_published_cards_follow_their_schema(run):

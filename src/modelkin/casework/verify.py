@@ -15,6 +15,7 @@ from modelkin.comparison.case import weight_digests
 from modelkin.comparison.record import ModelSummary, RangeRecord
 from modelkin.document import LANGUAGES, document_files
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
+from modelkin.message import Message, joined, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import READING, CompareOptions, FetchOptions
 from modelkin.progress import Progress
@@ -25,6 +26,10 @@ SCHEMA = "modelkin.verification/1"
 _BATCH = 64_000_000
 _SAME = ("evidence", "alignment", "relation", "config")
 """Parts of the record that have to be the same when everything is computed anew, beside the verdict."""
+_MOST_TOLD = 3
+"""Problems of one part that are told one by one."""
+_Found = tuple[list[Message], Message]
+"""What does not hold, and what to say if everything does."""
 _OF_VERDICT = ("conclusion", "related", "log10_p", "effect", "detection_limit", "components", "stage")
 
 
@@ -34,7 +39,7 @@ class VerifiedPart:
 
     name: str
     status: Literal["ok", "failed", "skipped"]
-    text: str
+    text: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +75,14 @@ def verify_folder(
     try:
         result = Comparison.from_json((folder / "comparison.json").read_text(encoding="utf-8"))
     except (ModelkinError, UnicodeDecodeError) as error:
-        parts.append(VerifiedPart(name="record", status="failed", text=str(error)))
+        parts.append(VerifiedPart(name="record", status="failed", text=_error(error)))
         return _whole(folder, parts)
     parts.append(_documents(folder, result))
     if with_models:
         fetch = replace(fetch or FetchOptions(), use_store=False)
         parts += _of_models(result, fetch, progress)
     else:
-        parts.append(VerifiedPart(name="models", status="skipped", text="the models were not to be read"))
+        parts.append(VerifiedPart(name="models", status="skipped", text=say("verify-not-read")))
     return _whole(folder, parts)
 
 
@@ -86,11 +91,17 @@ def _whole(folder: Path, parts: list[VerifiedPart]) -> ReportCheck:
     return ReportCheck(schema=SCHEMA, folder=str(folder), parts=tuple(parts), holds=holds)
 
 
-def _part(name: str, problems: list[str], fine: str) -> VerifiedPart:
+def _part(name: str, problems: list[Message], fine: Message) -> VerifiedPart:
     if not problems:
         return VerifiedPart(name=name, status="ok", text=fine)
-    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-    return VerifiedPart(name=name, status="failed", text="; ".join(problems[:3]) + more)
+    more = [say("verify-more", n=len(problems) - _MOST_TOLD)] if len(problems) > _MOST_TOLD else []
+    return VerifiedPart(name=name, status="failed", text=joined([*problems[:_MOST_TOLD], *more]))
+
+
+def _error(error: Exception) -> Message:
+    if isinstance(error, ModelkinError):
+        return told(error)
+    return say("verify-unreadable", file="comparison.json", why=str(error))
 
 
 def _files(folder: Path) -> VerifiedPart:
@@ -99,30 +110,29 @@ def _files(folder: Path) -> VerifiedPart:
         listed = strict_object((folder / "manifest.json").read_bytes())["files"]
         digests = {name: item["sha256"] for name, item in listed.items()}  # type: ignore[attr-defined]
     except (JsonRefused, LookupError, TypeError, AttributeError) as error:
-        return VerifiedPart(name="files", status="failed", text=f"manifest.json cannot be read: {error}")
+        why = say("verify-unreadable", file="manifest.json", why=str(error))
+        return VerifiedPart(name="files", status="failed", text=why)
     problems = []
     for name, digest in digests.items():
         if path_problem(name) is not None:
-            problems.append(f"{quoted(name)} is no name of a file here")
+            problems.append(say("verify-no-name", file=quoted(name)))
         elif not (folder / name).is_file():
-            problems.append(f"{name} is missing")
+            problems.append(say("verify-missing", file=name))
         elif hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            problems.append(f"{name} was changed")
-    return _part("files", problems, f"{len(digests)} files are as they were written")
+            problems.append(say("verify-changed", file=name))
+    return _part("files", problems, say("verify-files", n=len(digests)))
 
 
 def _documents(folder: Path, result: Comparison) -> VerifiedPart:
     """Write the documents anew from the record: they say the same, in one of the languages."""
     if result.environment.modelkin != __version__:
-        text = f"made with modelkin {result.environment.modelkin}, this is {__version__}"
+        text = say("verify-version", made=result.environment.modelkin, this=__version__)
         return VerifiedPart(name="documents", status="skipped", text=text)
     found = []
     for language in LANGUAGES:
         made = document_files(result, language)
-        found.append(
-            [f"{name} does not follow from the record" for name in made if not _equal(folder, name, made)]
-        )
-    return _part("documents", min(found, key=len), "page, document and table follow from the record")
+        found.append([say("verify-document", file=name) for name in made if not _equal(folder, name, made)])
+    return _part("documents", min(found, key=len), say("verify-documents"))
 
 
 def _equal(folder: Path, name: str, made: dict[str, str | bytes]) -> bool:
@@ -138,7 +148,7 @@ def _of_models(result: Comparison, fetch: FetchOptions, progress: Progress | Non
             try:
                 opened[side] = stack.enter_context(_opened(about, fetch, progress))
             except ModelkinError as error:
-                yield VerifiedPart(name=side, status="failed", text=str(error))
+                yield VerifiedPart(name=side, status="failed", text=told(error))
         for side, model in opened.items():
             ranges = [item for item in result.ledger.ranges if item.model == side]
             yield _checked(f"bytes of the {side}", lambda m=model, r=ranges: _bytes(m, r))  # type: ignore[misc]
@@ -149,11 +159,11 @@ def _of_models(result: Comparison, fetch: FetchOptions, progress: Progress | Non
             yield _checked("numbers", lambda: _numbers(result, opened, fetch, progress))
 
 
-def _checked(name: str, check: Callable[[], tuple[list[str], str]]) -> VerifiedPart:
+def _checked(name: str, check: Callable[[], _Found]) -> VerifiedPart:
     try:
         return _part(name, *check())
     except ModelkinError as error:
-        return VerifiedPart(name=name, status="failed", text=str(error))
+        return VerifiedPart(name=name, status="failed", text=told(error))
 
 
 def _opened(about: ModelSummary, fetch: FetchOptions, progress: Progress | None) -> Model:
@@ -169,14 +179,14 @@ def _opened(about: ModelSummary, fetch: FetchOptions, progress: Progress | None)
     return model
 
 
-def _bytes(model: Model, ranges: list[RangeRecord]) -> tuple[list[str], str]:
+def _bytes(model: Model, ranges: list[RangeRecord]) -> _Found:
     """Read every range of the ledger again and compare digests, in bounded memory."""
-    problems: list[str] = []
+    problems: list[Message] = []
     n_bytes = 0
     for item in ranges:
         info = model.fetcher.source.find(item.file)
         if info is None or info.size < item.stop:
-            problems.append(f"{item.file} is not there, or shorter")
+            problems.append(say("verify-shorter", file=item.file))
             continue
         digest = hashlib.sha256()
         for start in range(item.start, item.stop, _BATCH):
@@ -184,21 +194,21 @@ def _bytes(model: Model, ranges: list[RangeRecord]) -> tuple[list[str], str]:
             digest.update(model.fetcher.source.read_range(info, piece))
         n_bytes += item.n_bytes
         if digest.hexdigest() != item.sha256:
-            problems.append(f"bytes {item.start}-{item.stop} of {item.file} are others")
-    return problems, f"{len(ranges)} ranges, {n_bytes:,} bytes, have the digests of the ledger"
+            problems.append(say("verify-others", start=item.start, stop=item.stop, file=item.file))
+    return problems, say("verify-bytes", n=len(ranges), size=n_bytes)
 
 
-def _weights(result: Comparison, side: str, model: Model) -> tuple[list[str], str]:
+def _weights(result: Comparison, side: str, model: Model) -> _Found:
     assert result.case is not None
     now = {item.file: item.sha256 for item in weight_digests(side, model)}
     stated = [item for item in result.case.weights if item.model == side and item.sha256 is not None]
-    problems = [f"{item.file} has another digest" for item in stated if now.get(item.file) != item.sha256]
-    return problems, f"{len(stated)} weight files have the digests of the case"
+    problems = [say("verify-digest", file=item.file) for item in stated if now.get(item.file) != item.sha256]
+    return problems, say("verify-weights", n=len(stated))
 
 
 def _numbers(
     result: Comparison, opened: dict[str, Model], fetch: FetchOptions, progress: Progress | None
-) -> tuple[list[str], str]:
+) -> _Found:
     """Compute everything anew."""
     about = result.environment
     if about.depth not in READING:
@@ -211,11 +221,13 @@ def _numbers(
             stack.enter_context(model)
         again = compare(*sides, options=options, controls=about.controls, progress=progress)
     problems = [
-        f"{name} of the verdict differs"
+        say("verify-verdict", name=name)
         for name in _OF_VERDICT
         if getattr(result.verdict, name) != getattr(again.verdict, name)
     ]
-    problems += [f"{name} differs" for name in _SAME if getattr(result, name) != getattr(again, name)]
+    problems += [
+        say("verify-part", name=name) for name in _SAME if getattr(result, name) != getattr(again, name)
+    ]
     stated, found = ([(c.pair, c.conclusion, c.log10_p) for c in item.controls] for item in (result, again))
-    problems += ["controls differ"] if stated != found else []
-    return problems, f"verdict, {len(result.evidence)} pieces of evidence and controls come out the same"
+    problems += [say("verify-part", name="controls")] if stated != found else []
+    return problems, say("verify-numbers", n=len(result.evidence))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelkin.casework.story import COMMANDS
 from modelkin.casework.studies.report import study_language
-from modelkin.document import Language, load_language, plans_view, verdict_card
+from modelkin.document import ENGLISH, Language, load_language, plans_view, verdict_card
 from modelkin.document.blocks import Block, Paragraph, Section, table
 from modelkin.message import Message
 
@@ -27,11 +27,11 @@ def story_view(story: Story, language: str = "en") -> tuple[Block, ...]:
     return (*chapters, Paragraph(texts.say("demo.moral")), commands)
 
 
-def copied_view(folder: str, names: Sequence[str]) -> tuple[Block, ...]:
+def copied_view(folder: str, names: Sequence[str], language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return where the models that come with the package were copied to, and a command that uses them."""
     first, second = names[:2]
     return (
-        Paragraph(f"{len(names)} models are in {folder}: {', '.join(names)}"),
+        Paragraph(language.say("demo.copied", n=str(len(names)), folder=folder, names=", ".join(names))),
         Paragraph(f"modelkin compare {folder}/{second} {folder}/{first}"),
     )
 
@@ -53,26 +53,38 @@ def _chapter(number: int, chapter: DemoChapter, language: Language) -> Section:
     )
 
 
-def printed_view(path: str) -> tuple[Block, ...]:
+def printed_view(path: str, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return where a PDF was written."""
-    return (Paragraph(f"written to {path}"),)
+    return (Paragraph(language.say("cli.written_file", file=path)),)
 
 
-def verification_view(found: ReportCheck) -> tuple[Block, ...]:
+def verification_view(found: ReportCheck, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return what a report states, and whether it holds."""
-    rows = [(part.name, part.status, part.text) for part in found.parts]
-    end = "everything that was checked holds" if found.holds else "NOT everything holds"
-    return (table(("what", "", ""), rows), Paragraph(f"{found.folder}: {end}", "strong"))
+    say = language.of("verify")
+    rows = [
+        (language.word("verify", part.name), say(part.status), language.tell(part.text))
+        for part in found.parts
+    ]
+    end = say("holds" if found.holds else "holds_not", folder=found.folder)
+    return (table((say("what"), "", ""), rows), Paragraph(end, "strong"))
 
 
-def study_plan_view(plan: StudyPlan) -> tuple[Block, ...]:
+def study_plan_view(plan: StudyPlan, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return what a study would read, model by model."""
-    missing = [(item.alias, str(item.reason)) for item in plan.missing]
-    skipped = [(item.id, str(item.reason)) for item in plan.skipped]
+    say = language.of("study_plan")
+    missing = [(item.alias, language.told(item.reason)) for item in plan.missing]
+    skipped = [(item.id, language.told(item.reason)) for item in plan.skipped]
+    listed = (
+        ("missing", ("model", "why"), missing),
+        ("skipped", ("experiment", "why"), skipped),
+    )
     return (
-        *((Section(title="not there", blocks=(table(("model", "why"), missing),)),) if missing else ()),
-        *((Section(title="not done", blocks=(table(("experiment", "why"), skipped),)),) if skipped else ()),
-        *plans_view(plan.models, differences=plan.differences),
+        *(
+            Section(title=say(title), blocks=(table([say(key) for key in keys], rows),))
+            for title, keys, rows in listed
+            if rows
+        ),
+        *plans_view(plan.models, language, differences=plan.differences),
     )
 
 
@@ -124,16 +136,21 @@ def _study_lines(result: StudyResult, words: Language, texts: Language) -> Itera
     yield words.say("list.done", **{name: str(count) for name, count in counts.items()}), False
 
 
-def steps_view(steps: Iterable[Step]) -> tuple[Block, ...]:
+def steps_view(steps: Iterable[Step], language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return which figures were drawn, and which were not and why."""
-    every = list(steps)
-    skipped = [f"skipped: {step.id}: {step.reason}" for step in every if step.status == "skipped"]
-    done = Paragraph(f"{len(every) - len(skipped)} of {len(every)} figures drawn", "strong")
+    every, say = list(steps), language.of("study_plan")
+    skipped = [
+        say("not_drawn", name=step.id, reason=language.told(step.reason))
+        for step in every
+        if step.status == "skipped"
+    ]
+    done = Paragraph(say("drawn", n=str(len(every) - len(skipped)), all=str(len(every))), "strong")
     return (done, Paragraph("\n".join(skipped), lines=True)) if skipped else (done,)
 
 
-def cosines_view(study: CosineStudy) -> tuple[Block, ...]:
+def cosines_view(study: CosineStudy, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return drawn cosines beside the closed form, and what follows."""
+    say = language.of("cosines")
     rows = [
         (
             str(cell.dimension),
@@ -148,7 +165,8 @@ def cosines_view(study: CosineStudy) -> tuple[Block, ...]:
         )
         for cell in study.cells
     ]
-    titles = ("values", "means", "sigmas", "cosine", "exact", "limit", "spread", "exact", "positive", "exact")
+    keys = ("values", "means", "sigmas", "cosine", "exact", "limit", "spread", "exact", "positive", "exact")
+    titles = [say(key) for key in keys]
     return (
         table(titles, rows, numeric=range(len(titles))),
         *(Paragraph(sentence) for sentence in study.conclusion),

@@ -29,7 +29,7 @@ def info(*, output: Output) -> None:
     from modelkin.document import store_view
 
     found = _store().info()
-    output.result(found, lambda: store_view(found))
+    output.result(found, lambda: store_view(found, output.language))
 
 
 @cache.command()
@@ -44,7 +44,7 @@ def clear(*, yes: bool, output: Output) -> None:
     if not yes and held.n_bytes:
         click.confirm(f"Remove {held.n_bytes:,} bytes from {held.path}?", abort=True, err=True)
     removed = store.clear()
-    output.result(removed, lambda: store_view(removed, removed=True))
+    output.result(removed, lambda: store_view(removed, output.language, removed=True))
 
 
 def _store() -> RangeStore:

@@ -92,7 +92,7 @@ def check(
     if format_ == "sarif" and not output.as_json:
         click.echo(sarif_json(found).encode("utf-8"))
     else:
-        output.result(found, lambda: claims_view(found))
+        output.result(found, lambda: claims_view(found, output.language))
     if any(item.status in fail_on for item in found.claims):
         click.get_current_context().exit(FAILED)
 

@@ -285,9 +285,7 @@ def _show_plans(
             else:
                 told = " + ".join(map(size_text, cost))
             output.say("published_method", name=name, cost=told)
-    words = [*sides, *("control" for _ in controls)]
-    names = [
-        f"{output.language.say(f'side.{word}')}: {model.location.ref}"
-        for word, model in zip(words, opened, strict=True)
-    ]
+    say = output.language.say
+    words = [*(say(f"side.{side}") for side in sides), *(say("cost.control") for _ in controls)]
+    names = [f"{word}: {model.location.ref}" for word, model in zip(words, opened, strict=True)]
     output.result(document, lambda: price_view(names, price, output.language))

@@ -36,4 +36,4 @@ def configs(candidate: str, base: str, *, different: bool, fetch: FetchOptions, 
     from modelkin.document import configs_view
 
     found = compare_configs(candidate, base, fetch, progress=output)
-    output.result(found, lambda: configs_view(found, only_different=different))
+    output.result(found, lambda: configs_view(found, output.language, only_different=different))

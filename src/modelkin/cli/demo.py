@@ -46,7 +46,7 @@ def demo(*, out: Path | None, copies: Path | None, figures: bool, output: Output
     if copies is not None:
         names = [folder.name for folder in copy_demo_models(copies)]
         document = {"schema": "modelkin.demo-models/1", "folder": str(copies), "models": names}
-        output.result(document, lambda: copied_view(str(copies), names))
+        output.result(document, lambda: copied_view(str(copies), names, output.language))
         return
 
     with demo_zoo() as zoo:

@@ -61,7 +61,7 @@ def diff(
         result = diff_models(candidate=opened[0], base=opened[1], options=options, progress=output)
     output.written(
         result,
-        lambda: diff_view(result, detail=output.detail),
+        lambda: diff_view(result, output.language, detail=output.detail),
         out=out,
         write=lambda place: result.write(str(place), language=output.lang),
         start="report.html",

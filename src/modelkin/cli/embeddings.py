@@ -63,4 +63,4 @@ def embeddings(
         seed=seed,
         progress=output,
     )
-    output.result(found, lambda: embeddings_view(found))
+    output.result(found, lambda: embeddings_view(found, output.language))

@@ -45,7 +45,7 @@ def fingerprint(model: str, *, file: Path | None, fetch: FetchOptions, output: O
         made = fingerprint_model(opened)
     if file is not None:
         _write(file, to_json(made) + "\n")
-    output.result(made, lambda: fingerprint_view(made))
+    output.result(made, lambda: fingerprint_view(made, output.language))
     if file is not None:
         output.say("written_file", file=str(file))
 

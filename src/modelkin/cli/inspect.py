@@ -47,7 +47,7 @@ def inspect(
     with output.models((model,), fetch) as (opened,):
         if components:
             plan = plan_components(opened, components)
-            output.result(plan, lambda: plan_view(plan))
+            output.result(plan, lambda: plan_view(plan, output.language))
             return
         found = inspect_model(opened)
-    output.result(found, lambda: inspection_view(found, every_tensor=tensors))
+    output.result(found, lambda: inspection_view(found, output.language, every_tensor=tensors))

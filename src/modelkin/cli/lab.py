@@ -160,7 +160,7 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
     study = cosine_study(CosineStudyOptions(pairs=pairs, seed=seed))
     output.written(
         study,
-        lambda: cosines_view(study),
+        lambda: cosines_view(study, output.language),
         out=out,
         write=lambda place: write_cosines(study, place),
         start="cosines.csv",

@@ -185,8 +185,9 @@ def matrix(
     )
     with output.models(named.values(), fetch) as opened:
         result = measure(dict(zip(named, opened, strict=True)), options, progress=output)
-    view = partial(matrix_view, result, detail=output.detail)
-    output.written(result, view, out=out, write=result.write, start="MATRIX.md")
+    view = partial(matrix_view, result, output.language, detail=output.detail)
+    write = partial(result.write, language=output.lang)
+    output.written(result, view, out=out, write=write, start="MATRIX.md")
 
 
 def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:

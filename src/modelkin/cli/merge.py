@@ -75,7 +75,7 @@ def merge(
         )
     output.written(
         result,
-        lambda: merge_view(result, every_tensor=output.verbose),
+        lambda: merge_view(result, output.language, every_tensor=output.verbose),
         out=out,
         write=lambda place: result.write(place, language=output.lang),
         start="report.html",

@@ -30,7 +30,9 @@ def methods(name: str | None, *, published: bool, output: Output) -> None:
     if published or name in references:
         chosen = tuple(card for card in references.values() if name in (None, card.name))
         document = {"schema": "modelkin.reference-methods/1", "methods": chosen}
-        output.result(document, lambda: reference_cards_view(chosen))
+        output.result(document, lambda: reference_cards_view(chosen, output.language))
         return
     cards = tuple(load_cards().values()) if name is None else (load_method(name).card,)
-    output.result({"schema": "modelkin.methods/1", "methods": cards}, lambda: methods_view(cards))
+    output.result(
+        {"schema": "modelkin.methods/1", "methods": cards}, lambda: methods_view(cards, output.language)
+    )

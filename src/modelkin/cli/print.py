@@ -37,4 +37,4 @@ def print_report(folder: Path, *, to: Path | None, output: Output) -> None:
 
     path = print_folder(folder, language=output.lang, out=to)
     document = {"schema": "modelkin.print/1", "file": str(path), "bytes": path.stat().st_size}
-    output.result(document, lambda: printed_view(str(path)))
+    output.result(document, lambda: printed_view(str(path), output.language))

@@ -43,7 +43,7 @@ def init(*, registry: str, output: Output) -> None:
     from modelkin.registry import create_registry
 
     found = create_registry(registry).info()
-    output.result(found, lambda: registry_view(found))
+    output.result(found, lambda: registry_view(found, output.language))
 
 
 @registry.command()
@@ -141,7 +141,7 @@ def info(*, registry: str, output: Output) -> None:
     from modelkin.registry import open_registry
 
     found = open_registry(registry).info()
-    output.result(found, lambda: registry_view(found))
+    output.result(found, lambda: registry_view(found, output.language))
 
 
 @registry.command()
@@ -162,7 +162,7 @@ def export(*, registry: str, out: Path, output: Output) -> None:
     opened = open_registry(registry)
     files = export_registry(opened, out)
     found = opened.info()
-    output.result(found, lambda: registry_view(found))
+    output.result(found, lambda: registry_view(found, output.language))
     output.say("files_written", n=str(len(files)), out=str(out))
 
 
@@ -175,7 +175,7 @@ def verify(*, registry: str, output: Output) -> None:
     from modelkin.registry import open_registry
 
     found = open_registry(registry).verify()
-    output.result(found, lambda: check_view(found))
+    output.result(found, lambda: check_view(found, output.language))
     if found.damaged:
         click.get_current_context().exit(4)
 
@@ -204,7 +204,7 @@ def pairs(*, registry: str, cluster: str | None, output: Output) -> None:
         with open_cluster(cluster) as client:
             found = all_pairs_on(client, rows)
     result = named_pairs(opened, rows, found)
-    output.result(result, lambda: pairs_view(result))
+    output.result(result, lambda: pairs_view(result, output.language))
 
 
 def saved_fingerprint(name: str) -> Fingerprint | None:
@@ -254,4 +254,4 @@ def _sync(
         n_known=found.n_known + seen - new,
         n_added=found.n_added + new,
     )
-    output.result(found, lambda: sync_view(found))
+    output.result(found, lambda: sync_view(found, output.language))

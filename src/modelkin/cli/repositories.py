@@ -45,4 +45,4 @@ def repositories(
     from modelkin.document import repositories_view
 
     found = compare_repositories(candidate, base, fetch, controls=controls, progress=output)
-    output.result(found, lambda: repositories_view(found, verbose=output.verbose))
+    output.result(found, lambda: repositories_view(found, output.language, verbose=output.verbose))

@@ -78,7 +78,7 @@ def scan(
             result = scan_registry(made, opened_registry, options, model=opened, progress=output)
     output.written(
         result,
-        lambda: scan_view(result),
+        lambda: scan_view(result, language=output.language),
         out=out,
         write=lambda place: write_scan(result, place, language=output.lang),
         start="report.html",

@@ -41,5 +41,5 @@ def draw(folder: Path, *, out: Path | None, dpi: int, formats: tuple[str, ...], 
     from modelkin.casework.views import steps_view
 
     steps = redraw_study(folder, out, dpi=dpi, formats=formats or ("png", "svg"))  # type: ignore[arg-type]
-    output.result({"figures": steps}, lambda: steps_view(steps))
+    output.result({"figures": steps}, lambda: steps_view(steps, output.language))
     output.say("figures_in", out=str(out or folder))

@@ -96,7 +96,7 @@ def _show_plan(study: str, models: dict[str, str], seed: int, fetch: FetchOption
     from modelkin.casework.views import study_plan_view
 
     plan = plan_study(load_study(study), models=models, seed=seed, fetch=fetch, progress=output)
-    output.result(plan, lambda: study_plan_view(plan))
+    output.result(plan, lambda: study_plan_view(plan, output.language))
     if not plan.models:
         click.get_current_context().exit(NOTHING_DONE)
 

@@ -42,4 +42,4 @@ def tokenizers(
     from modelkin.document import tokenizers_view
 
     found = compare_tokenizers(candidate, base, fetch, high_from=high_from, progress=output)
-    output.result(found, lambda: tokenizers_view(found, verbose=output.verbose))
+    output.result(found, lambda: tokenizers_view(found, output.language, verbose=output.verbose))

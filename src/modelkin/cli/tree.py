@@ -76,7 +76,7 @@ def tree(
         )
     output.written(
         result,
-        lambda: tree_view(result, every_pair=output.verbose),
+        lambda: tree_view(result, output.language, every_pair=output.verbose),
         out=out,
         write=lambda place: result.write(place, language=output.lang),
         start="report.html",

@@ -37,6 +37,6 @@ def verify(folder: Path, *, files_only: bool, fetch: FetchOptions, output: Outpu
     from modelkin.casework.views import verification_view
 
     found = verify_folder(folder, with_models=not files_only, fetch=fetch, progress=output)
-    output.result(found, lambda: verification_view(found))
+    output.result(found, lambda: verification_view(found, output.language))
     if not found.holds:
         click.get_current_context().exit(FAILED)

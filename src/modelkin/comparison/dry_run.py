@@ -96,7 +96,9 @@ def wanted_by_comparison(candidate: Model, base: Model, options: CompareOptions)
 def _plans(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[BytePlan, BytePlan]:
     def planned(side: int) -> BytePlan:
         way = _dearer(pair, ways, side)
-        return _planned(pair.models[side], (*way.passes[side], way.differences[side]), pair.max_waste)
+        # Differences are read one tensor after another.
+        passes = (*way.passes[side], *([item] for item in way.differences[side]))
+        return _planned(pair.models[side], passes, pair.max_waste)
 
     return planned(0), planned(1)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from modelkin.document.formats import comparison_as
     from modelkin.document.html import render_html
-    from modelkin.document.language import LANGUAGES, Language, load_language, read_texts
+    from modelkin.document.language import ENGLISH, LANGUAGES, Language, load_language, read_texts
     from modelkin.document.lineage_folder import write_merge, write_tree
     from modelkin.document.markdown import render_markdown
     from modelkin.document.notebook import notebook_html, plot, three_lines, to_arrow, to_pandas
@@ -71,7 +71,7 @@ _MODULES = {
     "write_folder write_matrix write_scan",
     "formats": "comparison_as",
     "html": "render_html",
-    "language": "LANGUAGES Language load_language read_texts",
+    "language": "ENGLISH LANGUAGES Language load_language read_texts",
     "lineage_folder": "write_merge write_tree",
     "markdown": "render_markdown",
     "notebook": "notebook_html plot three_lines to_arrow to_pandas",
@@ -101,6 +101,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
+    "ENGLISH",
     "LANGUAGES",
     "Language",
     "bound_text",

@@ -154,12 +154,14 @@ def report_html(result: Comparison, language: Language = ENGLISH) -> str:
     )
 
 
-def matrix_markdown(result: MatrixResult) -> str:
+def matrix_markdown(result: MatrixResult, language: str = "en") -> str:
     """Write a matrix as a document."""
-    return render_markdown(matrix_view(result))
+    return render_markdown(matrix_view(result, load_language(language)))
 
 
-def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+def write_matrix(
+    result: MatrixResult, folder: str | os.PathLike[str], *, language: str = "en"
+) -> tuple[Path, ...]:
     """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md``; return their paths.
 
     Raises
@@ -172,7 +174,7 @@ def write_matrix(result: MatrixResult, folder: str | os.PathLike[str]) -> tuple[
         {
             "matrix.json": to_json(result) + "\n",
             "matrix.csv": table_to_csv(result.table),
-            "MATRIX.md": matrix_markdown(result),
+            "MATRIX.md": matrix_markdown(result, language),
         },
     )
 

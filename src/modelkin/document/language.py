@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -32,6 +32,18 @@ class Language:
     def say(self, key: str, **values: str) -> str:
         """Return a text with its places filled."""
         return self.texts[key].format_map(values)
+
+    def of(self, table: str) -> Callable[..., str]:
+        """Return `say` for the keys of one table; an empty key (a column without a title) has no text."""
+
+        def said(key: str, **values: str) -> str:
+            return self.say(f"{table}.{key}", **values) if key else ""
+
+        return said
+
+    def told(self, message: Message | None) -> str:
+        """Return a message that may be missing: empty then."""
+        return "" if message is None else self.tell(message)
 
     def tell(self, message: Message) -> str:
         """Return a message as a text of this language, and every message in it."""

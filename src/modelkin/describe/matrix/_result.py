@@ -90,8 +90,8 @@ class MatrixResult:
 
         return matrix_from_json(text)
 
-    def write(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
         """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md`` into a folder; return their paths."""
         from modelkin.document import write_matrix
 
-        return write_matrix(self, folder)
+        return write_matrix(self, folder, language=language)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from modelkin.document.blocks import (
     Text,
     table,
 )
+from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import runs_text, size_text
 from modelkin.untrusted import visible
 
@@ -33,89 +34,89 @@ _MOST_LINES = 64
 """Pairs of layers that are listed one by one; of more, only the mean and the range are shown."""
 _COLUMNS_AT_ONCE = 5
 _MOST_REASONS = 20
-_FOLLOWS = (
-    "What follows: where a number is what reordering gives (in brackets), the two tensors agree, place by "
-    "place, no better than their values in any other order would. Where r or the rank correlation is far "
-    "from it, they do."
-)
-_FOLLOWS_NOT = (
-    "What does not follow: no number here is a verdict. A cosine near rho x rho shows a common mean, not a "
-    "common origin; layers of one model are correlated with each other; r near 0 is also what a copy with "
-    "reordered or rotated units shows. For an answer with an error rate: modelkin compare CANDIDATE BASE."
-)
-_BRACKETS = (
-    "In brackets: mean over all reorderings of one tensor's values, ± standard deviation where it is exact."
-)
 
 
-def matrix_view(result: MatrixResult, *, detail: Detail = "whole") -> tuple[Block, ...]:
+def matrix_view(
+    result: MatrixResult, language: Language = ENGLISH, *, detail: Detail = "whole"
+) -> tuple[Block, ...]:
     """Return a matrix as blocks; unless it is `whole`, without what is looked up in its files."""
-    return tuple(_whole(result) if detail == "whole" else _brief(result, verbose=detail == "verbose"))
+    if detail == "whole":
+        return tuple(_whole(result, language))
+    return tuple(_brief(result, language, verbose=detail == "verbose"))
 
 
-def _whole(result: MatrixResult) -> Iterator[Block]:
-    yield Heading("Measures over layers", 1)
-    yield Paragraph(Marked(_FOLLOWS))
-    yield Paragraph(Marked(_FOLLOWS_NOT))
-    yield Section(title="Models", blocks=(_models(result),))
+def _whole(result: MatrixResult, language: Language) -> Iterator[Block]:
+    say, tell = language.of("matrix"), language.tell
+    yield Heading(say("title"), 1)
+    yield Paragraph(Marked(say("follows")))
+    yield Paragraph(Marked(say("follows_not")))
+    yield Section(title=say("models"), blocks=(_models(result, say),))
     measures = [
-        (Literally(measure.name), Marked(str(measure.meaning)), Marked(str(measure.cannot_say)))
+        (Literally(measure.name), Marked(tell(measure.meaning)), Marked(tell(measure.cannot_say)))
         for measure in chosen_measures(result.options.measures)
     ]
-    titles = ("measure", "what it is", "what it cannot say")
-    yield Section(title="Measures", blocks=(table(titles, measures),))
-    note = Paragraph(Marked(f"{_BRACKETS} All of them, unrounded, are in `matrix.csv`."))
-    yield Section(title="Numbers", blocks=(note, *_parts(result, strong=False)))
+    titles = [say(key) for key in ("measure", "what_it_is", "cannot_say")]
+    yield Section(title=say("measures"), blocks=(table(titles, measures),))
+    note = Paragraph(Marked(f"{say('brackets')} {say('unrounded')}"))
+    yield Section(title=say("numbers"), blocks=(note, *_parts(result, language, strong=False)))
     if result.baselines:
-        notes = sorted({f"{item.baseline}: {item.note}" for item in result.baselines if str(item.note)})
-        baselines = _baselines(result, every=False)
-        yield Section(title="Baselines", blocks=(baselines, Bullets(tuple(notes))))
-    yield Section(title="Tensors", blocks=(_tensors(result),))
-    reasons = (*_missing(result), *map(str, result.notes))
+        told = ((item.baseline, tell(item.note)) for item in result.baselines)
+        notes = sorted({f"{name}: {text}" for name, text in told if text})
+        baselines = _baselines(result, language, every=False)
+        yield Section(title=say("baselines"), blocks=(baselines, Bullets(tuple(notes))))
+    yield Section(title=say("tensors"), blocks=(_tensors(result, say),))
+    reasons = (*_missing(result, language), *map(tell, result.notes))
     if reasons:
-        yield Section(title="Not measured, and remarks", blocks=(Bullets(reasons),))
+        yield Section(title=say("not_measured"), blocks=(Bullets(reasons),))
     read = result.read
-    made = (
-        f"modelkin {result.modelkin}; {size_text(read.bytes_fetched)} read in {read.requests} requests. "
-        "The same seed reads the same bytes and gives the same numbers."
+    made = say(
+        "made",
+        version=result.modelkin,
+        size=size_text(read.bytes_fetched),
+        requests=str(read.requests),
     )
-    yield Section(title="How to repeat it", blocks=(Code(_command(result)), Paragraph(made)))
+    yield Section(title=say("repeat"), blocks=(Code(_command(result)), Paragraph(made)))
 
 
-def _brief(result: MatrixResult, *, verbose: bool) -> Iterator[Block]:
-    yield _models(result)
-    yield from _parts(result, strong=True)
-    yield Paragraph(_BRACKETS, "note")
+def _brief(result: MatrixResult, language: Language, *, verbose: bool) -> Iterator[Block]:
+    say = language.of("matrix")
+    yield _models(result, say)
+    yield from _parts(result, language, strong=True)
+    yield Paragraph(say("brackets"), "note")
     if result.baselines:
-        yield Section(title="Baselines", blocks=(_baselines(result, every=verbose),))
-    reasons = [*_missing(result), *map(str, result.notes)]
+        yield Section(title=say("baselines"), blocks=(_baselines(result, language, every=verbose),))
+    reasons = [*_missing(result, language), *map(language.tell, result.notes)]
     if reasons:
         shown = reasons if verbose else reasons[:_MOST_REASONS]
-        more = [f"and {len(reasons) - len(shown)} more (-v)"] if len(shown) < len(reasons) else []
-        yield Section(title="Not measured, and remarks", blocks=(Bullets((*shown, *more)),))
-    yield Paragraph(f"{_FOLLOWS}\n{_FOLLOWS_NOT}", lines=True)
+        left = len(reasons) - len(shown)
+        more = [say("and_more", n=str(left))] if left else []
+        yield Section(title=say("not_measured"), blocks=(Bullets((*shown, *more)),))
+    yield Paragraph(f"{say('follows')}\n{say('follows_not')}", lines=True)
     read = result.read
-    yield Paragraph(
-        f"read {size_text(read.bytes_fetched)} in {read.requests} requests; "
-        f"seed {result.options.seed}, modelkin {result.modelkin}",
-        "note",
+    end = say(
+        "read",
+        size=size_text(read.bytes_fetched),
+        requests=str(read.requests),
+        seed=str(result.options.seed),
+        version=result.modelkin,
     )
+    yield Paragraph(end, "note")
 
 
-def _models(result: MatrixResult) -> Table:
+def _models(result: MatrixResult, say: Callable[..., str]) -> Table:
     rows = [
         (
             model.name,
             model.ref,
             model.revision or "-",
-            model.family or "unknown",
+            model.family or say("unknown"),
             (runs_text(model.layers) or "-")
             + (f", MTP {runs_text(model.mtp_layers)}" if model.mtp_layers else ""),
             "-" if model.hidden_size is None else f"{model.hidden_size:,}",
         )
         for model in result.models
     ]
-    return table(("name", "model", "commit", "family", "layers", "width"), rows)
+    return table([say(key) for key in ("name", "model", "commit", "family", "layers", "width")], rows)
 
 
 # -- numbers -------------------------------------------------------------------------------------------
@@ -136,17 +137,18 @@ class _Part:
         where = self.model_a if self.model_a == self.model_b else f"{self.model_a} x {self.model_b}"
         return f"{self.role}{'' if self.view == 'whole' else f', {self.view}'}: {where}"
 
-    @property
-    def note(self) -> str:
-        """How many values, of which part."""
+    def note(self, language: Language) -> str:
+        """Say how many values there are, of which part."""
+        say = language.of("matrix")
         measured = self.rows.where(reason=None)
         sizes = sorted({int(n) for n in measured.column("n")}) if len(measured) else []
-        counts = " or ".join(f"{n:,}" for n in sizes)
-        notes = [text for note in measured.distinct("note") if (text := str(note))] if len(measured) else []
-        return "; ".join([f"{counts} values each" if counts else "nothing measured", *notes])
+        counts = say("or").join(f"{n:,}" for n in sizes)
+        told = [language.tell(note) for note in measured.distinct("note")] if len(measured) else []
+        values = say("values_each", n=counts) if counts else say("nothing_measured")
+        return "; ".join([values, *(text for text in told if text)])
 
 
-def _parts(result: MatrixResult, *, strong: bool) -> Iterator[Section]:
+def _parts(result: MatrixResult, language: Language, *, strong: bool) -> Iterator[Section]:
     """Yield the table in parts that a person can read, as many measures at once as fit side by side."""
     names = [measure.name for measure in chosen_measures(result.options.measures)]
     groups = [tuple(names[at : at + _COLUMNS_AT_ONCE]) for at in range(0, len(names), _COLUMNS_AT_ONCE)]
@@ -155,34 +157,37 @@ def _parts(result: MatrixResult, *, strong: bool) -> Iterator[Section]:
     for role, view, model_a, model_b in dict.fromkeys(zip(*columns, strict=True)):
         rows = result.table.where(role=role, view=view, model_a=model_a, model_b=model_b)
         part = _Part(role=role, view=view, model_a=model_a, model_b=model_b, rows=rows)
-        tables = [_numbers(part, group, strong=strong) for group in groups]
-        yield Section(title=part.title, blocks=(Paragraph(part.note, "note"), *tables))
+        tables = [_numbers(part, group, language, strong=strong) for group in groups]
+        yield Section(title=part.title, blocks=(Paragraph(part.note(language), "note"), *tables))
 
 
-def _numbers(part: _Part, measures: tuple[str, ...], *, strong: bool) -> Table:
+def _numbers(part: _Part, measures: tuple[str, ...], language: Language, *, strong: bool) -> Table:
+    say = language.of("matrix")
     rows: list[tuple[Text, ...]] = []
-    for name, *cells in _lines(part, measures):
-        mean = strong and name.startswith("mean")
-        rows.append(tuple(Strong(cell) if mean else cell for cell in (name, *cells)))
-    titles = ("layer", *(MEASURES[name].title for name in measures))
+    for is_mean, cells in _lines(part, measures, say):
+        rows.append(tuple(Strong(cell) if strong and is_mean else cell for cell in cells))
+    titles = (say("layer"), *(MEASURES[name].title for name in measures))
     return table(titles, rows, numeric=range(1, len(titles)))
 
 
-def _lines(part: _Part, measures: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield a name of layers and a cell for each measure; then the mean."""
+def _lines(
+    part: _Part, measures: tuple[str, ...], say: Callable[..., str]
+) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """Yield whether it is the mean, a name of layers, and a cell for each measure; the mean comes last."""
     of = {name: part.rows.where(measure=name) for name in measures}
     first = of[measures[0]]
     layers = list(zip(first.column("layer_a").tolist(), first.column("layer_b").tolist(), strict=True))
     if len(layers) <= _MOST_LINES:
-        cells = [_cells(of[name]) for name in measures]
+        cells = [_cells(of[name], say) for name in measures]
         for at, pair in enumerate(layers):
-            yield _layers_text(*pair), *(column[at] for column in cells)
+            yield False, (_layers_text(*pair), *(column[at] for column in cells))
     if len(layers) > 1:
         counts = sorted({int(of[name].values.count()) for name in measures} - {0}) or [0]
-        of_how_many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        yield f"mean of {of_how_many}", *(_mean_cell(of[name]) for name in measures)
+        first_n, last_n = str(counts[0]), str(counts[-1])
+        many = first_n if len(counts) == 1 else say("reach", low=first_n, high=last_n)
+        yield True, (say("mean_of", n=many), *(_mean_cell(of[name], say) for name in measures))
     if len(layers) > _MOST_LINES:
-        yield "from, to", *(_range_cell(of[name]) for name in measures)
+        yield False, (say("from_to"), *(_range_cell(of[name]) for name in measures))
 
 
 def _layers_text(mine: int, theirs: int) -> str:
@@ -192,31 +197,32 @@ def _layers_text(mine: int, theirs: int) -> str:
     return str(mine) if mine == theirs else f"{mine} : {theirs}"
 
 
-def _cells(rows: MeasureTable) -> list[str]:
+def _cells(rows: MeasureTable, say: Callable[..., str]) -> list[str]:
     columns = [rows.values, rows.expected, np.ma.masked_invalid(rows.column("expected_sd"))]
     return [
-        _cell(*(None if v is np.ma.masked else float(v) for v in row)) for row in zip(*columns, strict=True)
+        _cell(*(None if v is np.ma.masked else float(v) for v in row), say=say)
+        for row in zip(*columns, strict=True)
     ]
 
 
-def _cell(value: float | None, expected: float | None, sd: float | None) -> str:
+def _cell(value: float | None, expected: float | None, sd: float | None, *, say: Callable[..., str]) -> str:
     if value is None:
-        return "not measured"
+        return say("unmeasured")
     if expected is None or sd == 0.0:
         return number_text(value)
     spread = f" ± {number_text(sd)}" if sd is not None else ""
     return f"{number_text(value)} ({number_text(expected)}{spread})"
 
 
-def _mean_cell(rows: MeasureTable) -> str:
+def _mean_cell(rows: MeasureTable, say: Callable[..., str]) -> str:
     values = rows.values
     if not values.count():
-        return "not measured"
+        return say("unmeasured")
     expected = np.ma.masked_where(np.ma.getmaskarray(values), rows.expected)
     null = float(expected.mean()) if expected.count() == values.count() else None
     # No reordering changes rho x rho: its expectation is itself.
     same = rows.column("measure")[0] == "mean-direction"
-    return _cell(float(values.mean()), None if same else null, None)
+    return _cell(float(values.mean()), None if same else null, None, say=say)
 
 
 def _range_cell(rows: MeasureTable) -> str:
@@ -242,11 +248,12 @@ def number_text(value: float) -> str:
 # -- baselines, tensors, what is missing ---------------------------------------------------------------
 
 
-def _baselines(result: MatrixResult, *, every: bool) -> Table:
+def _baselines(result: MatrixResult, language: Language, *, every: bool) -> Table:
     """Show the baselines that were made; less if not `every`.
 
     Left out then are single offsets of layers, and rho x rho, which no reordering changes.
     """
+    say = language.of("matrix")
     rows = []
     for item in result.baselines:
         detail = item.measure == "mean-direction" or item.scope.code == "scope.offset"
@@ -257,18 +264,18 @@ def _baselines(result: MatrixResult, *, every: bool) -> Table:
                 item.baseline,
                 item.role,
                 MEASURES[item.measure].title,
-                str(item.scope),
+                language.tell(item.scope),
                 "-" if item.observed is None else number_text(item.observed),
                 number_text(item.null.mean),
-                f"{number_text(item.null.q05)} to {number_text(item.null.q95)}",
+                say("reach", low=number_text(item.null.q05), high=number_text(item.null.q95)),
                 f"{item.null.n:,}",
             )
         )
-    titles = ("baseline", "role", "measure", "of", "observed", "mean", "5 % to 95 %", "n")
-    return table(titles, rows, numeric=(4, 5, 7))
+    keys = ("baseline", "role", "measure", "of", "observed", "mean", "quantiles", "n")
+    return table([say(key) for key in keys], rows, numeric=(4, 5, 7))
 
 
-def _tensors(result: MatrixResult) -> Table:
+def _tensors(result: MatrixResult, say: Callable[..., str]) -> Table:
     rows = []
     for item in result.tensors:
         numbers = (item.mean, item.std, item.minimum, item.maximum, item.norm, item.rho)
@@ -281,27 +288,29 @@ def _tensors(result: MatrixResult) -> Table:
                 *("-" if value is None else number_text(value) for value in numbers),
             )
         )
-    titles = ("model", "role", "layer", "n", "mean", "std", "min", "max", "norm", "rho")
-    return table(titles, rows, numeric=range(2, 10))
+    keys = ("model", "role", "layer", "n", "mean", "std", "min", "max", "norm", "rho")
+    return table([say(key) for key in keys], rows, numeric=range(2, 10))
 
 
-def _missing(result: MatrixResult) -> Iterator[str]:
+def _missing(result: MatrixResult, language: Language) -> Iterator[str]:
     """Yield every reason why something was not measured, with how often and where."""
+    say = language.of("matrix")
     columns = [result.table.column(name).tolist() for name in ("reason", "role", "layer_a", "layer_b")]
     layers: dict[tuple[str, str], list[int]] = {}
     for reason, role, *both in zip(*columns, strict=True):
         if reason is not None:
-            layers.setdefault((role, str(reason)), []).extend(both)
+            layers.setdefault((role, language.tell(reason)), []).extend(both)
     for (role, reason), found in layers.items():
         inside = sorted({layer for layer in found if layer >= 0})
-        where = f", layers {runs_text(inside)}" if inside else ""
-        yield f"{role}{where}: {reason} (numbers: {len(found) // 2})"
+        where = ", " + say("in_layers", layers=runs_text(inside)) if inside else ""
+        yield say("missing", what=f"{role}{where}", reason=reason, n=str(len(found) // 2))
     absent: dict[tuple[str, str], list[str]] = {}
     for item in result.baselines:
         if item.null is None:
-            absent.setdefault((item.baseline, str(item.reason or "")), []).append(item.role)
+            absent.setdefault((item.baseline, language.told(item.reason)), []).append(item.role)
     for (name, why), roles in absent.items():
-        yield f"baseline {name} of {', '.join(dict.fromkeys(roles))}: {why} (numbers: {len(roles)})"
+        what = say("baseline_of", name=name, roles=", ".join(dict.fromkeys(roles)))
+        yield say("missing", what=what, reason=why, n=str(len(roles)))
 
 
 # -- how to repeat it ----------------------------------------------------------------------------------

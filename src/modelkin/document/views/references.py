@@ -51,23 +51,25 @@ def _answer(item: ReferenceScore, language: Language) -> str:
     return language.say("word.no_score" if item.score is None else "word.no_level")
 
 
-def reference_cards_view(cards: tuple[ReferenceCard, ...]) -> tuple[Block, ...]:
+def reference_cards_view(cards: tuple[ReferenceCard, ...], language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return the cards of published methods, one below the other."""
+    say = language.of("card")
     return tuple(
-        Section(title=f"{card.name}  version {card.version}", blocks=(_facts(card, ENGLISH),))
+        Section(title=say("title", name=card.name, version=card.version), blocks=(_facts(card, language),))
         for card in cards
     )
 
 
 def _facts(card: ReferenceCard, language: Language) -> Facts:
+    say = language.of("card")
     rows = {
         "measures": language.tell(card.measures),
-        "status": "reference only: never part of a verdict",
-        "published level": language.tell(card.level_from),
+        "status": say("reference_only"),
+        "published_level": language.tell(card.level_from),
         "survives": language.tell(card.survives),
-        "defeated by": language.tell(card.defeated_by),
-        "needs": "the weights" if card.needs == "weights" else "running both models (extra repr)",
+        "defeated_by": language.tell(card.defeated_by),
+        "needs": say("needs_weights" if card.needs == "weights" else "needs_running"),
         "publication": card.publication,
         "reference": card.reference,
     }
-    return Facts(rows=tuple(rows.items()))
+    return Facts(rows=tuple((say(name), value) for name, value in rows.items()))

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from modelkin.describe import FilePair, RepositoryComparison, RepositoryFacts
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Table, table
+from modelkin.document.language import ENGLISH, Language
 from modelkin.untrusted import visible
 
 _COMMITS = 10
 
 
-def repositories_view(found: RepositoryComparison, *, verbose: bool = False) -> tuple[Block, ...]:
+def repositories_view(
+    found: RepositoryComparison, language: Language = ENGLISH, *, verbose: bool = False
+) -> tuple[Block, ...]:
     """Return a comparison of code as blocks.
 
     Parameters
     ----------
     found
         What was found.
+    language
+        In which it is told.
     verbose
         All commits, not the newest ten.
     """
-    return tuple(_blocks(found, verbose=verbose))
+    return tuple(_blocks(found, language, verbose=verbose))
 
 
-def _blocks(found: RepositoryComparison, *, verbose: bool) -> Iterator[Block]:
-    yield Paragraph("What the files say. It is no evidence about weights, and no verdict uses it.", "strong")
-    for side, facts in (("Candidate", found.candidate), ("Base", found.base)):
-        yield Section(title=f"{side}: {visible(facts.ref)}", blocks=tuple(_facts(facts)))
+def _blocks(found: RepositoryComparison, language: Language, *, verbose: bool) -> Iterator[Block]:
+    say = language.of("repositories")
+    yield Paragraph(say("no_evidence"), "strong")
+    for side, facts in (("candidate", found.candidate), ("base", found.base)):
+        title = say(f"of_{side}", model=visible(facts.ref))
+        yield Section(title=title, blocks=tuple(_facts(facts, language)))
     if found.pairs:
-        yield Section(title="Files of one kind, the most alike", blocks=(_pairs(found.pairs),))
+        yield Section(title=say("alike"), blocks=(_pairs(found.pairs, say),))
     else:
-        yield Paragraph("There are no two files of one kind to compare.")
+        yield Paragraph(say("none_alike"))
     for control in found.controls:
-        title = f"The candidate's files and a control: {visible(control.ref)}"
-        block = _pairs(control.pairs) if control.pairs else Paragraph(str(control.reason))
-        yield Section(title=title, blocks=(block,))
+        block = _pairs(control.pairs, say) if control.pairs else Paragraph(language.told(control.reason))
+        yield Section(title=say("with_control", model=visible(control.ref)), blocks=(block,))
     for side, facts in (("candidate", found.candidate), ("base", found.base)):
         if facts.commits:
             shown = facts.commits if verbose else facts.commits[:_COMMITS]
@@ -48,21 +54,24 @@ def _blocks(found: RepositoryComparison, *, verbose: bool) -> Iterator[Block]:
                 )
                 for commit in shown
             ]
-            blocks: list[Block] = [table(("commit", "date", "by", "title"), rows)]
+            titles = [say(key) for key in ("commit", "date", "by", "title")]
+            blocks: list[Block] = [table(titles, rows)]
             if len(facts.commits) > len(shown):
-                blocks.append(Paragraph(f"and {len(facts.commits) - len(shown)} more (-v)", "note"))
-            yield Section(title=f"Commits of the {side}, as the source dates them", blocks=tuple(blocks))
-    yield Section(title="How to read this", blocks=(Bullets(tuple(map(str, found.limits))),))
+                more = say("and_more", n=str(len(facts.commits) - len(shown)))
+                blocks.append(Paragraph(more, "note"))
+            yield Section(title=say(f"commits_of_{side}"), blocks=tuple(blocks))
+    yield Section(title=say("how_to_read"), blocks=(Bullets(tuple(map(language.tell, found.limits))),))
 
 
-def _facts(facts: RepositoryFacts) -> Iterator[Block]:
+def _facts(facts: RepositoryFacts, language: Language) -> Iterator[Block]:
+    say = language.of("repositories")
     if not facts.files:
-        yield Paragraph("no code and no licence files of its own")
+        yield Paragraph(say("no_files"))
     else:
         rows = [
             (
                 visible(file.name),
-                file.kind,
+                language.word("file_kind", file.kind),
                 f"{file.lines:,}",
                 file.licence or "-",
                 "; ".join(map(visible, file.copyrights)) or "-",
@@ -74,18 +83,18 @@ def _facts(facts: RepositoryFacts) -> Iterator[Block]:
             )
             for file in facts.files
         ]
-        titles = ("file", "kind", "lines", "licence", "copyright lines", "said to come from", "layers named")
-        yield table(titles, rows, numeric=(2,))
+        keys = ("file", "kind", "lines", "licence", "copyright", "said_from", "layers")
+        yield table([say(key) for key in keys], rows, numeric=(2,))
     if facts.notes:
-        yield Bullets(tuple(map(str, facts.notes)))
+        yield Bullets(tuple(map(language.tell, facts.notes)))
 
 
-def _pairs(pairs: Sequence[FilePair]) -> Table:
+def _pairs(pairs: Sequence[FilePair], say: Callable[..., str]) -> Table:
     rows = [
         (
             visible(pair.candidate),
             visible(pair.base),
-            "yes" if pair.identical else "no",
+            say("yes" if pair.identical else "no"),
             _share(pair.of_candidate),
             _share(pair.renamed_of_candidate),
             _share(pair.renamed_of_base),
@@ -93,11 +102,8 @@ def _pairs(pairs: Sequence[FilePair]) -> Table:
         )
         for pair in pairs
     ]
-    titles = (
-        *("candidate's file", "other file", "identical", "lines found there", "names taken out"),
-        *("of the other's lines", "longest run"),
-    )
-    return table(titles, rows, numeric=(3, 4, 5, 6))
+    keys = ("candidate_file", "other_file", "identical", "found", "renamed", "of_other", "longest_run")
+    return table([say(key) for key in keys], rows, numeric=(3, 4, 5, 6))
 
 
 def _words(texts: Sequence[str | None]) -> str:

@@ -10,6 +10,7 @@ from modelkin.document.blocks import (
     Heading,
     LayerFigures,
     Link,
+    Named,
     PageOnly,
     Paragraph,
     Section,
@@ -36,71 +37,70 @@ def scan_view(result: ScanResult, *, language: Language = ENGLISH, page: bool = 
 
 def _blocks(result: ScanResult, language: Language, page: bool) -> Iterator[Block]:
     if page:
-        yield Heading(f"Which models is {result.query.ref} related to?", 1)
-    yield Paragraph((Strong(_answer(result)),))
+        question = language.say("scan.question", model=result.query.ref)
+        yield Heading(Named(question, (result.query.ref,)), 1)
+    say = language.of("scan")
+    yield Paragraph((Strong(_answer(result, language)),))
     if result.hits:
-        yield _ranking(result)
-    yield Paragraph(
-        f"p is corrected for all blocks of a pair and for a registry of 10^{result.log10_size:.0f} models, "
-        "whatever its size is now. A hit with p shows a common origin of some part, not who came first. "
-        "A proposal has tokens that look alike up to a change of coordinates: no evidence by itself.",
-        "note",
-    )
-    yield Paragraph(
-        f"{result.n_models:,} models in {result.registry}; "
-        f"the first pass let {result.n_tested:,} through to the exact test",
-        "note",
-    )
+        yield _ranking(result, language)
+    yield Paragraph(say("about_p", size=f"10^{result.log10_size:.0f}"), "note")
+    passed = say("passed", n=f"{result.n_models:,}", registry=result.registry, tested=f"{result.n_tested:,}")
+    yield Paragraph(passed, "note")
     if result.notes:
-        yield Section(title="Remarks", blocks=(Bullets(tuple(str(note) for note in result.notes)),))
+        yield Section(title=say("remarks"), blocks=(Bullets(tuple(map(language.tell, result.notes))),))
     if page:
         for number, hit in enumerate(result.hits, start=1):
             if hit.verified.comparison is not None:
                 yield _verified(number, hit, language)
 
 
-def _answer(result: ScanResult) -> str:
-    found = f"{result.n_found:,} of {result.n_models:,} models show a common origin with {result.query.ref}"
-    more = f"; {result.n_proposed:,} more are proposed for a closer look" if result.n_proposed else ""
+def _answer(result: ScanResult, language: Language) -> str:
+    say = language.of("scan")
+    found = say("found", n=f"{result.n_found:,}", all=f"{result.n_models:,}", model=result.query.ref)
+    more = say("more", n=f"{result.n_proposed:,}") if result.n_proposed else ""
     return found + more
 
 
-def _ranking(result: ScanResult) -> Table:
+def _ranking(result: ScanResult, language: Language) -> Table:
+    say = language.of("scan")
     rows = []
     for number, hit in enumerate(result.hits, start=1):
-        copies = f" (+{len(hit.copies)} with the same fingerprint)" if hit.copies else ""
+        copies = f" ({say('copies', n=str(len(hit.copies)))})" if hit.copies else ""
         rows.append(
             (
                 str(number),
                 hit.ref + copies,
                 hit.family or "?",
                 "" if hit.parameters is None else count_text(hit.parameters),
-                p_text(hit.log10_p) if hit.found else "proposed",
-                _where(hit),
+                p_text(hit.log10_p) if hit.found else say("proposed"),
+                _where(hit, language),
                 "" if hit.best is None or not hit.found else f"{hit.best.effect:.2f}",
                 "" if hit.token_gram is None else f"{hit.token_gram:.2f}",
-                _told(hit),
+                _told(hit, language),
             )
         )
-    titles = ("", "model", "family", "size", "p", "strongest block", "cosine", "token Gram", "compared")
-    return table(titles, rows, numeric=(0, 3, 6, 7))
+    keys = ("", "model", "family", "size", "p", "strongest", "cosine", "token_gram", "compared")
+    return table([say(key) for key in keys], rows, numeric=(0, 3, 6, 7))
 
 
-def _where(hit: ScanHit) -> str:
+def _where(hit: ScanHit, language: Language) -> str:
     if hit.best is None or not hit.found:
         return ""
+    kind = language.word("block", hit.best.kind)
     if hit.best.layers is None:
-        return hit.best.kind
+        return kind
     mine, theirs = hit.best.layers
-    return f"{hit.best.kind}, layer {mine}" + ("" if mine == theirs else f" with {theirs}")
+    key = "scan.in_layer" if mine == theirs else "scan.in_layers"
+    return language.say(key, kind=kind, layer=str(mine), other=str(theirs))
 
 
-def _told(hit: ScanHit) -> str:
+def _told(hit: ScanHit, language: Language) -> str:
     verified = hit.verified
     if verified.conclusion is None:
-        return "" if verified.depth is None else str(verified.reason or "")
-    relation = "" if verified.relation in (None, "unknown") else f" ({verified.relation})"
-    return f"{verified.conclusion}{relation}, {verified.depth}"
+        return "" if verified.depth is None else language.told(verified.reason)
+    known = verified.relation if verified.relation != "unknown" else None
+    relation = "" if known is None else f" ({language.word('relation', known)})"
+    return f"{language.word('short', verified.conclusion)}{relation}, {verified.depth}"
 
 
 def _verified(number: int, hit: ScanHit, language: Language) -> Section:
@@ -112,6 +112,6 @@ def _verified(number: int, hit: ScanHit, language: Language) -> Section:
         blocks=(
             verdict_card(result, language),
             PageOnly(blocks=(LayerFigures(result),)),
-            Link(f"{verified_folder(number)}/report.html", f"the whole report on {hit.ref}"),
+            Link(f"{verified_folder(number)}/report.html", language.say("scan.whole_report", model=hit.ref)),
         ),
     )
