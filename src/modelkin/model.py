@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -324,6 +324,12 @@ class Model:
     def raw_chunks(self, names: Iterable[str], *, digested: bool = True) -> Iterator[TensorChunk]:
         """Walk over tensors as stored bits, for exact equality; `digested` as `TensorReader.chunks` says."""
         return self._reader.chunks(names, raw=True, digested=digested)
+
+    def mapped(
+        self, name: str, start: int, stop: int, *, digested: bool = True
+    ) -> AbstractContextManager[Array]:
+        """Show elements of a tensor on this machine as stored bits, as `TensorReader.mapped` says."""
+        return self._reader.mapped(name, start, stop, digested=digested)
 
     def totals(self) -> LedgerTotals:
         """Sum up what was read until now."""

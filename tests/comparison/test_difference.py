@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tracemalloc
 from typing import Any
@@ -13,6 +14,7 @@ from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.comparison.relation.tally import kernels
+from modelkin.comparison.verdict import Conclusion
 from modelkin.document import diff_view, load_language, render_markdown, schema
 from modelkin.errors import FormatError, UsageError
 from modelkin.formats.safetensors import RawTensor, safetensors_bytes
@@ -71,6 +73,68 @@ def test_zero_has_two_signs_which_are_neighbours(kernel):
     bits = np.array([0x0000, 0x8000], np.uint16)
     found = kernel(bits[:1], bits[1:], "BF16")
     assert (found.equal, found.near, found.zeros, found.base_zeros) == (0, 1, 1, 1)
+
+
+@pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
+@pytest.mark.parametrize("what", ["equal", "some", "across zero", "infinite", "odd"])
+def test_every_way_of_counting_agrees_with_numbers_taken_one_by_one(kernel, dtype, what):
+    rng = np.random.default_rng(3)
+    unsigned: Any = np.uint32 if dtype == "F32" else np.uint16
+    n = 9_001 if what == "odd" else 12_288
+    base = np.frombuffer(encode(rng.standard_normal(n).astype(np.float32), dtype), unsigned).copy()
+    base[5:50] = 0
+    other = base.copy()
+    if what != "equal":
+        other[4096:4100] += unsigned(3)  # one block of several differs
+    if what == "across zero":
+        sign = unsigned(1 << (8 * base.itemsize - 1))
+        other[10:40] = sign | rng.integers(0, 20, 30).astype(unsigned)
+    if what == "infinite":
+        other[7_000] = np.frombuffer(encode(np.array([np.inf], np.float32), dtype), unsigned)[0]
+    if what == "odd":
+        other[-1] += unsigned(1)
+    found = kernel(other, base, dtype)
+    bits = 8 * base.itemsize - 1
+    signed = [side.astype(np.int64) for side in (other, base)]
+    ordered = [np.where(side >> bits, -1 - (side & ((1 << bits) - 1)), side) for side in signed]
+    apart = np.abs(ordered[0] - ordered[1])
+    left, right = (decode(side.tobytes(), dtype, n).astype(np.float64) for side in (other, base))
+    assert (found.values, found.equal) == (n, np.count_nonzero(apart == 0))
+    assert (found.near, found.nearby) == tuple(np.count_nonzero(apart <= reach) for reach in (1, 16))
+    assert (found.zeros, found.base_zeros) == (np.count_nonzero(left == 0), np.count_nonzero(right == 0))
+    assert found.base == pytest.approx(np.sum(right**2), rel=1e-5)
+    assert found.difference == pytest.approx(np.sum((left - right) ** 2), rel=1e-4)
+    assert found.largest == pytest.approx(np.abs(left - right).max(), rel=1e-6)
+
+
+def test_the_record_says_which_bytes_have_no_digest(adapted):
+    bare = [item for item in adapted.ledger.ranges if not item.sha256]
+    assert {item.file for item in bare} == {"model.safetensors"}
+    notes = [note for note in adapted.notes if note.code == "without-digest"]
+    assert [note["n"] for note in notes] == [sum(item.n_bytes for item in bare)]
+
+
+def test_digests_are_there_when_asked_for():
+    options = mk.CompareOptions(depth="full")
+    found = mk.diff(candidate=str(ZOO / "lora"), base=str(ZOO / "base"), options=options, digests=True)
+    assert all(item.sha256 for item in found.ledger.ranges)
+    data = (ZOO / "lora" / "model.safetensors").read_bytes()
+    mine = [
+        item for item in found.ledger.ranges if item.model == "candidate" and item.file == "model.safetensors"
+    ]
+    assert all(hashlib.sha256(data[item.start : item.stop]).hexdigest() == item.sha256 for item in mine)
+    assert "without-digest" not in [note.code for note in found.notes]
+
+
+def test_files_that_are_equal_to_the_last_bit_are_walked_over_once_to_know_it(monkeypatch):
+    def again(*models: object) -> bool:
+        raise AssertionError("every value was counted before")
+
+    monkeypatch.setattr("modelkin.comparison.identity.same_bits", again)
+    options = mk.CompareOptions(depth="full")
+    found = mk.diff(candidate=str(ZOO / "base"), base=str(ZOO / "base"), options=options)
+    assert found.verdict.conclusion is Conclusion.IDENTICAL
 
 
 def test_a_diff_needs_more_than_gains():

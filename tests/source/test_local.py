@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
+from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError, WrongBytes
 from modelkin.source import ByteRange, FileInfo
 from modelkin.source import local as local_module
 from modelkin.source.local import LocalSource, open_local
@@ -177,3 +177,38 @@ def test_an_index_shows_its_shards(folder):
 def test_what_is_not_there_cannot_be_opened(tmp_path):
     with pytest.raises(NotFound, match="ref: no such file or folder"):
         open_local(tmp_path / "nothing", ref="ref")
+
+
+def test_a_range_is_shown_as_it_is_in_the_file(folder):
+    source = LocalSource(folder)
+    for wanted in (ByteRange(0, 5), ByteRange(7, 2048), ByteRange(2048, 2048)):
+        with source.mapped(info_of(source), wanted) as shown:
+            assert bytes(shown) == DATA[wanted.start : wanted.stop]
+    with (
+        pytest.raises(WrongBytes, match="the file has 2048 bytes"),
+        source.mapped(info_of(source), ByteRange(0, 2049)),
+    ):
+        pass
+
+
+def test_a_file_that_is_written_to_while_it_is_shown_is_noticed(folder):
+    source = LocalSource(folder)
+    info = info_of(source)
+    with (
+        pytest.raises(ChangedWhileReading, match="the file was changed"),
+        source.mapped(info, ByteRange(0, 5)),
+    ):
+        (folder / "model.safetensors").write_bytes(DATA + b"more")
+    with (
+        pytest.raises(ChangedWhileReading, match="the file was changed"),
+        source.mapped(info, ByteRange(0, 5)),
+    ):
+        pass
+
+
+def test_a_file_that_is_replaced_while_it_is_shown_stays_what_it_was(folder):
+    source = LocalSource(folder)
+    (folder / "new").write_bytes(b"short")
+    with source.mapped(info_of(source), ByteRange(0, 2048)) as shown:
+        os.replace(folder / "new", folder / "model.safetensors")
+        assert bytes(shown) == DATA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from modelkin.source import ByteRange, total_length
 from modelkin.tensors import DTYPES, TensorIndex, TensorInfo
@@ -34,6 +35,10 @@ class RecordingFetcher:
                 yield self.cut(*ahead.pop(0))
         for request in ahead:
             yield self.cut(*request)
+
+    @contextmanager
+    def mapped(self, file: str, wanted: ByteRange, *, digested: bool = True) -> Iterator[memoryview]:
+        yield memoryview(self.cut(file, wanted))
 
     def cut(self, file: str, wanted: ByteRange) -> bytes:
         data = self.files[file]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -198,6 +199,11 @@ class Zeros:
     def stream(self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True) -> Iterator[bytes]:
         for _, item in wanted:
             yield bytes(item.length)
+
+    def mapped(
+        self, file: str, wanted: ByteRange, *, digested: bool = True
+    ) -> AbstractContextManager[memoryview]:
+        raise AssertionError("a walk maps nothing")
 
 
 def peak_of_a_walk(n_bytes: int, *, chunk: int) -> int:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     help="How much to read of each model: standard 20 MB, deep 1 GB (also models with moved layers and "
     "renumbered units), full every value of all tensors that both have, in bounded memory.",
 )
+@click.option(
+    "--digests",
+    is_flag=True,
+    help="With --depth full: the SHA-256 of every range in the record, also of files on this machine, where "
+    "it takes several times as long as the rest.",
+)
 @seed_option
 @out_option("Write the report folder: report.html, REPORT.md, diff.json, tensors.csv, figures.")
 @fetch_options
@@ -34,6 +40,7 @@ def diff(
     base: str,
     *,
     depth: Depth,
+    digests: bool,
     seed: int,
     out: Path | None,
     fetch: FetchOptions,
@@ -58,7 +65,9 @@ def diff(
 
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     with output.models((candidate, base), fetch) as opened:
-        result = diff_models(candidate=opened[0], base=opened[1], options=options, progress=output)
+        result = diff_models(
+            candidate=opened[0], base=opened[1], options=options, digests=digests, progress=output
+        )
     output.written(
         result,
         lambda: diff_view(result, output.language, detail=output.detail),

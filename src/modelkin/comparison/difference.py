@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from modelkin.comparison.record import Environment, LedgerRecord, ModelSummary, Relation, ledger_record
-from modelkin.comparison.relation import TensorChange, TensorCount, count_tensors
+from modelkin.comparison.relation import TensorChange, TensorCount, all_equal, count_tensors
 from modelkin.comparison.stages import compare_and_subtract
 from modelkin.comparison.verdict import Verdict
 from modelkin.errors import UsageError
@@ -63,6 +63,7 @@ def diff(
     candidate: ModelLike,
     base: ModelLike,
     options: CompareOptions | None = None,
+    digests: bool = False,
     progress: Progress | None = None,
 ) -> ModelDiff:
     """Say what was changed between a base and a candidate.
@@ -76,6 +77,9 @@ def diff(
     options
         Depth (``standard``, ``deep``, or ``full``, which reads every value of both models), seed, and how to
         fetch.
+    digests
+        Whether ranges of files on this machine that are read to count every value get their SHA-256 in the
+        ledger. That takes several times as long as counting; what comes over a network always has one.
     progress
         Told about long reads.
 
@@ -94,11 +98,14 @@ def diff(
     # Every value is counted here, tensor by tensor; the comparison need not do it as well.
     asked = replace(options, depth="deep") if full else options
     with open_models((candidate, base), options.fetch, progress=progress) as (mine, theirs):
-        result, deltas = compare_and_subtract(mine, theirs, asked, told)
         counts: tuple[TensorCount, ...] = ()
+        equal: bool | None = None
         if full:
             told.note(say("step-every-value"))
-            counts = count_tensors(mine, theirs)
+            counts = count_tensors(mine, theirs, digested=digests)
+            equal = all_equal(mine, theirs, counts)
+        result, deltas = compare_and_subtract(mine, theirs, asked, told, equal=equal)
+        ledger = ledger_record({"candidate": mine, "base": theirs})
         names = (mine.index, theirs.index), (theirs.index, mine.index)
         alone = [
             sum(name not in there or there[name].shape != info.shape for name, info in here.items())
@@ -112,7 +119,13 @@ def diff(
             tensors=deltas.changes,
             counts=counts,
             only_in={"candidate": alone[0], "base": alone[1]},
-            notes=() if deltas.skipped is None else (deltas.skipped,),
-            ledger=ledger_record({"candidate": mine, "base": theirs}),
+            notes=(*(() if deltas.skipped is None else (deltas.skipped,)), *_without_digest(ledger)),
+            ledger=ledger,
             environment=replace(result.environment, depth=options.depth),
         )
+
+
+def _without_digest(ledger: LedgerRecord) -> tuple[Message, ...]:
+    """Say how many bytes were read without a digest, so that nobody takes the ledger for more than it is."""
+    n_bytes = sum(item.n_bytes for item in ledger.ranges if not item.sha256)
+    return (say("without-digest", n=n_bytes),) if n_bytes else ()

@@ -60,9 +60,11 @@ def published_identity(pair: ModelPair) -> Identity | None:
 
 def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
     """Compare every value, where no sample differs and reading all is cheap or was asked for."""
-    if equality.n_equal < equality.n_compared or not _may_walk(pair):
+    if equality.n_equal < equality.n_compared or pair.equal is False:
         return None
-    if _something_left_out(pair) or not same_layout(*pair.models) or not same_bits(*pair.models):
+    if _something_left_out(pair) or not same_layout(*pair.models):
+        return None
+    if not pair.equal and not (_may_walk(pair) and same_bits(*pair.models)):
         return None
     return Identity(all_files_equal=True, how=say("every-value"))
 

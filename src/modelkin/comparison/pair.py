@@ -34,6 +34,8 @@ class ModelPair:
     options: CompareOptions
     rehearsed: bool = False
     """Whether no tensor may be read: what a config says is then not held against it."""
+    equal: bool | None = None
+    """Whether every stored value is known to be equal, where somebody has looked at all of them."""
 
     @property
     def models(self) -> tuple[Model, Model]:
@@ -63,7 +65,7 @@ class ModelPair:
 
     def of(self, candidate: Model, base: Model) -> ModelPair:
         """Return two other models, compared in the same way."""
-        return replace(self, candidate=candidate, base=base)
+        return replace(self, candidate=candidate, base=base, equal=None)
 
     def to_depth(self, depth: Depth) -> ModelPair:
         """Return the same pair, compared to another depth."""

@@ -111,11 +111,19 @@ def _chosen(options: CompareOptions | None, depth: Depth | None, seed: int | Non
 
 
 def compare_and_subtract(
-    candidate: Model, base: Model, options: CompareOptions, progress: Progress
+    candidate: Model, base: Model, options: CompareOptions, progress: Progress, *, equal: bool | None = None
 ) -> tuple[Comparison, Deltas]:
-    """Compare two opened models, and return what became of each tensor that was looked at as well."""
+    """Compare two opened models, and return what became of each tensor that was looked at as well.
+
+    Parameters
+    ----------
+    candidate, base, options, progress
+        As for `compare`.
+    equal
+        Whether all stored values are equal, where the caller knows: then they are not walked over again.
+    """
     read_headers((candidate, base))
-    pair = ModelPair(candidate=candidate, base=base, options=options)
+    pair = ModelPair(candidate=candidate, base=base, options=options, equal=equal)
     memory = new_memory()
     try:
         return _recorded(pair, judge(pair, memory, (), progress), (), memory, progress)

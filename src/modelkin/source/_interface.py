@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, final
@@ -151,6 +152,11 @@ class Source(ABC):
     @abstractmethod
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         """Charge the budget and read a range that lies in the file and is not empty."""
+
+    @contextmanager
+    def mapped(self, file: FileInfo, wanted: ByteRange) -> Iterator[memoryview]:
+        """Show the wanted bytes while they are looked at, without a copy where that is possible."""
+        yield memoryview(self.read_range(file, wanted))
 
     def history(self, limit: int) -> tuple[Commit, ...] | None:
         """Return the newest commits, at most `limit`, newest first; None where the source has no history."""

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
@@ -187,6 +188,26 @@ class Fetcher:
         finally:
             for _, future in batches:
                 future.cancel()
+
+    @contextmanager
+    def mapped(self, file: str, wanted: ByteRange, *, digested: bool = True) -> Iterator[memoryview]:
+        """Show a range of a file on this machine while it is looked at; nothing is read ahead or kept.
+
+        Parameters
+        ----------
+        file, wanted
+            What to show. It is one entry of the ledger.
+        digested
+            As for `stream`.
+        """
+        info = self.source.need(file)
+        began = time.monotonic()
+        with self.source.mapped(info, wanted) as shown:
+            digest = hashlib.sha256(shown).hexdigest() if digested else ""
+            yield shown
+        self._note(info, wanted, digest, "disk")
+        self.ledger.asked([wanted], time.monotonic() - began)
+        self._progress.advance(wanted.length)
 
     def read_file(self, name: str, *, limit: int) -> bytes | None:
         """Return a whole small file, or None when there is none; refuse one longer than `limit`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import final
 
-from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError
+from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError, WrongBytes
 from modelkin.message import say
 from modelkin.untrusted import path_problem
 
@@ -85,11 +86,30 @@ class LocalSource(Source):
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         self.budget.reserve(wanted.length, where=file.name)
         # Opened for each read: an index may name more shards than a process may hold open.
-        with _translated(file.name), _opened(self._root / file.name) as handle:
-            _check_unchanged(file, handle)
-            data = _read_at(handle, wanted)
-            _check_unchanged(file, handle)
-        return data
+        with _opened_as_listed(self._root / file.name, file) as handle, _translated(file.name):
+            return _read_at(handle, wanted)
+
+    @contextmanager
+    def mapped(self, file: FileInfo, wanted: ByteRange) -> Iterator[memoryview]:
+        """Show the wanted bytes as the system holds them: half the work of a pass over a model is the copy.
+
+        A file that is replaced meanwhile stays what it was, and one that is written to is noticed when the
+        caller is done. One that is cut short in these milliseconds ends the process: nobody can catch that.
+        """
+        if wanted.stop > file.size:
+            raise WrongBytes(file.name, say("problem.beyond-file", wanted=str(wanted), size=file.size))
+        if not wanted.length:
+            yield memoryview(b"")
+            return
+        self.budget.reserve(wanted.length, where=file.name)
+        before = wanted.start % mmap.ALLOCATIONGRANULARITY
+        with _opened_as_listed(self._root / file.name, file) as handle:
+            with _translated(file.name):
+                shown = mmap.mmap(
+                    handle, before + wanted.length, access=mmap.ACCESS_READ, offset=wanted.start - before
+                )
+            # Unmapped when the last view of it is gone.
+            yield memoryview(shown)[before:]
 
     def _names(self) -> list[str]:
         names: list[str] = []
@@ -205,10 +225,16 @@ else:  # pragma: no cover  Windows
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    handle = os.open(path, _FLAGS)
+def _opened_as_listed(path: Path, file: FileInfo) -> Iterator[int]:
+    """Open a file that is as it was listed, before it is read and after."""
+    with _translated(file.name):
+        handle = os.open(path, _FLAGS)
     try:
+        with _translated(file.name):
+            _check_unchanged(file, handle)
         yield handle
+        with _translated(file.name):
+            _check_unchanged(file, handle)
     finally:
         os.close(handle)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Protocol, final
@@ -49,6 +50,12 @@ class RangeReader(Protocol):
         self, wanted: Iterable[tuple[str, ByteRange]], *, digested: bool = True
     ) -> Iterator[memoryview | bytes]:
         """Read the ranges one after another, yielding each in order, with a bounded read-ahead."""
+        ...
+
+    def mapped(
+        self, file: str, wanted: ByteRange, *, digested: bool = True
+    ) -> AbstractContextManager[memoryview]:
+        """Show a range of a file on this machine while it is looked at."""
         ...
 
 
@@ -160,6 +167,22 @@ class TensorReader:
         wanted = self.index.values() if names is None else [self._info(name) for name in set(names)]
         ordered = sorted(wanted, key=lambda info: (info.file, info.start, info.name))
         return self._walk(ordered, max_bytes, raw, digested)
+
+    @contextmanager
+    def mapped(self, name: str, start: int, stop: int, *, digested: bool = True) -> Iterator[Array]:
+        """Show stored bits of elements of a plain tensor of a file on this machine, for a look at them.
+
+        Parameters
+        ----------
+        name, start, stop
+            The tensor and which of its elements.
+        digested
+            As for `chunks`.
+        """
+        info = self._info(name)
+        piece = piece_of(info, start, stop)
+        with self._fetcher.mapped(info.file, piece.range, digested=digested) as data:
+            yield raw_bits(data, info.dtype, piece.count, skip=piece.skip)
 
     def _walk(
         self, tensors: list[TensorInfo], max_bytes: int, raw: bool, digested: bool

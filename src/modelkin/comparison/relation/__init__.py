@@ -12,7 +12,7 @@
     Every value of both models, counted in one pass.
 """
 
-from .counts import TensorCount, count_tensors
+from .counts import TensorCount, all_equal, count_tensors
 from .result import RelationFinding, TensorChange
 from .shapes import shape_findings
 from .stage import Deltas, deltas_at_most, read_deltas, wanted_deltas
@@ -23,6 +23,7 @@ __all__ = [
     "RelationFinding",
     "TensorChange",
     "TensorCount",
+    "all_equal",
     "count_tensors",
     "deltas_at_most",
     "findings_of_values",

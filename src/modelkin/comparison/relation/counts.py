@@ -1,7 +1,8 @@
 """Every value of two models, counted tensor by tensor in one pass: bounded memory, both cores.
 
-Pieces are read ahead by the fetchers of both models and counted by as many threads as there are cores; numpy
-and numba let go of the interpreter while they count.
+Of models on this machine, each thread counts stretches of both files as the system holds them, without a
+copy. Of others, pieces are read ahead by the fetchers and counted as they come. numpy and numba let go of the
+interpreter while they count.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from modelkin.model import Model
-from modelkin.tensors import TensorInfo, TensorSlice
+from modelkin.tensors import DTYPES, TensorInfo, TensorSlice
 
-from .tally import Tally, kernels
+from .tally import Kernel, Tally, chosen_kernel
 
 _WALK = 1 << 20
 _AHEAD = 2
 """Pieces of a core that wait for it."""
+_STRETCH = 16 << 20
+"""Bytes of a tensor that a thread takes at once: one entry of the ledger, and both files opened once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,17 @@ class TensorCount:
     largest_change: float | None
 
 
-def count_tensors(candidate: Model, base: Model) -> tuple[TensorCount, ...]:
-    """Count every value of the tensors that both models have by name and shape, in the order of the files."""
+def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> tuple[TensorCount, ...]:
+    """Count every value of the tensors that both models have by name and shape, in the order of the files.
+
+    Parameters
+    ----------
+    candidate, base
+        Opened models.
+    digested
+        Whether what is read of files on this machine gets its digest in the ledger: that takes several times
+        as long as counting it. What comes from elsewhere always gets one.
+    """
     names = [
         name
         for name, info in candidate.index.items()
@@ -57,18 +68,10 @@ def count_tensors(candidate: Model, base: Model) -> tuple[TensorCount, ...]:
     ]
     tallies = {name: Tally() for name in names}
     plain = [name for name in names if _is_plain(candidate.index[name], base.index[name])]
-    tally_bits = next(iter(kernels().values()))
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        waiting: deque[tuple[str, Future[Tally]]] = deque()
-        most = _AHEAD * (os.cpu_count() or 1)
-        for name, left, right in _raw_pieces(candidate, base, plain):
-            waiting.append((name, pool.submit(tally_bits, left, right, candidate.index[name].dtype)))
-            while len(waiting) >= most:
-                done, result = waiting.popleft()
-                tallies[done].add(result.result())
-        while waiting:
-            done, result = waiting.popleft()
-            tallies[done].add(result.result())
+    tally_bits = chosen_kernel(sum(candidate.index[name].n_bytes for name in plain))
+    here = not (candidate.fetcher.source.remote or base.fetcher.source.remote)
+    count = _count_here if here else _count_stream
+    count(candidate, base, plain, tally_bits, tallies, digested=digested)
     for name in names:
         if name not in plain:
             tallies[name].add(_tally_numbers(candidate, base, name))
@@ -88,6 +91,15 @@ def count_tensors(candidate: Model, base: Model) -> tuple[TensorCount, ...]:
             )
         )
     return tuple(found)
+
+
+def all_equal(candidate: Model, base: Model, counts: Sequence[TensorCount]) -> bool | None:
+    """Say whether all stored values of two models are equal; None where some were not counted as stored."""
+    if any(item.equal < item.values for item in counts if item.dtype == item.base_dtype):
+        return False
+    plain = {item.tensor for item in counts if item.within_1_ulp is not None}
+    everything = {name for index in (candidate.index, base.index) for name in index}
+    return True if plain == everything else None
 
 
 def _counted(
@@ -133,16 +145,61 @@ def _in_files(model: Model, names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: _place(model, name))
 
 
-def _raw_pieces(
-    candidate: Model, base: Model, names: Sequence[str]
-) -> Iterator[tuple[str, npt.NDArray[np.generic], npt.NDArray[np.generic]]]:
-    """Walk over both models in step: as one stream where both have the tensors in one order."""
+def _count_here(
+    candidate: Model,
+    base: Model,
+    names: Sequence[str],
+    tally_bits: Kernel,
+    tallies: Mapping[str, Tally],
+    *,
+    digested: bool,
+) -> None:
+    """Count files on this machine: each thread takes the next stretch of a tensor and looks at both sides."""
+
+    def counted(stretch: tuple[str, int, int]) -> tuple[str, Tally]:
+        with (
+            candidate.mapped(*stretch, digested=digested) as left,
+            base.mapped(*stretch, digested=digested) as right,
+        ):
+            return stretch[0], tally_bits(left, right, candidate.index[stretch[0]].dtype)
+
+    stretches = (
+        (name, start, min(start + step, candidate.index[name].n_elements))
+        for name in _in_files(candidate, names)
+        for step in [_STRETCH // DTYPES[candidate.index[name].dtype].group_bytes]
+        for start in range(0, candidate.index[name].n_elements, step)
+    )
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for name, found in pool.map(counted, stretches):
+            tallies[name].add(found)
+
+
+def _count_stream(
+    candidate: Model,
+    base: Model,
+    names: Sequence[str],
+    tally_bits: Kernel,
+    tallies: Mapping[str, Tally],
+    *,
+    digested: bool,
+) -> None:
+    """Count pieces as they come, in step: as one stream where both models have the tensors in one order."""
     orders = [_in_files(model, names) for model in (candidate, base)]
     walks = [orders[0]] if orders[0] == orders[1] else [[name] for name in orders[0]]
-    for walk in walks:
-        sides = [model.raw_chunks(walk, digested=False) for model in (candidate, base)]
-        for left, right in zip(*sides, strict=True):
-            yield left.name, left.values, right.values
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        waiting: deque[tuple[str, Future[Tally]]] = deque()
+        most = _AHEAD * (os.cpu_count() or 1)
+        for walk in walks:
+            sides = [model.raw_chunks(walk, digested=digested) for model in (candidate, base)]
+            for left, right in zip(*sides, strict=True):
+                dtype = candidate.index[left.name].dtype
+                waiting.append((left.name, pool.submit(tally_bits, left.values, right.values, dtype)))
+                while len(waiting) >= most:
+                    done, result = waiting.popleft()
+                    tallies[done].add(result.result())
+        while waiting:
+            done, result = waiting.popleft()
+            tallies[done].add(result.result())
 
 
 def _tally_numbers(candidate: Model, base: Model, name: str) -> Tally:

@@ -1,17 +1,18 @@
 """Counting stored bits of two tensors, block by block: in numpy always, compiled where numba is installed.
 
 What can be told from stored bits is told from them: whole numbers of sixteen bits are added and compared
-several times as fast as floats are made of them.
+several times as fast as floats are made of them. Blocks that are equal are not looked at any further, but for
+zeros and sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from threading import local
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,18 @@ Floats = npt.NDArray[np.float32]
 Bits = npt.NDArray[np.generic]
 
 _BLOCK = 1 << 16
-"""Values handled at once: what is made of them stays in the cache of a core."""
+"""Values handled at once: what is made of them stays in the cache of a core. Even, as numbers of sixteen bits
+are taken two at a time."""
+_WORTH_COMPILING = 1 << 30
+"""Bytes of each model up to which numpy is done before numba is imported, which takes half a second, and two
+or three where nothing of it is kept from an earlier run."""
 _NEAR, _NEARBY = 1, 16
 """Steps of the stored format, as `EqualityCount` has them."""
+F16_SPECIAL = 0x7C00
+"""Bits of infinity in F16; NaN are larger."""
+F16_SCALE = np.float32(2.0**112)
+"""Bits of F16 that are put into the places of F32 make a number that is smaller by the difference of the two
+formats' exponents."""
 
 
 @dataclass(slots=True)
@@ -40,10 +50,17 @@ class Tally:
     largest: float = 0.0
 
     def add(self, other: Tally) -> None:
-        """Add the sums of further values."""
-        for item in fields(Tally):
-            mine, theirs = getattr(self, item.name), getattr(other, item.name)
-            setattr(self, item.name, max(mine, theirs) if item.name == "largest" else mine + theirs)
+        """Add the sums of further values; a largest difference that is no number stays so."""
+        self.values += other.values
+        self.equal += other.equal
+        self.near += other.near
+        self.nearby += other.nearby
+        self.zeros += other.zeros
+        self.base_zeros += other.base_zeros
+        self.difference += other.difference
+        self.base += other.base
+        if other.largest > self.largest or other.largest != other.largest:
+            self.largest = other.largest
 
 
 Kernel: TypeAlias = Callable[[Bits, Bits, str], Tally]
@@ -61,15 +78,21 @@ def kernels() -> dict[str, Kernel]:
     return found
 
 
+def chosen_kernel(n_bytes: int) -> Kernel:
+    """Return the way of counting that is done first with so many bytes of each model."""
+    if n_bytes < _WORTH_COMPILING:
+        return tally_with_numpy
+    return next(iter(kernels().values()))
+
+
 class _Buffers(local):
     """Arrays of one thread, made once: large temporaries cost more than what is done with them."""
 
     def __init__(self) -> None:
-        self.left = np.empty(_BLOCK, np.float32)
-        self.right = np.empty(_BLOCK, np.float32)
         self.flags = np.empty(_BLOCK, np.bool_)
-        self.orders = (np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32))
-        self.short = (np.empty(_BLOCK, np.int16), np.empty(_BLOCK, np.int16))
+        self.whole = {size: [np.empty(_BLOCK, f"u{size}") for _ in range(3)] for size in (2, 4)}
+        self.floats = [np.empty(_BLOCK // 2, np.float32) for _ in range(4)]
+        self.change = np.empty(_BLOCK, np.float32)
 
 
 _buffers = _Buffers()
@@ -80,23 +103,46 @@ def tally_with_numpy(left: Bits, right: Bits, dtype: str) -> Tally:
     total = Tally()
     for start in range(0, left.size, _BLOCK):
         mine, theirs = left[start : start + _BLOCK], right[start : start + _BLOCK]
-        total.add(_tally_block(mine, theirs, dtype))
+        if mine.size % 2 and dtype != "F32":
+            odd = np.zeros((2, mine.size + 1), mine.dtype)
+            odd[0, :-1], odd[1, :-1] = mine, theirs
+            found = _tally_block(odd[0], odd[1], dtype)
+            one = Tally(values=1, equal=1, near=1, nearby=1, zeros=1, base_zeros=1)
+            total.add(_less(found, one))
+        else:
+            total.add(_tally_block(mine, theirs, dtype))
     return total
+
+
+def _less(found: Tally, zero: Tally) -> Tally:
+    """Take back the zero that was added to have an even number of values."""
+    for name in ("values", "equal", "near", "nearby", "zeros", "base_zeros"):
+        setattr(found, name, getattr(found, name) - getattr(zero, name))
+    return found
 
 
 def _tally_block(mine: Bits, theirs: Bits, dtype: str) -> Tally:
     n = mine.size
-    numbers = _as_floats(theirs, dtype, _buffers.right)
-    flags = np.not_equal(mine, theirs, out=_buffers.flags[:n])
-    differ = int(np.count_nonzero(flags))
-    zeros = n - int(np.count_nonzero(numbers))
-    square = float(np.dot(numbers, numbers))
+    room = _buffers.whole[mine.dtype.itemsize]
+    sizes = np.left_shift(theirs, 1, out=room[0][:n])  # magnitudes: the sign is pushed out
+    zeros = n - int(np.count_nonzero(sizes))
+    numbers = _as_floats(theirs, sizes, dtype, _buffers.floats[:2])
+    square = sum(float(np.dot(part, part)) for part in numbers)
+    apart = np.subtract(mine, theirs, out=room[1][:n])
+    differ = int(np.count_nonzero(apart))
     if not differ:
         return Tally(values=n, equal=n, near=n, nearby=n, zeros=zeros, base_zeros=zeros, base=square)
-    others = _as_floats(mine, dtype, _buffers.left)
-    own_zeros = n - int(np.count_nonzero(others))
-    near, nearby = _near(mine, theirs)
-    change = np.subtract(others, numbers, out=others)
+    own_sizes = np.left_shift(mine, 1, out=room[2][:n])
+    own_zeros = n - int(np.count_nonzero(own_sizes))
+    others = _as_floats(mine, own_sizes, dtype, _buffers.floats[2:])
+    if min(int(sizes.min()), int(own_sizes.min())) <= 2 * _NEARBY:
+        apart = _apart(mine, theirs)  # numbers on both sides of zero may be neighbours
+    near, nearby = (_within(apart, reach) for reach in (_NEAR, _NEARBY))
+    change, largest = 0.0, 0.0
+    for one, other in zip(others, numbers, strict=True):
+        difference = np.subtract(one, other, out=_buffers.change[: one.size])
+        change += float(np.dot(difference, difference))
+        largest = float(np.maximum(largest, max(float(difference.max()), -float(difference.min()))))
     return Tally(
         values=n,
         equal=n - differ,
@@ -104,42 +150,53 @@ def _tally_block(mine: Bits, theirs: Bits, dtype: str) -> Tally:
         nearby=nearby,
         zeros=own_zeros,
         base_zeros=zeros,
-        difference=float(np.dot(change, change)),
+        difference=change,
         base=square,
-        largest=max(float(change.max()), -float(change.min())),
+        largest=largest,
     )
 
 
-def _near(mine: Bits, theirs: Bits) -> tuple[int, int]:
-    """Count values at most one and at most sixteen steps apart, in whole numbers that are ordered alike."""
-    n = mine.size
-    short = mine.dtype.itemsize == 2
-    room: tuple[npt.NDArray[Any], npt.NDArray[Any]] = _buffers.short if short else _buffers.orders
-    signed, unsigned = (np.int16, np.uint16) if short else (np.int32, np.uint32)
-    bits = 15 if short else 31
+def _within(apart: Bits, reach: int) -> int:
+    """Count differences of at most so many steps, up or down: whole numbers without sign go round at zero."""
+    n = apart.size
+    moved = np.add(apart, reach, out=_buffers.whole[apart.dtype.itemsize][0][:n])
+    return int(np.count_nonzero(np.less_equal(moved, 2 * reach, out=_buffers.flags[:n])))
+
+
+def _apart(mine: Bits, theirs: Bits) -> Bits:
+    """Return differences in steps, in whole numbers that are ordered as the numbers are, across zero too."""
+    n, size = mine.size, mine.dtype.itemsize
+    bits, signed = 8 * size - 1, f"i{size}"
     ordered = []
-    for values, out in zip((mine, theirs), room, strict=True):
-        whole = values.view(signed)
+    for values, out in zip((mine, theirs), _buffers.whole[size][1:], strict=True):
         # Negative numbers run backwards: turn all bits but the sign.
-        turned = np.right_shift(whole, bits, out=out[:n])
-        np.bitwise_and(turned, signed((1 << bits) - 1), out=turned)
-        ordered.append(np.bitwise_xor(turned, whole, out=turned))
-    apart = np.subtract(ordered[0], ordered[1], out=ordered[0])
-    flags = _buffers.flags[:n]
-    counts = []
-    for reach in (_NEAR, _NEARBY):
-        moved = np.add(apart, signed(reach), out=ordered[1])
-        counts.append(int(np.count_nonzero(np.less_equal(moved.view(unsigned), 2 * reach, out=flags))))
-    return counts[0], counts[1]
+        turned = np.right_shift(values.view(signed), bits, out=out[:n].view(signed))
+        np.bitwise_and(turned, (1 << bits) - 1, out=turned)
+        ordered.append(np.bitwise_xor(turned, values.view(signed), out=turned).view(values.dtype))
+    apart: Bits = np.subtract(ordered[0], ordered[1], out=ordered[0])
+    return apart
 
 
-def _as_floats(bits: Bits, dtype: str, room: Floats) -> Floats:
-    n = bits.size
-    out = room[:n]
+def _as_floats(bits: Bits, sizes: Bits, dtype: str, rooms: Sequence[Floats]) -> tuple[Floats, ...]:
+    """Return the numbers; of formats of sixteen bits the upper and the lower ones of each word of 32 bits."""
     if dtype == "F32":
-        np.copyto(out, bits.view(np.float32))
-    elif dtype == "F16":
-        np.copyto(out, bits.view(np.float16))
-    else:
-        np.left_shift(bits, 16, out=out.view(np.uint32), dtype=np.uint32)
-    return out
+        return (bits.view(np.float32),)
+    words = bits.view(np.uint32)
+    high, low = (room[: words.size] for room in rooms)
+    if dtype == "BF16":
+        np.bitwise_and(words, 0xFFFF0000, out=high.view(np.uint32))
+        np.left_shift(words, 16, out=low.view(np.uint32))
+        return high, low
+    if int(sizes.max()) >= 2 * F16_SPECIAL:
+        halves = bits.view(np.float16)
+        np.copyto(low, halves[0::2])
+        np.copyto(high, halves[1::2])
+        return high, low
+    np.copyto(high.view(np.uint32), words)
+    np.left_shift(words, 16, out=low.view(np.uint32))
+    for part in (high, low):
+        # The exponent moves to its place in 32 bits, the sign stays; the rest is a power of two.
+        whole = np.right_shift(part.view(np.int32), 3, out=part.view(np.int32)).view(np.uint32)
+        np.bitwise_and(whole, 0x8FFFE000, out=whole)
+        np.multiply(part, F16_SCALE, out=part)
+    return high, low
