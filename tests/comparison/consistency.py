@@ -1,26 +1,30 @@
 """What must hold between verdicts on one pair: a deeper look and the other direction change no finding.
 
-``python -m tests.comparison.consistency`` (``make consistency``) looks at all pairs of the zoo, which takes
-hours; `tests.comparison.test_consistency` at some of them.
+``python -m tests.comparison.consistency`` (``make consistency``) looks at all pairs of the zoo, in an hour or
+so; `tests.comparison.test_consistency` at some of them. Each pair is a line of ``.cache/consistency.jsonl``:
+a stopped run goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.comparison.strangers import lineages, strangers
-from tests.places import ZOO
+from tests.places import ROOT, ZOO
+from tests.scale.record import code_digest
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.options import Depth
 
 DEPTHS: tuple[Depth, ...] = ("quick", "standard", "deep")
+KEPT = ROOT / ".cache" / "consistency.jsonl"
 Names = tuple[str, str]
 
 
@@ -95,14 +99,25 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     chosen = parser.parse_args()
     pairs = (relatives() if chosen.relatives else all_pairs())[:: chosen.every]
-    wrong = 0
-    with ProcessPoolExecutor(chosen.jobs) as pool:
-        for lines in pool.map(problems, pairs):
-            wrong += bool(lines)
+    found = _found_before()
+    left = [pair for pair in pairs if pair not in found]
+    KEPT.parent.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(chosen.jobs) as pool, KEPT.open("a") as kept:
+        for pair, lines in zip(left, pool.map(problems, left), strict=True):
+            found[pair] = lines
+            print(json.dumps({"code": code_digest(), "pair": pair, "problems": lines}), file=kept, flush=True)
             for line in lines:
                 print(line, flush=True)
-    print(f"{len(pairs)} pairs, {wrong} of them with problems")
+    wrong = sum(bool(found[pair]) for pair in pairs)
+    print(f"{len(pairs)} pairs, {2 * len(DEPTHS) * len(pairs)} comparisons, {wrong} pairs with problems")
     return int(wrong > 0)
+
+
+def _found_before() -> dict[Names, list[str]]:
+    """Return what this code has found before."""
+    lines = KEPT.read_text().splitlines() if KEPT.is_file() else []
+    rows = [json.loads(line) for line in lines]
+    return {(*row["pair"],): row["problems"] for row in rows if row["code"] == code_digest()}
 
 
 if __name__ == "__main__":
