@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
     "architecture": {"errors", "message", "structs", "untrusted"},
     "stats": {"message"},
-    "figures": {"errors", "message", "untrusted", "stats", "comparison"},
+    "figures": {"errors", "message", "untrusted", "stats", "comparison", "document"},
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 
@@ -44,6 +44,7 @@ UPWARDS = {
     ("comparison", "document"),
     ("lineage", "document"),
     ("describe", "document"),
+    ("figures", "document"),
     ("message", "document"),
 }
 """Results write themselves (`to_json`, `write`) and messages tell themselves: imported when asked."""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from modelkin.errors import FormatError
+from modelkin.errors import FormatError, UsageError
 from modelkin.untrusted import visible
 
 from ._figure import Figure
@@ -20,7 +20,9 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 def figure_to_json(figure: Figure) -> str:
     """Write a description as JSON (schema ``modelkin.figure/1``)."""
-    return msgspec.json.encode(_Document(figure=figure), enc_hook=_number).decode()
+    from modelkin.document.codec import dumps
+
+    return dumps(msgspec.to_builtins(_Document(figure=figure), enc_hook=_number), indent=None)
 
 
 def figure_from_json(text: str) -> Figure:
@@ -31,9 +33,12 @@ def figure_from_json(text: str) -> Figure:
     FormatError
         It is no JSON, or not such a description.
     """
+    from modelkin.document.codec import parse
+
+    document = parse(text, "figure")
     try:
-        return msgspec.json.decode(text, type=_Document).figure
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        return msgspec.convert(document, _Document).figure
+    except (msgspec.ValidationError, UsageError) as error:
         said = visible(str(error))[:300]
         raise FormatError("figure", f"expected a description of a figure: {said}") from error
 
