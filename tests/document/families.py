@@ -45,7 +45,7 @@ class Family:
 
 
 FAMILIES: dict[str, tuple[Family, ...]] = {
-    "side.{}": (Family(SIDES, whole=True),),
+    "side.{}": (Family(SIDES),),
     "component.{}": (Family(COMPONENTS, whole=True),),
     "claims.{}": (Family(("parent", "merge", "adapter"), ("name",)),),
     "relation.{}": (Family(KINDS),),

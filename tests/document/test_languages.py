@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -209,16 +210,26 @@ def test_every_message_is_told_in_both_languages(key):
 
 REPLAY = "casework/replay/"
 """The replay has a table of its own, all of which its tests tell (tests/casework/replay/test_telling.py)."""
-SAID = sorted(
-    {
+
+
+@cache
+def said():
+    """Return everything that the code says; looked for when a test asks, not when tests are collected."""
+    found = {
         item
         for path in ROOT.rglob("*.py")
         for item in said_in(path, path.relative_to(ROOT).as_posix())
         if not item.file.startswith(REPLAY)
     }
-)
-KNOWN = [item for item in SAID if HOLE not in item.code]
-COMPUTED = [item for item in SAID if HOLE in item.code]
+    return sorted(found)
+
+
+def known():
+    return [item for item in said() if HOLE not in item.code]
+
+
+def computed():
+    return [item for item in said() if HOLE in item.code]
 
 
 def text_of(code):
@@ -250,8 +261,8 @@ def test_every_message_is_said_somewhere():
 
 
 def test_the_search_for_messages_finds_them(tmp_path):
-    assert len(KNOWN) > 500
-    assert ("hidden-sizes", ("m", "n")) in {(item.code, item.names) for item in KNOWN}
+    assert len(known()) > 500
+    assert ("hidden-sizes", ("m", "n")) in {(item.code, item.names) for item in known()}
     module = tmp_path / "module.py"
     module.write_text(
         "from modelkin.message import say\n"
@@ -279,10 +290,10 @@ def test_the_search_for_messages_finds_them(tmp_path):
 
 def test_what_the_code_says_has_a_text_with_the_same_places():
     """For a new message add a line to [message] of en.toml and of ko.toml."""
-    calls = Counter((item.file, item.line) for item in SAID)
+    calls = Counter((item.file, item.line) for item in said())
     wrong = [
         f"{item.file}:{item.line} says {item.code} with {item.names}"
-        for item in KNOWN
+        for item in known()
         # Of several texts that one call chooses from, some may leave out what others tell.
         if not (given := set(item.names)) >= (told := places_of(text_of(item.code)))
         or (given != told and calls[item.file, item.line] == 1)
@@ -290,11 +301,11 @@ def test_what_the_code_says_has_a_text_with_the_same_places():
     assert wrong == []
 
 
-@pytest.mark.parametrize("pattern", sorted({item.code for item in COMPUTED}))
+@pytest.mark.parametrize("pattern", FAMILIES)
 def test_every_code_that_is_computed_is_of_a_family_that_is_told(pattern):
     """For a new pattern add its words to tests/document/families.py."""
-    said = {item.names for item in COMPUTED if item.code == pattern}
-    assert {family.names for family in FAMILIES[pattern]} == said
+    names = {item.names for item in computed() if item.code == pattern}
+    assert {family.names for family in FAMILIES[pattern]} == names
     for family in FAMILIES[pattern]:
         for member in family.members:
             for code in filled(pattern, member):
@@ -315,8 +326,8 @@ def filled(pattern, member):
     return [pattern.replace(HOLE, member)]
 
 
-def test_no_family_is_declared_in_vain():
-    assert FAMILIES.keys() == {item.code for item in COMPUTED}
+def test_every_pattern_has_its_family():
+    assert {item.code for item in computed()} == FAMILIES.keys()
 
 
 def kinds_of(error):
