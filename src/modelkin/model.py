@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from modelkin.architecture import Architecture, detect
-from modelkin.errors import ConfigError, FormatError, SourceError, UnsupportedFormat
+from modelkin.errors import ConfigError, FormatError, SourceError, UnsupportedFormat, UsageError
 from modelkin.formats import (
     OpenedAdapter,
     Weights,
@@ -414,6 +414,26 @@ def open_models(
         told = progress or Silent()
 
         yield _side_by_side(opened, models)
+
+
+def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, ModelLike]:
+    """Call models by their names, or by their references where they have none.
+
+    Raises
+    ------
+    UsageError
+        A model without a name was given twice.
+    """
+    if isinstance(models, Mapping):
+        return dict(models)
+    named: dict[str, ModelLike] = {}
+    for model in models:
+        ref = model.text if isinstance(model, ModelRef) else model
+        name = ref if isinstance(ref, str) else ref.location.ref
+        if name in named:
+            raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
+        named[name] = model
+    return named
 
 
 def read_headers(models: Sequence[Model]) -> None:

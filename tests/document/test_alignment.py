@@ -96,6 +96,13 @@ def test_layers_that_were_moved_are_told_in_runs(taller):
     assert "mlp: units in another order (layers 0-5)" in flat(text)
 
 
+def test_where_nothing_faces_anything_there_is_no_heading_for_it(rotated):
+    bare = replace(rotated.alignment, maps=(), layers=())
+    text = report_markdown(replace(rotated, alignment=bare, evidence=()))
+    assert "Which parts face each other" not in text
+    assert ENGLISH.say("title.frames") in text
+
+
 def test_coordinates_are_told_with_their_fit_and_that_it_is_no_evidence(rotated):
     assert rotated.alignment.residual == "rotation"
     text = flat(drawn(rotated))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import MODEL, fetch_options, out_option, output_options, seed_option
+from modelkin.cli.options import (
+    MODEL,
+    fetch_options,
+    named_models,
+    out_option,
+    output_options,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     from modelkin.options import FetchOptions
 
 PAIRS = ("same", "all", "within", "relative", "mixed")
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
 
 @click.command()
@@ -163,7 +168,7 @@ def matrix(
     from modelkin.document import matrix_view
 
     usual = MatrixOptions()
-    named = _named_models(models)
+    named = named_models(models)
     own, common = _layers(layers)
     options = MatrixOptions(
         measures=metrics or DEFAULT,
@@ -200,17 +205,6 @@ def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -
     grouped, known = asked
     implied = (*(["groups"] if grouped else []), *(text.partition("=")[0] for text in known))
     return tuple(dict.fromkeys((*chosen, *(name for name in implied if name in BASELINES))))
-
-
-def _named_models(models: tuple[str, ...]) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for text in models:
-        match = _NAME.fullmatch(text)
-        name, ref = (match[1], match[2]) if match and not Path(text).exists() else (text, text)
-        if name in named:
-            raise click.BadParameter(f"{name!r} was given twice; give both a name: NAME=MODEL")
-        named[name] = ref
-    return named
 
 
 def _layers(texts: tuple[str, ...]) -> tuple[dict[str, str], str | None]:

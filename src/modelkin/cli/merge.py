@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
+from modelkin.cli.options import (
+    fetch_options,
+    out_option,
+    output_options,
+    sampled_depth_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
     from modelkin.options import Depth, FetchOptions
-
-SAMPLED = ("standard", "deep")
 
 
 @click.command()
@@ -22,13 +26,7 @@ SAMPLED = ("standard", "deep")
 @click.option(
     "--base", metavar="MODEL", help="What the parents come from. Without it, TIES and DARE cannot be told."
 )
-@click.option(
-    "--depth",
-    type=click.Choice(SAMPLED),
-    default="standard",
-    show_default=True,
-    help="How much to read of each model: standard 20 MB, deep 1 GB.",
-)
+@sampled_depth_option("How much to read of each model: standard 20 MB, deep 1 GB.")
 @seed_option
 @out_option("Write merge.json, merge.csv, recipe.yaml, MERGE.md and report.html.")
 @fetch_options

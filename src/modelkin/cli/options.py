@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,32 @@ seed_option = click.option(
     show_default=True,
     help="Seed of samples and random draws.",
 )
+
+
+def sampled_depth_option(text: str) -> Callable[[Function], Function]:
+    """Return the option for how much is read by commands that only sample."""
+    return click.option(
+        "--depth",
+        type=click.Choice(("standard", "deep")),
+        default="standard",
+        show_default=True,
+        help=text,
+    )
+
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+
+
+def named_models(models: tuple[str, ...]) -> dict[str, str]:
+    """Read models that may have names, NAME=MODEL; one without is called by its reference."""
+    named: dict[str, str] = {}
+    for text in models:
+        match = _NAMED.fullmatch(text)
+        name, ref = (match[1], match[2]) if match and not Path(text).exists() else (text, text)
+        if name in named:
+            raise click.BadParameter(f"{name!r} was given twice; give both a name: NAME=MODEL")
+        named[name] = ref
+    return named
 
 
 def out_option(text: str, *, required: bool = False) -> Callable[[Function], Function]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, out_option, output_options, seed_option
+from modelkin.cli.options import (
+    fetch_options,
+    named_models,
+    out_option,
+    output_options,
+    sampled_depth_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
     from modelkin.options import Depth, FetchOptions
-
-DEPTHS = ("standard", "deep")
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
 
 @click.command()
@@ -28,12 +31,8 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     metavar="MODEL=YYYY-MM-DD",
     help="When a model is said to be from. A claim: named as one wherever it decides a direction.",
 )
-@click.option(
-    "--depth",
-    type=click.Choice(DEPTHS),
-    default="standard",
-    show_default=True,
-    help="Depth of the comparisons that decide who is related: standard 20 MB of each model, deep 1 GB.",
+@sampled_depth_option(
+    "Depth of the comparisons that decide who is related: standard 20 MB of each model, deep 1 GB."
 )
 @seed_option
 @out_option("Write tree.json, tree.nwk, tree.graphml, TREE.md and report.html.")
@@ -67,7 +66,7 @@ def tree(
     from modelkin import CompareOptions, family_forest
     from modelkin.document import tree_view
 
-    named = _named(models)
+    named = named_models(models)
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     claimed = dict(_dates(dates))
     with output.models(named.values(), fetch) as opened:
@@ -81,17 +80,6 @@ def tree(
         write=lambda place: result.write(place, language=output.lang),
         start="report.html",
     )
-
-
-def _named(models: tuple[str, ...]) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for text in models:
-        match = _NAME.fullmatch(text)
-        name, ref = (match[1], match[2]) if match and not Path(text).exists() else (text, text)
-        if name in named:
-            raise click.BadParameter(f"{name!r} was given twice; give both a name: NAME=MODEL")
-        named[name] = ref
-    return named
 
 
 def _dates(texts: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -16,10 +16,9 @@ from modelkin.lineage.tree_facts import pairs_of
 from modelkin.lineage.tree_result import Family, FamilyForest, JudgedPair, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, read_sample
 from modelkin.message import say
-from modelkin.model import Model, ModelLike, open_models, read_headers
+from modelkin.model import Model, ModelLike, by_name, open_models, read_headers
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
-from modelkin.source import ModelRef
 
 # A family has two members.
 _FEWEST = 2
@@ -62,7 +61,9 @@ def family_forest(
     ([('base', 'finetune-light')], ('twin-1',))
     """
     options, told = options or CompareOptions(), progress or Silent()
-    given = _named(models)
+    given = by_name(models)
+    if len(given) < _FEWEST:
+        raise UsageError("models", f"expected at least two, got {len(given)}")
     if unknown := sorted(set(dates or {}) - given.keys()):
         raise UsageError(unknown[0], "a date was given for a model that is not in the collection")
     with open_models(list(given.values()), options.fetch, progress=progress) as opened:
@@ -174,27 +175,6 @@ def _components(names: Sequence[str], accepted: Sequence[JudgedPair]) -> list[tu
     for name in names:
         found.setdefault(group[name], []).append(name)
     return [tuple(members) for members in found.values()]
-
-
-def _named(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, ModelLike]:
-    if isinstance(models, Mapping):
-        named = dict(models)
-    else:
-        named = {}
-        for model in models:
-            name = _reference(model)
-            if name in named:
-                raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
-            named[name] = model
-    if len(named) < _FEWEST:
-        raise UsageError("models", f"expected at least two, got {len(named)}")
-    return named
-
-
-def _reference(model: ModelLike) -> str:
-    if isinstance(model, str):
-        return model
-    return model.text if isinstance(model, ModelRef) else model.location.ref
 
 
 def components_of(found: FamilyForest) -> list[tuple[str, ...]]:

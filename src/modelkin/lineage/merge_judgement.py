@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypedDict
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from modelkin.lineage.merge_result import (
     MergeCell,
     MergeConclusion,
     MergeMethod,
+    MergeResult,
     MethodFit,
     MixtureShare,
 )
@@ -41,29 +42,8 @@ _COLLINEAR = 0.9
 _SINGLE = 0.8
 
 
-class JudgedMerge(TypedDict):
-    """What a result says beyond its tensors."""
-
-    conclusion: MergeConclusion
-    method: MergeMethod | None
-    summary: Message
-    weights: tuple[MixtureShare, ...]
-    opposition: MixtureShare | None
-    gain: float | None
-    best_single: str | None
-    left: float | None
-    to_rounding: float | None
-    collinearity: tuple[float, ...]
-    methods: tuple[MethodFit, ...]
-    groups: tuple[GroupShare, ...]
-    layers: tuple[GroupShare, ...]
-    layer_map: tuple[tuple[int, ...], ...]
-    recipe: str | None
-    warnings: tuple[Message, ...]
-    limitations: tuple[Message, ...]
-
-
 def judged_merge(
+    result: partial[MergeResult],
     fits: Sequence[CellFit],
     unfitted: Sequence[MergeCell],
     *,
@@ -72,8 +52,8 @@ def judged_merge(
     candidate: Model,
     maps: Sequence[Mapping[int, int]],
     seed: int,
-) -> JudgedMerge:
-    """Judge what was fitted."""
+) -> MergeResult:
+    """Judge what was fitted; `result` knows the models and what was read of them."""
     layer_map = tuple(
         (layer, *(of[layer] for of in maps))
         for layer in candidate.architecture.layers
@@ -85,7 +65,7 @@ def judged_merge(
         *(() if with_base else (say("merge-limit-base"),)),
     )
     if not fits:
-        return JudgedMerge(
+        return result(
             conclusion="not-testable",
             method=None,
             summary=say("merge-not-testable"),
@@ -112,7 +92,7 @@ def judged_merge(
     lined = collinearity(np.asarray(sum(fit.gram for fit in fits), np.float64))
     tried = method_fits(fits, with_base=with_base)
     conclusion, method = _concluded(fits, weights, opposed, singles, tried, with_base=with_base, maps=maps)
-    return JudgedMerge(
+    return result(
         conclusion=conclusion,
         method=method,
         summary=_summary(conclusion, method, names, weights, singles, with_base=with_base),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -97,20 +98,11 @@ class _MergeRun:
         for faced, values in read_sites(self.models, list(self._faced(maps)), extent):
             self._fit(faced, values)
         totals = [model.totals() for model in self.models]
-        judged = judged_merge(
-            self.fits,
-            self.unfitted,
-            names=tuple(model.location.ref for model in others),
-            with_base=self.with_base,
-            candidate=candidate,
-            maps=maps,
-            seed=self.options.seed,
-        )
-        return MergeResult(
+        result = partial(
+            MergeResult,
             candidate=model_summary(candidate),
             parents=tuple(model_summary(model) for model in (others[:-1] if self.with_base else others)),
             base=model_summary(others[-1]) if self.with_base else None,
-            **judged,
             cells=tuple(sorted([fit.cell for fit in self.fits] + self.unfitted, key=_order)),
             depth=self.options.depth,
             seed=self.options.seed,
@@ -121,6 +113,16 @@ class _MergeRun:
                 seconds=max(item.seconds for item in totals),
             ),
             modelkin=__version__,
+        )
+        return judged_merge(
+            result,
+            self.fits,
+            self.unfitted,
+            names=tuple(model.location.ref for model in others),
+            with_base=self.with_base,
+            candidate=candidate,
+            maps=maps,
+            seed=self.options.seed,
         )
 
     @property

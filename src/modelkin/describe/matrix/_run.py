@@ -20,9 +20,8 @@ from modelkin.describe.measures import (
 )
 from modelkin.errors import UsageError
 from modelkin.message import Message, say
-from modelkin.model import Model, ModelLike, open_models, read_headers
+from modelkin.model import Model, ModelLike, by_name, open_models, read_headers
 from modelkin.progress import Progress
-from modelkin.source import ModelRef
 from modelkin.tensors import TensorSlice
 
 from ._baselines import FoundKey, Ground, baseline_rows
@@ -63,7 +62,9 @@ def matrix(
     [('cosine', 0), ('cosine', 1), ('cosine', 2)]
     """
     options = options or MatrixOptions()
-    given = _named(models)
+    given = by_name(models)
+    if not given:
+        raise UsageError("models", "expected at least one")
     with open_models(list(given.values()), options.fetch, progress=progress) as opened:
         chosen = Chosen(dict(zip(given, opened, strict=True)), options)
         return _MatrixRun(chosen, chosen_measures(options.measures)).result()
@@ -78,27 +79,6 @@ def wanted_by_matrix(models: Mapping[str, Model], options: MatrixOptions) -> dic
         for name, slices in of_role.items():
             found.setdefault(name, []).extend(slices)
     return found
-
-
-def _named(models: Models) -> dict[str, ModelLike]:
-    if isinstance(models, Mapping):
-        named = dict(models)
-    else:
-        named = {}
-        for model in models:
-            name = _reference(model)
-            if name in named:
-                raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
-            named[name] = model
-    if not named:
-        raise UsageError("models", "expected at least one")
-    return named
-
-
-def _reference(model: ModelLike) -> str:
-    if isinstance(model, str):
-        return model
-    return model.text if isinstance(model, ModelRef) else model.location.ref
 
 
 @dataclass(slots=True)

@@ -83,7 +83,8 @@ def alignment_sections(result: Comparison, language: Language, *, brief: bool = 
         paired = (("residual_paired", result.alignment.residual), ("units_paired", result.alignment.units))
         found[:0] = [f"{say(f'label.{key}')}: {language.word('pairing', how)}" for key, how in paired]
     blocks += [Bullets(tuple(found))] if found else []
-    yield Section(title=say("title.alignment"), blocks=tuple(blocks))
+    if blocks:  # layers may have been looked for and none found
+        yield Section(title=say("title.alignment"), blocks=tuple(blocks))
     if result.alignment.frames:
         titles = [language.word("detail", key) for key in _FRAME_COLUMNS]
         frames = table(titles, frame_rows(result, language), numeric=(2, 3, 4))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -21,6 +21,8 @@ from modelkin.describe import (
 )
 from modelkin.describe.measures import MEASURES, Stack, measured, permuted_pairs
 from modelkin.tensors import TensorSlice
+
+_Rows = TypeVar("_Rows")
 
 _PAIRINGS = 5
 _SAMPLES = 50
@@ -43,11 +45,15 @@ class Embeddings(Experiment, tag="embeddings"):
     def wanted(self, bench: Bench) -> Mapping[str, Sequence[TensorSlice]]:
         """Return the rows of the chosen tokens."""
         a, b = self.pair
+        found = self._rows(bench, choose_rows)
+        return {a: [found.slices[0]], b: [found.slices[1]]}
+
+    def _rows(self, bench: Bench, of_models: Callable[..., _Rows]) -> _Rows:
+        """Choose the rows, or read them; a pair that has none in common is left out."""
         models = bench.available(self.pair, least=2)
         try:
-            found = choose_rows(
-                models[a],
-                models[b],
+            return of_models(
+                *(models[alias] for alias in self.pair),
                 role="embedding",
                 tokens=self.tokens,
                 n_tokens=self.count,
@@ -55,23 +61,11 @@ class Embeddings(Experiment, tag="embeddings"):
             )
         except RowsNotComparable as error:
             raise NotDone(error.reason) from error
-        return {a: [found.slices[0]], b: [found.slices[1]]}
 
     def run(self, bench: Bench) -> None:
         """Compare the rows, and keep every cosine and some of wrong pairings."""
         a, b = self.pair
-        models = bench.available(self.pair, least=2)
-        try:
-            rows = shared_rows(
-                models[a],
-                models[b],
-                role="embedding",
-                tokens=self.tokens,
-                n_tokens=self.count,
-                seed=bench.seed,
-            )
-        except RowsNotComparable as error:
-            raise NotDone(error.reason) from error
+        rows = self._rows(bench, shared_rows)
         found = compare_rows(rows)
         columns = ("token", f"{a}_id", f"{b}_id", "same_id", "cosine")
         listed = [
