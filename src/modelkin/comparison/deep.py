@@ -76,6 +76,8 @@ class DeepStage:
     maps: list[LayerMap] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     token_frame: Frame | None = None
+    searched: frozenset[int] = frozenset()
+    """Layers of the candidate whose units and heads were looked for in the base's."""
     pair: Pair = field(init=False)
     reading: Reading = field(init=False)
 
@@ -128,17 +130,31 @@ class DeepStage:
         )
 
     def _settled(self, frame: str) -> bool:
-        """Say whether MLPs and attention were found in all layers: then there is nothing left to look for."""
-        for components in (("mlp", "experts"), ("attention",)):
-            tested = {
-                item.layers
-                for item in self.evidence
-                if isinstance(item, Tested) and item.component in components and len(item.layers) == 1
-            }
-            found = {item.layers for item in self._found_in(frame) if item.component in components}
-            if not tested or found != tested:
+        """Say whether MLPs and attention were found in all layers: then there is nothing left to look for.
+
+        Units and heads of a large model are looked for in some layers only. If they are found in all of
+        these, and the other layers are known by what kept its places, other coordinates can add nothing.
+        """
+        groups = [self._layers_of(components, frame) for components in (("mlp", "experts"), ("attention",))]
+        placed = {layers for _, found in groups for layers in found}
+        searched = {(layer,) for layer in self.searched} if frame == "identity" else set()
+        for tested, found in groups:
+            left = tested - found
+            not_searched = bool(searched & found) and not left & searched and left <= placed
+            if not tested or (left and not not_searched):
                 return False
         return True
+
+    def _layers_of(
+        self, components: Sequence[str], frame: str
+    ) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
+        """Return the single layers in which something of these components was tested, and was found."""
+        tested = {
+            item.layers
+            for item in self.evidence
+            if isinstance(item, Tested) and item.component in components and len(item.layers) == 1
+        }
+        return tested, {item.layers for item in self._found_in(frame) if item.component in components}
 
     def _found_in(self, frame: str) -> list[Tested]:
         return [
@@ -155,6 +171,7 @@ class DeepStage:
     def _look_for_units(self) -> None:
         self.progress.note(say("step-units"))
         pair = replace(self.pair, layer_pairs=self._pairs_to_match(), begun_alike=self._begun_alike())
+        self.searched = frozenset(layer for layer, _ in pair.layer_pairs)
         self._probe(pair, _UNIT_METHODS)
 
     def _begun_alike(self) -> frozenset[tuple[str, int]]:

@@ -21,6 +21,7 @@ from .orders import Matrices, Orders
 from .steps import effective_format, stored_steps
 
 Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
 
 _ROWS = (384, 256, 192, 128, 96, 64, 48)
 """Rows of a matrix that are tried, until a plan fits: of n rows, n/3 directions can be counted."""
@@ -40,6 +41,17 @@ class DeltaPlan:
 
     facing: tuple[FacingTensors, ...]
     n_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _LineOrder:
+    """The order in which places of an axis face each other."""
+
+    mine: Places
+    theirs: Places
+    signs: Floats
+    """Of the candidate's places, before they are moved."""
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,32 +189,58 @@ class DeltaReader:
         if read is None:
             return None
         mine, theirs = read
-        moved = False
+        if mine.ndim == 1:
+            return self._ordered_vector(item, mine, theirs, orders)
         # Quantisers see the order that they find: groups are looked for before anything is moved.
-        levels = _levels(mine, infos[0].dtype) if mine.ndim == 2 else None
-        for axis, spaces in enumerate(item.axes[: theirs.ndim]):
-            if item.role in TOKEN_ROLES and axis == 0:
-                continue
+        lattice = _lattice(mine, infos[0].dtype)
+        rows = self._line_order(item, orders, 0, len(mine), len(theirs))
+        if rows is None:
+            return None
+        # Only the rows that are kept are put into order: whole matrices of wide models take seconds to move.
+        chosen, facing = rows.mine[:n_rows], rows.theirs[:n_rows]
+        mine, theirs = mine[chosen] * rows.signs[chosen, None], theirs[facing]
+        steps = None if lattice is None else level_steps(mine, lattice)
+        columns = self._line_order(item, orders, 1, mine.shape[1], theirs.shape[1])
+        if columns is None:
+            return None
+        mine, theirs = mine[:, columns.mine] * columns.signs[columns.mine], theirs[:, columns.theirs]
+        moved = rows.moved or columns.moved
+        made = self._block(item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=moved)
+        if lattice is None or steps is None:
+            return made
+        return replace(made, levels=(lattice, steps[:, columns.mine]))
+
+    def _ordered_vector(
+        self, item: FacingTensors, mine: Floats, theirs: Floats, orders: Orders
+    ) -> Block | None:
+        order = self._line_order(item, orders, 0, len(mine), len(theirs))
+        if order is None:
+            return None
+        mine, theirs = (mine * order.signs)[order.mine], theirs[order.theirs]
+        return self._block(
+            item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=order.moved
+        )
+
+    def _line_order(
+        self, item: FacingTensors, orders: Orders, axis: int, n_mine: int, n_theirs: int
+    ) -> _LineOrder | None:
+        """Return the order of both models along an axis; None if they do not become equally long."""
+        order = _LineOrder(
+            mine=np.arange(n_mine), theirs=np.arange(n_theirs), signs=np.ones(n_mine, np.float32)
+        )
+        if axis < len(item.axes) and not (item.role in TOKEN_ROLES and axis == 0):
+            spaces = item.axes[axis]
             places = orders.of(spaces, item, self.base.architecture.sizes)
             signs = orders.sign_of(spaces, item)
-            if signs is not None and len(signs) == mine.shape[axis] and not _is_gain(item):
-                mine = mine * (signs[:, None] if mine.ndim == 2 and axis == 0 else signs)
-            if places is not None and len(places) and places.max() < theirs.shape[axis]:
-                if _is_permutation(places, theirs.shape[axis]):
-                    # Groups of quantisers and patterns of zeros are seen in the order they were made in.
-                    order = np.argsort(places)
-                    mine, moved = np.take(mine, order, axis=axis), True
-                    if levels is not None:
-                        levels = levels[0], np.take(levels[1], order, axis=axis)
+            if signs is not None and len(signs) == n_mine and not _is_gain(item):
+                order = replace(order, signs=signs)
+            if places is not None and len(places) and places.max() < n_theirs:
+                # Groups of quantisers and patterns of zeros are seen in the order they were made in.
+                if _is_permutation(places, n_theirs):
+                    order = replace(order, mine=np.argsort(places), moved=True)
                 else:
-                    theirs, moved = np.take(theirs, places, axis=axis), True
-        if mine.shape != theirs.shape:
-            return None
-        if mine.ndim == 2 and len(mine) > n_rows:
-            mine, theirs = mine[:n_rows], theirs[:n_rows]
-            levels = None if levels is None else (levels[0], levels[1][:n_rows])
-        made = self._block(item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=moved)
-        return replace(made, levels=levels)
+                    order = replace(order, theirs=places, moved=True)
+        return order if len(order.mine) == len(order.theirs) else None
 
     def _whole(self, item: FacingTensors, n_rows: int, matrices: Matrices) -> tuple[Floats, Floats] | None:
         infos = self._infos(item)
@@ -229,10 +267,10 @@ class DeltaReader:
         )
 
 
-def _levels(values: Floats, dtype: str) -> tuple[Lattice, Floats] | None:
+def _lattice(values: Floats, dtype: str) -> Lattice | None:
     lines = np.ascontiguousarray(values)
-    found = find_lattice(lines, stored_steps(lines, effective_format(lines, dtype)))
-    return None if found is None else (found, level_steps(lines, found))
+    stored = effective_format(lines, dtype)
+    return find_lattice(lines, lambda some: stored_steps(some, stored))
 
 
 def _is_permutation(places: npt.NDArray[np.intp], size: int) -> bool:

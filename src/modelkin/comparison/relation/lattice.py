@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.intp]
+Steps = Callable[[Floats], Floats]
 Levels = Literal["symmetric", "asymmetric", "table"]
 
 GROUPS = (0, 2048, 1024, 512, 256, 128, 96, 64, 48, 32, 16)
 """Numbers that may share their levels, a whole line (0) first: the largest that fits is the group."""
+_RUN = 16
+"""Divides nearly all sizes of groups."""
 _LOOKED_AT = 24
 """Groups of a matrix; each is asked on its own."""
 _NEARLY_ALL = 0.9
@@ -39,7 +44,7 @@ class Lattice:
     """Of the groups looked at that lie on such levels."""
 
 
-def find_lattice(values: Floats, steps: Floats) -> Lattice | None:
+def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
     """Find the levels of a matrix whose lines were quantised in groups; None if its numbers are on none.
 
     Parameters
@@ -47,24 +52,25 @@ def find_lattice(values: Floats, steps: Floats) -> Lattice | None:
     values
         Lines of numbers.
     steps
-        Distance of neighbouring numbers in the stored format, at each place: levels that were rounded once
-        more to be stored are off by half of it.
+        Gives the distance of neighbouring numbers in the stored format, at each place of some numbers: levels
+        that were rounded once more to be stored are off by half of it.
     """
+    held = _held(values)
     # Two groups together have few values as well: evenly spaced levels are looked for first.
-    return _found(values, steps, tables=False) or _found(values, steps, tables=True)
+    return _found(values, held, steps, tables=False) or _found(values, held, steps, tables=True)
 
 
-def _found(values: Floats, steps: Floats, *, tables: bool) -> Lattice | None:
+def _found(values: Floats, held: Counts, steps: Steps, *, tables: bool) -> Lattice | None:
     width = values.shape[1]
     for group in GROUPS:
         size = group or width
         if size > width or size < 16 or (width % size and group not in (128, 64, 32)):
             continue
         levels = _table if tables else _levels
-        groups = _groups(values, steps, size)
+        groups = _groups(values, held, size)
         told, missed = [], 0
-        for numbers, step in groups:
-            found = levels(numbers, step)
+        for numbers in groups:
+            found = levels(numbers, steps(numbers))
             told += [] if found is None else [found]
             missed += found is None
             if missed > (1 - _NEARLY_ALL) * len(groups):
@@ -97,13 +103,22 @@ def level_steps(values: Floats, lattice: Lattice) -> Floats:
     return found
 
 
-def _groups(values: Floats, steps: Floats, size: int) -> list[tuple[Floats, Floats]]:
+def _held(values: Floats) -> Counts:
+    """Count the numbers that are not zero in runs of a line, once for groups of every size."""
+    whole = values.shape[1] // _RUN * _RUN
+    return np.count_nonzero(values[:, :whole].reshape(len(values), -1, _RUN), axis=2)
+
+
+def _groups(values: Floats, held: Counts, size: int) -> list[Floats]:
     """Return groups that are spread over the matrix and hold more than zeros."""
-    whole = values.shape[1] // size * size  # a shorter rest is left out
-    numbers, width = (side[:, :whole].reshape(-1, size) for side in (values, steps))
-    usable = np.flatnonzero(np.count_nonzero(numbers, axis=1) >= min(size, 16) // 2)
+    each = values.shape[1] // size  # a shorter rest is left out
+    if size % _RUN:
+        counts = np.count_nonzero(values[:, : each * size].reshape(-1, size), axis=1)
+    else:
+        counts = held[:, : each * size // _RUN].reshape(-1, size // _RUN).sum(axis=1)
+    usable = np.flatnonzero(counts >= min(size, 16) // 2)
     places = usable[np.linspace(0, len(usable) - 1, min(_LOOKED_AT, len(usable))).astype(int)]
-    return [(numbers[place], width[place]) for place in places]
+    return [values[at // each, at % each * size : (at % each + 1) * size] for at in places.tolist()]
 
 
 def _levels(numbers: Floats, steps: Floats) -> tuple[int, Levels] | None:

@@ -55,16 +55,14 @@ def measure(block: Block, *, seed: int) -> TensorChange | None:
     mine, theirs = block.candidate, block.base
     if not mine.size or not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return None
-    formats = tuple(
-        effective_format(side, dtype) for side, dtype in zip((mine, theirs), block.dtypes, strict=True)
-    )
+    formats = effective_format(mine, block.dtypes[0]), effective_format(theirs, block.dtypes[1])
     steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
-    return _Measured(block, steps, seed).change()
+    return _Measured(block, formats, steps, seed).change()
 
 
 class _Measured:
-    def __init__(self, block: Block, steps: Floats, seed: int) -> None:
-        self.block, self.steps, self.seed = block, steps, seed
+    def __init__(self, block: Block, formats: tuple[str, str], steps: Floats, seed: int) -> None:
+        self.block, self.formats, self.steps, self.seed = block, formats, steps, seed
         self.mine, self.theirs = block.candidate, block.base
         self.matrix = self.mine.ndim == 2 and min(self.mine.shape) >= _FEWEST_ROWS
         self.lattice: Lattice | None = None
@@ -154,7 +152,7 @@ class _Measured:
         for turned in (False, True) if self.block.facing.transposed[0] else (False,):
             mine = np.ascontiguousarray(self.mine.T if turned else self.mine)
             # Of the candidate alone: a coarser base does not blur its levels.
-            found = find_lattice(mine, stored_steps(mine, effective_format(mine, self.block.dtypes[0])))
+            found = find_lattice(mine, lambda some: stored_steps(some, self.formats[0]))
             if found is not None:
                 levels = level_steps(mine, found)
                 return found, levels.T if turned else levels
@@ -177,8 +175,7 @@ class _Measured:
 
         Equal formats explain none, unless factors were multiplied in and rounded.
         """
-        formats = self.block.dtypes
-        if slack == 1.0 and effective_format(self.mine, formats[0]) == effective_format(theirs, formats[1]):
+        if slack == 1.0 and self.formats[0] == self.formats[1]:
             return False
         return bool(np.mean(np.abs(self.mine - theirs) <= slack * _STEP * self.steps) >= _KEPT)
 

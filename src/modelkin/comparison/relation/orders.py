@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import match_units
+from modelkin.comparison.alignment import UnitMatch, match_units
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
@@ -27,6 +27,13 @@ MOST_ELEMENTS = 80_000_000
 """Largest matrix that is read whole to find an order in it."""
 _FOUND = 0.5
 """Share of units that have to find a place of their own, or the order counts as not found."""
+_SOME_NUMBERS = 512
+"""Of a row, by which it is looked for first: chance reaches a cosine of 0.2 among ten thousand rows."""
+_SURE = 0.71
+"""Cosine by all numbers from which on no other search is made: two rows that have nothing in common cannot
+both be so near to a third."""
+_STRIPE = 1024
+"""Rows whose cosines are made at once."""
 _UNITS = ("mlp", "expert_mlp", "shared_mlp", "encoder_mlp")
 
 
@@ -184,7 +191,7 @@ class _Finder:
 
 def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> bool:
     """Note where each row of the candidate is in the base, if most of them are somewhere of their own."""
-    found = match_units(mine, theirs, seed=seed, sign_free=True)
+    found = _matched(mine, theirs, seed)
     used = found.places[found.usable]
     if not len(mine) or len(np.unique(used)) < _FOUND * len(mine) or not len(used):
         return False
@@ -196,3 +203,36 @@ def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> 
     if key[0] == "residual" and turned.any():
         orders.signs[key] = np.where(turned, -1, 1).astype(np.float32)
     return True
+
+
+def _matched(mine: Floats, theirs: Floats, seed: int) -> UnitMatch:
+    """Match rows by some of their numbers, and those again by all of them that this leaves in doubt.
+
+    Of a layer of a large model all numbers take ten seconds. By some hundred, chance reaches a cosine of a
+    fifth, and rows of relatives are far above: a match that holds by all numbers needs no other search.
+    """
+    width = mine.shape[1]
+    if width <= 2 * _SOME_NUMBERS:
+        return match_units(mine, theirs, seed=seed, sign_free=True)
+    some = np.linspace(0, width - 1, _SOME_NUMBERS).astype(np.intp)
+    found = match_units(mine[:, some], theirs[:, some], seed=seed, sign_free=True)
+    cosines = np.zeros(len(mine), dtype=np.float32)
+    for start in range(0, len(mine), _STRIPE):
+        rows = np.arange(start, min(start + _STRIPE, len(mine)))
+        rows = rows[found.usable[rows]]
+        cosines[rows] = _cosines(mine[rows], theirs[found.places[rows]])
+    doubtful = np.flatnonzero(np.abs(cosines) < _SURE)
+    places = found.places.copy()
+    if len(doubtful):
+        again = match_units(mine[doubtful], theirs, seed=seed, sign_free=True)
+        places[doubtful], cosines[doubtful] = again.places, again.cosines
+    return UnitMatch(places=places, cosines=cosines)
+
+
+def _cosines(mine: Floats, theirs: Floats) -> Floats:
+    products, *squares = (
+        np.einsum("ij,ij->i", a, b, dtype=np.float64)
+        for a, b in ((mine, theirs), (mine, mine), (theirs, theirs))
+    )
+    lengths = np.sqrt(squares[0] * squares[1])
+    return np.asarray(products / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
