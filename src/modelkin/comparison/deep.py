@@ -149,7 +149,7 @@ class DeepStage:
         self, components: Sequence[str], frame: str
     ) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
         """Return the single layers in which something of these components was tested, and was found."""
-        tested = {
+        tested: set[tuple[int, ...]] = {
             item.layers
             for item in self.evidence
             if isinstance(item, Tested) and item.component in components and len(item.layers) == 1

@@ -106,7 +106,7 @@ def level_steps(values: Floats, lattice: Lattice) -> Floats:
 def _held(values: Floats) -> Counts:
     """Count the numbers that are not zero in runs of a line, once for groups of every size."""
     whole = values.shape[1] // _RUN * _RUN
-    return np.count_nonzero(values[:, :whole].reshape(len(values), -1, _RUN), axis=2)
+    return np.asarray(np.count_nonzero(values[:, :whole].reshape(len(values), -1, _RUN), axis=2))
 
 
 def _groups(values: Floats, held: Counts, size: int) -> list[Floats]:
