@@ -22,7 +22,7 @@ from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._result import Evidence, Where
 from ._sketch import find_entry, none_shared, shared_layers
 from .axis import unit_evidence
-from .beginnings import other_layers
+from .beginnings import Remembered, other_layers
 from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, unit_axis, unit_block, units_across
 
 
@@ -71,10 +71,11 @@ class GroupRows(Method):
 
     def _probe(self, pair: Pair, chosen: Sequence[_Groups]) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            rows = [_stacked(chosen, arrays, side) for side, arrays in enumerate((candidate, base))]
+            rows = _stacked(chosen, candidate, 0), _stacked(chosen, base, 1)
+            known = Remembered()
             return Findings(
                 evidence=tuple(
-                    self._tested(pair, item.layer, rows[0], rows[1], at) for at, item in enumerate(chosen)
+                    self._tested(pair, item.layer, rows, at, known) for at, item in enumerate(chosen)
                 )
             )
 
@@ -85,10 +86,15 @@ class GroupRows(Method):
         return Probe(candidate=mine, base=theirs, evaluate=evaluate, same_parts=True)
 
     def _tested(
-        self, pair: Pair, layer: int, candidate: Sequence[Matrix], base: Sequence[Matrix], at: int
+        self,
+        pair: Pair,
+        layer: int,
+        rows: tuple[Sequence[Matrix], Sequence[Matrix]],
+        at: int,
+        known: Remembered,
     ) -> Evidence:
         where = Where(layers=(layer,), role=self.role.value)
-        mine, theirs = candidate[at], base[at]
+        mine, theirs = rows[0][at], rows[1][at]
         if mine.shape != theirs.shape:
             return self.skip(say("features-differ", n=mine.shape[1], m=theirs.shape[1]), **where)
         return unit_evidence(
@@ -96,7 +102,7 @@ class GroupRows(Method):
             (mine, theirs),
             seed=pair.seed,
             details={"rows_a_group": self.n_rows},
-            others=other_layers(candidate, base, at),
+            others=other_layers(*rows, at, known),
             **where,
         )
 

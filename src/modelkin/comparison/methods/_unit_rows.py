@@ -18,7 +18,7 @@ from ._interface import Findings, Method, Pair, Part, Planned, Probe
 from ._result import Evidence
 from ._sketch import RowSource, as_source, find_entry, none_shared, shared_layers
 from .axis import unit_evidence
-from .beginnings import other_layers
+from .beginnings import Remembered, other_layers
 from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, step_bytes, unit_axis
 
 MOST_UNITS = 512
@@ -120,9 +120,11 @@ class UnitRows(Method):
 
     def _probe(self, pair: Pair, target: Target, chosen: Sequence[_Chosen]) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            rows = _rows(pair, chosen, candidate, 0), _rows(pair, chosen, base, 1)
+            rows, known = (_rows(pair, chosen, candidate, 0), _rows(pair, chosen, base, 1)), Remembered()
             return Findings(
-                evidence=tuple(self._tested(pair, target, item, rows, at) for at, item in enumerate(chosen))
+                evidence=tuple(
+                    self._tested(pair, target, item, rows, at, known) for at, item in enumerate(chosen)
+                )
             )
 
         mine, theirs = (
@@ -131,7 +133,13 @@ class UnitRows(Method):
         return Probe(candidate=mine, base=theirs, evaluate=evaluate, same_parts=True)
 
     def _tested(
-        self, pair: Pair, target: Target, chosen: _Chosen, rows: tuple[list[Matrix], list[Matrix]], at: int
+        self,
+        pair: Pair,
+        target: Target,
+        chosen: _Chosen,
+        rows: tuple[list[Matrix], list[Matrix]],
+        at: int,
+        known: Remembered,
     ) -> Evidence:
         details: dict[str, float | int | str] = {"first_unit": chosen.choice.first_unit}
         if chosen.place.expert is not None:
@@ -144,7 +152,7 @@ class UnitRows(Method):
             layers=(chosen.place.layer,),
             role=target.role.value,
             details=details,
-            others=other_layers(*rows, at),
+            others=other_layers(*rows, at, known),
         )
 
 

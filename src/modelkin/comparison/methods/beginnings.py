@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,19 +37,48 @@ _FOUND, _NOT_FOUND = -6.0, -3.0
 """Where a test finds something, and where it does not."""
 
 
+@dataclass(slots=True, eq=False)
+class Remembered:
+    """Directions of layers, and how much any two agree.
+
+    Every layer is held against every other one, so that all would be made again for each that is tested.
+    """
+
+    _directions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    """By the identity of the rows, which are kept so that no other array gets it."""
+    _scores: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def directions(self, rows: Array) -> Array:
+        """Return units of norm 1 without their mean."""
+        if id(rows) not in self._directions:
+            self._directions[id(rows)] = rows, directions(rows)
+        return self._directions[id(rows)][1]
+
+    def z(self, one: Array, two: Array) -> float:
+        """Return the rough z of the directions of two layers."""
+        known = self.directions(one), self.directions(two)
+        if (id(one), id(two)) not in self._scores:
+            self._scores[id(one), id(two)] = rough_z(*known)
+        return self._scores[id(one), id(two)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherLayers:
     """The same units in layers of both models that do not face the tested ones; place k faces place k."""
 
     candidate: tuple[Array, ...]
     base: tuple[Array, ...]
+    known: Remembered = field(default_factory=Remembered, repr=False)
 
 
-def other_layers(candidate: Sequence[Array], base: Sequence[Array], at: int) -> OtherLayers:
+def other_layers(
+    candidate: Sequence[Array], base: Sequence[Array], at: int, known: Remembered | None = None
+) -> OtherLayers:
     """Return all layers but one, of models whose layers are given in pairs that face each other."""
     return OtherLayers(
         candidate=tuple(rows for number, rows in enumerate(candidate) if number != at),
         base=tuple(rows for number, rows in enumerate(base) if number != at),
+        known=Remembered() if known is None else known,
     )
 
 
@@ -77,20 +106,21 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
         for both in zip(others.candidate, others.base, strict=True)
         if both[0].shape == rows[0].shape and both[1].shape == rows[1].shape
         # One layer that is used twice is not another layer.
-        if not np.array_equal(both[0], rows[0]) and not np.array_equal(both[1], rows[1])
+        if not _equal(both[0], rows[0]) and not _equal(both[1], rows[1])
     ]
-    mine, theirs = directions(rows[0]), directions(rows[1])
-    here, there = [directions(one) for one, _ in kept], [directions(two) for _, two in kept]
     limit = EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
-    across = [rough_z(mine, other) for other in there] + [rough_z(other, theirs) for other in here]
+    z = others.known.z
+    across = [z(rows[0], other) for _, other in kept] + [z(other, rows[1]) for other, _ in kept]
     if not joint_z(across) > limit:
         return None
-    inside = [rough_z(mine, other) for other in here], [rough_z(theirs, other) for other in there]
+    inside = [z(rows[0], other) for other, _ in kept], [z(rows[1], other) for _, other in kept]
     if not min(joint_z(inside[0]), joint_z(inside[1])) > limit:
         return None
     if len(kept) < FEWEST_OTHERS:
         return CommonBeginning(log10_p=0.0)
     near = int(np.argmax(np.add(*inside)))
+    mine, theirs = (others.known.directions(side) for side in rows)
+    here, there = ([others.known.directions(both[side]) for both in kept] for side in (0, 1))
     far = [rows for layers in (here, there) for number, rows in enumerate(layers) if number != near]
     used = (rows[0] != 0) & (rows[1] != 0) & (kept[near][0] != 0) & (kept[near][1] != 0)
     own = _beside(mine, here[near], far), _beside(theirs, there[near], far)
@@ -130,6 +160,10 @@ def rough_z(candidate: Array, base: Array) -> float:
     squares = float(np.square(some @ base.T, dtype=np.float64).sum()) * n / len(some)
     trace = float(np.vdot(candidate, base))
     return trace / math.sqrt(squares / max(1, n - 1)) if squares > 0.0 else 0.0
+
+
+def _equal(one: Array, two: Array) -> bool:
+    return np.array_equal(one[:1], two[:1]) and np.array_equal(one, two)
 
 
 def _beside(rows: Array, near: Array, far: Sequence[Array]) -> Array:

@@ -24,15 +24,14 @@ def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
     A factor for every column is what AWQ and folded norms leave in what reads the residual stream, one for
     every row what scaled units leave.
     """
-    rows = np.ones((len(base), 1), np.float64)
-    columns = np.ones((1, base.shape[1]), np.float64)
-    mine, theirs = candidate.astype(np.float64), base.astype(np.float64)
+    rows, columns = np.ones(len(base)), np.ones(base.shape[1])
+    theirs = base.astype(np.float64)
+    # Each round is a product with a vector, once the products of all numbers are made.
+    products, squares = candidate * theirs, theirs * theirs
     for _ in range(_ROUNDS):
-        scaled = rows * theirs
-        columns = _fitted(mine, scaled, axis=0)
-        scaled = theirs * columns
-        rows = _fitted(mine, scaled, axis=1)
-    fitted = np.asarray(rows * theirs * columns, np.float32)
+        columns = _fitted(rows @ products, rows**2 @ squares)
+        rows = _fitted(products @ columns, squares @ columns**2)
+    fitted = np.asarray(rows[:, None] * theirs * columns, np.float32)
     before, after = difference_size(candidate, base), difference_size(candidate, fitted)
     return (fitted, True) if after < BETTER * before else (base, False)
 
@@ -54,10 +53,6 @@ def mixed_in_heads(candidate: Floats, base: Floats, head: int) -> tuple[Floats, 
     return (fitted, True) if after < BETTER * before else (base, False)
 
 
-def _fitted(
-    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], *, axis: int
-) -> npt.NDArray[np.float64]:
-    square = np.sum(theirs * theirs, axis=axis, keepdims=True)
-    product = np.sum(mine * theirs, axis=axis, keepdims=True)
+def _fitted(product: npt.NDArray[np.float64], square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     fitted: npt.NDArray[np.float64] = np.divide(product, square, out=np.ones_like(product), where=square > 0)
     return fitted
