@@ -22,6 +22,7 @@ ORDER = [
     {"comparison"},
     {"lineage", "reference", "fingerprint"},
     {"registry"},
+    {"atlas"},
     {"figures"},
     {"document"},
     {"casework"},
@@ -43,6 +44,7 @@ MAY_IMPORT = {
 UPWARDS = {
     ("comparison", "document"),
     ("lineage", "document"),
+    ("atlas", "document"),
     ("describe", "document"),
     ("figures", "document"),
     ("message", "document"),

@@ -13,6 +13,7 @@ from modelkin._version import __version__
 if TYPE_CHECKING:
     from modelkin import errors
     from modelkin.architecture import Architecture
+    from modelkin.atlas import Atlas, AtlasOptions, make_atlas
     from modelkin.comparison import Comparison, ModelDiff, ReferenceScore, compare, diff
     from modelkin.comparison.cards import CardCheck, check_card
     from modelkin.describe import (
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Architecture": "modelkin.architecture",
+    "Atlas": "modelkin.atlas",
+    "AtlasOptions": "modelkin.atlas",
     "BytePlan": "modelkin.source",
     "CardCheck": "modelkin.comparison.cards",
     "CompareOptions": "modelkin.options",
@@ -83,6 +86,7 @@ _HOME = {
     "family_forest": "modelkin.lineage",
     "fingerprint_model": "modelkin.fingerprint",
     "inspect_model": "modelkin.describe",
+    "make_atlas": "modelkin.atlas",
     "matrix": "modelkin.describe.matrix",
     "open_model": "modelkin.model",
     "open_registry": "modelkin.registry",
@@ -95,6 +99,8 @@ _HOME = {
 
 __all__ = [
     "Architecture",
+    "Atlas",
+    "AtlasOptions",
     "BytePlan",
     "CardCheck",
     "CompareOptions",
@@ -134,6 +140,7 @@ __all__ = [
     "family_forest",
     "fingerprint_model",
     "inspect_model",
+    "make_atlas",
     "matrix",
     "open_model",
     "open_registry",

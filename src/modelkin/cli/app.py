@@ -7,6 +7,7 @@ import sys
 import click
 
 from modelkin._version import __version__
+from modelkin.cli.atlas import atlas
 from modelkin.cli.bench import bench
 from modelkin.cli.cache import cache
 from modelkin.cli.check import check
@@ -78,6 +79,7 @@ for command in (
     fingerprint,
     registry,
     scan,
+    atlas,
     demo,
     methods,
     lab,

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from modelkin.document.atlas_site import AtlasSite, write_atlas
     from modelkin.document.evidence import tensors_csv
     from modelkin.document.folder import (
         check_folder,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, size_text
     from modelkin.document.printing import print_html
     from modelkin.document.results import (
+        atlas_from_json,
         comparison_from_json,
         diff_from_json,
         fingerprint_from_json,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     )
     from modelkin.document.sarif import sarif_json
     from modelkin.document.terminal import render_terminal
+    from modelkin.document.views.atlas import atlas_view
     from modelkin.document.views.claims import claims_view
     from modelkin.document.views.comparison import comparison_view, verdict_card
     from modelkin.document.views.configs import configs_view
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from modelkin.document.views.tree import tree_view
 
 _MODULES = {
+    "atlas_site": "AtlasSite write_atlas",
     "evidence": "tensors_csv",
     "folder": "check_folder document_files matrix_markdown report_html report_markdown write_diff "
     "write_folder write_matrix write_scan",
@@ -77,10 +81,11 @@ _MODULES = {
     "notebook": "notebook_html plot three_lines to_arrow to_pandas",
     "numbers": "bound_text count_text effect_text p_text size_text",
     "printing": "print_html",
-    "results": "comparison_from_json diff_from_json fingerprint_from_json matrix_from_json merge_from_json "
-    "plain schema to_json tree_from_json",
+    "results": "atlas_from_json comparison_from_json diff_from_json fingerprint_from_json matrix_from_json "
+    "merge_from_json plain schema to_json tree_from_json",
     "sarif": "sarif_json",
     "terminal": "render_terminal",
+    "views.atlas": "atlas_view",
     "views.claims": "claims_view",
     "views.comparison": "comparison_view verdict_card",
     "views.configs": "configs_view",
@@ -103,7 +108,10 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names.sp
 __all__ = [
     "ENGLISH",
     "LANGUAGES",
+    "AtlasSite",
     "Language",
+    "atlas_from_json",
+    "atlas_view",
     "bound_text",
     "check_folder",
     "check_view",
@@ -161,6 +169,7 @@ __all__ = [
     "tree_from_json",
     "tree_view",
     "verdict_card",
+    "write_atlas",
     "write_diff",
     "write_folder",
     "write_matrix",

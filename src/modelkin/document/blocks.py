@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from modelkin.atlas import AtlasIndex
     from modelkin.comparison import Comparison
     from modelkin.lineage import FamilyForest
 
@@ -50,6 +51,14 @@ class Literally:
 
 
 @dataclass(frozen=True, slots=True)
+class Linked:
+    """A name that leads to another page of the folder. The address is ours, the name anybody's."""
+
+    text: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class Runs:
     """Layers in their grammar (``0-10,20``), broken between runs only."""
 
@@ -78,7 +87,7 @@ class Bar:
     label: str
 
 
-Inline = str | Marked | Named | Strong | Literally | Runs | Chip | Bar
+Inline = str | Marked | Named | Strong | Literally | Linked | Runs | Chip | Bar
 Text = Inline | tuple[Inline, ...]
 
 
@@ -311,6 +320,20 @@ class ForestPicture:
     result: FamilyForest
 
 
+@dataclass(frozen=True, slots=True)
+class FamilyMap:
+    """All models of an atlas on one canvas, with a search; others show families as tables."""
+
+    index: AtlasIndex
+
+
+@dataclass(frozen=True, slots=True)
+class ScanForm:
+    """Where a reader of a served atlas names a model, and watches the scan."""
+
+    needs_token: bool
+
+
 Block = (
     Heading
     | Paragraph
@@ -326,6 +349,8 @@ Block = (
     | LayerFigures
     | HeatMaps
     | ForestPicture
+    | FamilyMap
+    | ScanForm
 )
 
 

@@ -20,6 +20,7 @@ from .blocks import (
     HeatMaps,
     Inline,
     Link,
+    Linked,
     Literally,
     Marked,
     Paragraph,
@@ -178,6 +179,8 @@ def _inline(part: Inline) -> str:
                 if "`" not in part.text and "|" not in part.text
                 else shown(part.text)
             )
+        case Linked():
+            return f"[{shown(part.text)}]({part.file})"
         case Chip():
             return shown(part.text)
         case Bar():

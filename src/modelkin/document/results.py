@@ -8,6 +8,7 @@ import json
 from dataclasses import fields
 from importlib import resources
 
+from modelkin.atlas import ATLAS_SCHEMA, Atlas
 from modelkin.comparison import DIFF_SCHEMA, Comparison, ModelDiff
 from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
 from modelkin.comparison.cards import CHECK_SCHEMA, CardCheck
@@ -44,6 +45,7 @@ from . import codec
 from .evidence import EvidenceRow, evidence_class, evidence_of, evidence_row
 
 codec.schemas |= {
+    Atlas: ATLAS_SCHEMA,
     CardCheck: CHECK_SCHEMA,
     Comparison: COMPARISON_SCHEMA,
     ConfigComparison: CONFIGS_SCHEMA,
@@ -91,6 +93,17 @@ def schema(name: str) -> dict[str, object]:
     text = resources.files("modelkin.document").joinpath("schema", file).read_text(encoding="utf-8")
     loaded: dict[str, object] = json.loads(text)
     return loaded
+
+
+def atlas_from_json(text: str) -> Atlas:
+    """Read what `to_json` wrote of an atlas; reports on pairs are not in it.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+    """
+    return codec.from_json(Atlas, text, where="atlas", hint="Only `modelkin atlas` writes it.")
 
 
 def comparison_from_json(text: str) -> Comparison:

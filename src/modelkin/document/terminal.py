@@ -23,6 +23,7 @@ from .blocks import (
     Chip,
     Code,
     Facts,
+    FamilyMap,
     ForestPicture,
     Heading,
     HeatMaps,
@@ -34,6 +35,7 @@ from .blocks import (
     PageOnly,
     Paragraph,
     Picture,
+    ScanForm,
     Section,
     Strong,
     Table,
@@ -77,7 +79,7 @@ def _shown(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield from _shown(block.blocks)
             case HeatMaps():
                 yield from _shown(block.instead)
-            case PageOnly() | LayerFigures() | ForestPicture() | Picture():
+            case PageOnly() | LayerFigures() | ForestPicture() | FamilyMap() | ScanForm() | Picture():
                 pass
             case _:
                 yield block

@@ -10,6 +10,7 @@ from modelkin.figures.theme import DARK, LIGHT, SERIES, Theme
 
 from .markup import Html, element
 from .pictures import drawing_rules
+from .site import PageSite
 
 
 def asset(name: str) -> str:
@@ -23,6 +24,14 @@ _PALETTE = "/* palette */"
 def style() -> str:
     """Return the style sheet of all pages."""
     return asset("page.css").replace(_PALETTE, palette() + drawing_rules(), 1)
+
+
+def site_assets() -> dict[str, str]:
+    """Return the files that the pages of a site share, by their names."""
+    return {
+        "page.css": style() + asset("site.css"),
+        **{name: asset(name) for name in ("page.js", "map.js", "scan.js")},
+    }
 
 
 def palette() -> str:
@@ -54,13 +63,17 @@ def _variables(theme: Theme) -> str:
     return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
 
 
-def page_head(*, title: str, version: str, with_images: bool) -> Html:
-    """Write the head of a page."""
-    sheet = style()
-    policy = (
-        f"default-src 'none'; style-src '{_digest(sheet)}'; script-src '{_digest(asset('page.js'))}'; "
+def page_policy(*, with_images: bool = False) -> str:
+    """Return what a page in one file may do: its own style and script, by their digests, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style())}'; script-src '{_digest(asset('page.js'))}'; "
         f"{'img-src data:; ' if with_images else ''}base-uri 'none'; form-action 'none'"
     )
+
+
+def page_head(*, title: str, version: str, with_images: bool, site: PageSite | None = None) -> Html:
+    """Write the head of a page: with its style in it, or with a link to that of its site."""
+    policy = page_policy(with_images=with_images) if site is None else site.policy()
     return element(
         "head",
         element("meta", charset="utf-8"),
@@ -70,7 +83,9 @@ def page_head(*, title: str, version: str, with_images: bool) -> Html:
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content=f"modelkin {version}"),
         element("title", title),
-        element("style", Html(sheet)),
+        element("style", Html(style()))
+        if site is None
+        else element("link", rel="stylesheet", href=f"{site.up}assets/page.css"),
     )
 
 

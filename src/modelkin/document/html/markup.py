@@ -8,7 +8,10 @@ from collections.abc import Iterable
 
 from modelkin.untrusted import visible
 
-_VOID = frozenset({"meta", "img", "br", "rect", "line", "path", "circle", "polyline", "col", "use", "image"})
+_VOID = frozenset(
+    {"meta", "img", "br", "rect", "line", "path", "circle", "polyline", "col", "use", "image"}
+    | {"link", "input"}
+)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWER = re.compile(r"10\^(-?\d+)")
 _LONG = re.compile(r"\S{18,}")
@@ -56,7 +59,11 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
     """
     written = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID and not children:
-        return Html(f"<{tag}{written}>" if tag in {"meta", "img", "br", "col"} else f"<{tag}{written}/>")
+        return Html(
+            f"<{tag}{written}>"
+            if tag in {"meta", "img", "br", "col", "link", "input"}
+            else f"<{tag}{written}/>"
+        )
     return Html(f"<{tag}{written}>{joined(children)}</{tag}>")
 
 

@@ -10,6 +10,7 @@ from modelkin.document.blocks import (
     Card,
     Code,
     Facts,
+    FamilyMap,
     ForestPicture,
     Heading,
     HeatMaps,
@@ -18,6 +19,7 @@ from modelkin.document.blocks import (
     PageOnly,
     Paragraph,
     Picture,
+    ScanForm,
     Section,
     Table,
     Text,
@@ -26,12 +28,15 @@ from modelkin.document.blocks import (
 from modelkin.document.language import Language
 
 from .bars import effect_bar
+from .family_map import family_map
 from .forest import forest_picture
 from .head import asset, page_head
 from .heat_maps import heat_maps
 from .layers import layer_figures
 from .markup import Html, element, joined, powers
 from .pictures import picture_markup
+from .scan_form import scan_form
+from .site import PageSite
 from .stacks import stacks_figure
 from .tables import facts_markup, line, table_markup
 
@@ -44,6 +49,7 @@ def render_html(
     version: str,
     images: Mapping[str, bytes] | None = None,
     footer: Sequence[Text] = (),
+    site: PageSite | None = None,
 ) -> str:
     """Write a page.
 
@@ -60,10 +66,12 @@ def render_html(
         File of a picture -> its bytes, which are put into the page.
     footer
         Lines below everything, above the one that names modelkin.
+    site
+        Of a page that shares its style and scripts with others, which it then loads from its own folder.
     """
     listed = list(blocks)
     writer = _Writer(language, images or {})
-    made_by = language.say("text.made_by", version=version)
+    made_by = language.say("atlas.made" if site else "text.made_by", version=version)
     links = [(key, text) for block in listed for key, text in _linked(block)]
     body = element(
         "body",
@@ -71,17 +79,32 @@ def render_html(
         element(
             "header",
             element("span", "modelkin", class_="brand"),
+            _site_links(site) if site else None,
             element("button", language.say("text.theme"), type="button", id="theme", class_="quiet"),
             class_="top",
         ),
         _contents(links, language) if links else None,
         element("main", *(writer.made(block, 2) for block in listed)),
         element("footer", *(element("p", line(text)) for text in (*footer, made_by))),
-        element("script", Html(asset("page.js"))),
+        *_scripts(site),
         class_=None if links else "plain-page",
     )
-    head = page_head(title=title, version=version, with_images=bool(images))
+    head = page_head(title=title, version=version, with_images=bool(images), site=site)
     return f"<!DOCTYPE html>\n{element('html', head, body, lang=language.code, dir='ltr')}\n"
+
+
+def _scripts(site: PageSite | None) -> list[Html]:
+    if site is None:
+        return [element("script", Html(asset("page.js")))]
+    return [
+        element("script", src=f"{site.up}assets/{name}", defer=True) for name in ("page.js", *site.scripts)
+    ]
+
+
+def _site_links(site: PageSite) -> Html:
+    return element(
+        "p", *(element("a", text, href=site.up + file) for file, text in site.links), class_="site-links"
+    )
 
 
 def _linked(block: Block) -> Iterator[tuple[str, Text]]:
@@ -123,6 +146,10 @@ class _Writer:
                 return heat_maps(block.result, self.language)
             case ForestPicture():
                 return forest_picture(block.result, self.language)
+            case FamilyMap():
+                return family_map(block.index, self.language)
+            case ScanForm():
+                return scan_form(block, self.language)
             case _:
                 return _single(block)
 

@@ -9,6 +9,7 @@ from modelkin.document.blocks import (
     Chip,
     Facts,
     Inline,
+    Linked,
     Literally,
     Marked,
     Named,
@@ -94,6 +95,8 @@ def _inline(part: Inline, *, number: bool) -> Html:
             return element("strong", part.text)
         case Literally():
             return element("code", part.text)
+        case Linked():
+            return element("a", name_of(part.text), href=part.file)
         case Runs():
             return Html(", ".join(element("span", run, class_="run") for run in part.text.split(",")))
         case Chip():

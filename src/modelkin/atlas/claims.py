@@ -1,0 +1,194 @@
+"""Cards held against the registry: symmetric evidence and dates alone, so that no tree accuses anybody.
+
+A claim is contradicted by a deep comparison of the weights that finds nothing, and only if nothing else
+connects both models. Everything short of that is untestable, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelkin.comparison import Comparison
+from modelkin.comparison.cards import left_out
+from modelkin.message import Message, say
+from modelkin.options import Depth
+
+from .declarations import Declaration
+from .relatives import Kin
+from .result import AtlasClaim, AtlasClaimStatus, LicenceStep, UnnamedOrigin
+
+MOST_EARLIER = 5
+"""Earlier relatives that are listed: the most alike ones."""
+Weights = Callable[[str, str], Comparison | Message]
+"""Compares the weights of a child with those of a parent, or says why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKin:
+    """What the fingerprints say, by references."""
+
+    pairs: Mapping[frozenset[str], Kin]
+    family: Mapping[str, int]
+    """Of each model that has an accepted relative."""
+
+    def found(self, first: str, second: str) -> bool:
+        """Say whether the fingerprints show a common origin."""
+        kin = self.pairs.get(frozenset((first, second)))
+        return kin is not None and kin.found
+
+    def connected(self, first: str, second: str) -> bool:
+        """Say whether accepted pairs lead from one to the other."""
+        return first in self.family and self.family[first] == self.family.get(second)
+
+    def alike(self, first: str, second: str) -> bool:
+        """Say whether tokens look alike: a copy in other coordinates would show like this."""
+        kin = self.pairs.get(frozenset((first, second)))
+        return kin is not None and kin.proposed
+
+
+def names_of(declared: Mapping[str, Declaration]) -> dict[str, str]:
+    """Return what cards may call each model; of two with one name, the one that was added last is meant."""
+    found: dict[str, str] = {}
+    for ref, said in declared.items():
+        for name in (ref, said.name):
+            if name:
+                found[name.casefold()] = ref
+    return found
+
+
+def judged_claims(
+    declared: Mapping[str, Declaration], kin: KnownKin, weights: Weights | None, depth: Depth | None
+) -> Iterator[AtlasClaim]:
+    """Hold every declared parent against the weights."""
+    names = names_of(declared)
+    for child, said in declared.items():
+        for named in said.parents:
+            parent = names.get(named.casefold())
+            dates = said.date, None if parent is None else declared[parent].date
+            status, reason = _judged(child, parent, dates, kin, weights, depth)
+            yield AtlasClaim(
+                child=child,
+                named=named,
+                parent=parent,
+                status=status,
+                reason=reason,
+                child_date=dates[0],
+                parent_date=dates[1],
+            )
+
+
+def _judged(
+    child: str,
+    parent: str | None,
+    dates: tuple[str | None, str | None],
+    kin: KnownKin,
+    weights: Weights | None,
+    depth: Depth | None,
+) -> tuple[AtlasClaimStatus, Message]:
+    if parent is None:
+        return "untestable", say("atlas-not-here")
+    if parent == child:
+        return "untestable", say("atlas-itself")
+    if kin.found(child, parent):
+        return _dated(say("atlas-shared"), dates)
+    if weights is None:
+        return "untestable", say("atlas-not-read")
+    found = weights(child, parent)
+    if isinstance(found, Message):
+        return "untestable", found
+    if found.verdict.related:
+        return _dated(say("check-related", kind=say(f"relation.{found.relation.kind}")), dates)
+    if found.verdict.related is None:
+        return "untestable", say("check-not-testable")
+    if depth not in ("deep", "full"):
+        # Before that depth, permuted and rotated copies look like strangers.
+        return "untestable", say("atlas-look-deeper")
+    if kin.connected(child, parent):
+        return "untestable", say("atlas-through-others")
+    if kin.alike(child, parent):
+        return "untestable", say("atlas-alike")
+    return "contradicted", say("check-unrelated")
+
+
+def _dated(reason: Message, dates: tuple[str | None, str | None]) -> tuple[AtlasClaimStatus, Message]:
+    """Weigh dates: weights are the same seen from both sides, so that a later parent leaves it open."""
+    child, parent = dates
+    if child is not None and parent is not None and parent > child:
+        return "untestable", say("atlas-later-parent", child=child, parent=parent)
+    return "supported", reason
+
+
+def unnamed_origins(
+    declared: Mapping[str, Declaration], kin: KnownKin
+) -> tuple[tuple[UnnamedOrigin, ...], int]:
+    """Find cards that name no parent though earlier models share weights; count those without a date."""
+    names = names_of(declared)
+    relatives: dict[str, list[tuple[float, str]]] = {}
+    for pair, item in kin.pairs.items():
+        if item.found:
+            first, second = pair
+            relatives.setdefault(first, []).append((-item.likeness, second))
+            relatives.setdefault(second, []).append((-item.likeness, first))
+    found, undated = [], 0
+    for child, near in relatives.items():
+        said = declared[child]
+        if said.reason is not None or said.parents or said.saved_from is not None:
+            continue  # what was not read, or names something, leaves nothing out as far as can be told
+        if said.date is None:
+            undated += 1
+            continue
+        earlier = [
+            (ref, day)
+            for _, ref in sorted(near)
+            if (day := declared[ref].date) is not None
+            and day < said.date
+            and not _descends(ref, child, declared, names)
+        ]
+        if earlier:
+            shown = earlier[:MOST_EARLIER]
+            found.append(
+                UnnamedOrigin(
+                    child=child,
+                    date=said.date,
+                    earlier=tuple(ref for ref, _ in shown),
+                    earlier_dates=tuple(day for _, day in shown),
+                    reason=say("atlas-unnamed", n=len(earlier)),
+                )
+            )
+    return tuple(found), undated
+
+
+def _descends(
+    model: str, ancestor: str, declared: Mapping[str, Declaration], names: Mapping[str, str]
+) -> bool:
+    """Say whether a model declares another as an ancestor, through others or not; circles end."""
+    seen, stack = {model}, [model]
+    while stack:
+        for named in declared[stack.pop()].parents:
+            parent = names.get(named.casefold())
+            if parent == ancestor:
+                return True
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return False
+
+
+def licence_steps(claims: Sequence[AtlasClaim], declared: Mapping[str, Declaration]) -> Iterator[LicenceStep]:
+    """Find licences that widen from a declared parent that the weights support to its child."""
+    for claim in claims:
+        if claim.status != "supported" or claim.parent is None:
+            continue
+        mine, theirs = declared[claim.child].licence, declared[claim.parent].licence
+        missing = left_out(mine, theirs) if mine and theirs else None
+        if mine and theirs and missing:
+            words = tuple(say(f"licence.{word}") for word in missing)
+            yield LicenceStep(
+                child=claim.child,
+                parent=claim.parent,
+                child_licence=mine,
+                parent_licence=theirs,
+                missing=missing,
+                reason=say("check-licence-wider", words=words),
+            )

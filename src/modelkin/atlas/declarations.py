@@ -1,0 +1,128 @@
+"""What models say of themselves: parents, licence, and when they were first published. Claims, all of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+
+from modelkin.comparison.cards.statements import read_card
+from modelkin.errors import FormatError, ModelkinError
+from modelkin.message import Message, told
+from modelkin.model import open_model
+from modelkin.options import FetchOptions
+from modelkin.registry.segments import RegistryRow
+from modelkin.source.hub import HubSource
+
+_MOST_COMMITS = 100
+"""That are asked for in one request. A longer history does not show its beginning, so it gives no date."""
+_COLUMNS = ("ref", "name", "date")
+_MOST_LINES = 1_000_000
+"""Of a table of names and dates: as many as the largest registry that was tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutModel:
+    """What somebody who keeps a registry knows of a model."""
+
+    name: str | None = None
+    """What cards call it, where that is not its reference."""
+    date: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What a model declares. Nobody has checked it."""
+
+    name: str | None
+    """What cards of other models call this one."""
+    parents: tuple[str, ...] = ()
+    saved_from: str | None = None
+    """What a config says that it was saved from: tools write it, so that it is no claim of the card."""
+    relation: str | None = None
+    licence: str | None = None
+    date: str | None = None
+    """Of the first commit, or as given: YYYY-MM-DD."""
+    reason: Message | None = None
+    """Why the card was not read; then nothing follows from what it does not say."""
+
+
+def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
+    """Read a table with tabs between its columns ``ref``, ``name`` and ``date``; name or date may be empty.
+
+    Raises
+    ------
+    FormatError
+        It has other columns, a line is malformed, or a model stands there twice.
+    """
+    lines = csv.reader(io.StringIO(text), delimiter="\t")
+    if tuple(next(lines, ())) != _COLUMNS:
+        raise FormatError(where, f"expected the columns {', '.join(_COLUMNS)}, with tabs between them")
+    found: dict[str, AboutModel] = {}
+    for number, cells in enumerate(islice(lines, _MOST_LINES), start=2):
+        if not cells:
+            continue
+        if len(cells) != len(_COLUMNS) or not cells[0] or cells[0] in found:
+            raise FormatError(where, f"line {number}: expected a model that is not above, its name and date")
+        ref, name, day = cells
+        try:
+            told_date = date.fromisoformat(day).isoformat() if day else None
+        except ValueError as error:
+            raise FormatError(
+                where, f"line {number}: expected a date YYYY-MM-DD, got {day[:20]!r}"
+            ) from error
+        found[ref] = AboutModel(name=name or None, date=told_date)
+    return found
+
+
+def read_declaration(row: RegistryRow, about: Mapping[str, AboutModel], fetch: FetchOptions) -> Declaration:
+    """Read the card of a model at the revision that the registry knows; what fails is a reason."""
+    known = about.get(row.ref, AboutModel())
+    name = known.name or hub_name(row)
+    try:
+        with open_model(pinned(row), fetch) as model:
+            card = read_card(model)
+            claims = card.claims
+            source = model.fetcher.source
+            dated = known.date or (_first_commit(source) if isinstance(source, HubSource) else None)
+    except ModelkinError as error:
+        return Declaration(name=name, date=known.date, reason=told(error))
+    return Declaration(
+        name=name,
+        parents=card.parents,
+        saved_from=claims.name_or_path,
+        relation=claims.relation,
+        licence=claims.license,
+        date=dated,
+    )
+
+
+def hub_name(row: RegistryRow) -> str | None:
+    """Return the Hub id of a row, however the reference writes it."""
+    if row.kind != "hub":
+        return None
+    return row.ref.removeprefix("hf://").removeprefix("hf:").partition("@")[0]
+
+
+def pinned(row: RegistryRow) -> str:
+    """Return the reference at the revision of the row."""
+    pin = row.kind == "hub" and row.revision is not None and "@" not in row.ref
+    return f"{row.ref}@{row.revision}" if pin else row.ref
+
+
+def _first_commit(source: HubSource) -> str | None:
+    """Return the day of the first commit; None where the history is too long, or cannot be had."""
+    try:
+        commits = source.history(_MOST_COMMITS)
+    except ModelkinError:
+        return None  # a date is one more fact where it is to be had, never a reason to stop
+    if not commits or len(commits) >= _MOST_COMMITS:
+        return None
+    day = (commits[-1].date or "")[:10]
+    try:
+        return date.fromisoformat(day).isoformat()
+    except ValueError:
+        return None

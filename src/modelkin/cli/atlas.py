@@ -1,0 +1,108 @@
+"""``modelkin atlas``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelkin.cli.options import fetch_options, language_option, out_option, output_options, registry_option
+
+if TYPE_CHECKING:
+    from modelkin.atlas import AboutModel
+    from modelkin.cli.output import Output
+    from modelkin.options import Depth, FetchOptions
+
+DEPTHS = ("none", "standard", "deep", "full")
+
+
+@click.command()
+@registry_option
+@click.option(
+    "--about",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Names by which cards call the models, and dates: a table with tabs between ref, name and date.",
+)
+@click.option("--cards/--no-cards", default=True, show_default=True, help="Read what the models declare.")
+@click.option(
+    "--claims-depth",
+    type=click.Choice(DEPTHS),
+    default="deep",
+    show_default=True,
+    help="How much of the weights is read for a declared parent that the fingerprints do not show. Only from "
+    "deep on can a card be contradicted.",
+)
+@click.option(
+    "--grow",
+    type=click.IntRange(0, 1_000),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Grow the tree of families of at most N members on weights, 20 MB of each; 0 grows none.",
+)
+@click.option(
+    "--reports",
+    type=click.IntRange(0, 100_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Compare the first N edges on weights, for the report on the pair.",
+)
+@out_option("Write the atlas as pages that need no server, and atlas.json.")
+@language_option
+@fetch_options
+@output_options
+def atlas(
+    *,
+    registry: str,
+    about: Path | None,
+    cards: bool,
+    claims_depth: str,
+    grow: int,
+    reports: int,
+    out: Path | None,
+    lang: str,
+    fetch: FetchOptions,
+    output: Output,
+) -> None:
+    """Draw the families of a registry, and hold what cards say against the weights.
+
+    Families are what accepted pairs connect, and nothing else; p-values are corrected for a registry of a
+    hundred million models. A declared parent is supported, contradicted or untestable: contradicted only if
+    a deep comparison of the weights finds nothing and no other relative connects both. Who came first is
+    taken from cards and dates, never from a tree.
+
+    \b
+    Examples
+      modelkin atlas --registry ./registry --out atlas
+      modelkin atlas --registry ./registry --about models.tsv --claims-depth none --json
+    """  # noqa: D301  click wants the character itself
+    from modelkin.atlas import AtlasIndex, AtlasOptions, make_atlas
+    from modelkin.document import atlas_view, load_language, write_atlas
+    from modelkin.registry import open_registry
+
+    depth: Depth | None = None if claims_depth == "none" else claims_depth  # type: ignore[assignment]
+    options = AtlasOptions(cards=cards, claims_depth=depth, grow=grow, reports=reports, fetch=fetch)
+    found = make_atlas(open_registry(registry), options, about=_about(about), progress=output)
+    output.written(
+        found,
+        lambda: atlas_view(AtlasIndex(found), load_language(lang)),
+        out=out,
+        write=lambda place: write_atlas(found, place, language=lang),
+        start="index.html",
+    )
+
+
+def _about(path: Path | None) -> dict[str, AboutModel]:
+    from modelkin.atlas import read_about
+    from modelkin.errors import UsageError
+
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(str(path), f"cannot be read: {error}") from error
+    return read_about(text, where=str(path))
