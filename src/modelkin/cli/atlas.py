@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, language_option, out_option, output_options, registry_option
+from modelkin.cli.options import fetch_options, out_option, output_options, registry_option
 
 if TYPE_CHECKING:
     from modelkin.atlas import AboutModel
@@ -51,7 +51,6 @@ DEPTHS = ("none", "standard", "deep", "full")
     help="Compare the first N edges on weights, for the report on the pair.",
 )
 @out_option("Write the atlas as pages that need no server, and atlas.json.")
-@language_option
 @fetch_options
 @output_options
 def atlas(
@@ -63,7 +62,6 @@ def atlas(
     grow: int,
     reports: int,
     out: Path | None,
-    lang: str,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -80,7 +78,7 @@ def atlas(
       modelkin atlas --registry ./registry --about models.tsv --claims-depth none --json
     """  # noqa: D301  click wants the character itself
     from modelkin.atlas import AtlasIndex, AtlasOptions, make_atlas
-    from modelkin.document import atlas_view, load_language, write_atlas
+    from modelkin.document import atlas_view, write_atlas
     from modelkin.registry import open_registry
 
     depth: Depth | None = None if claims_depth == "none" else claims_depth  # type: ignore[assignment]
@@ -88,9 +86,9 @@ def atlas(
     found = make_atlas(open_registry(registry), options, about=_about(about), progress=output)
     output.written(
         found,
-        lambda: atlas_view(AtlasIndex(found), load_language(lang)),
+        lambda: atlas_view(AtlasIndex(found), output.language),
         out=out,
-        write=lambda place: write_atlas(found, place, language=lang),
+        write=lambda place: write_atlas(found, place, language=output.lang),
         start="index.html",
     )
 

@@ -28,6 +28,7 @@ from modelkin.document.blocks import (
     Link,
     Linked,
     Marked,
+    Named,
     PageOnly,
     Paragraph,
     Runs,
@@ -98,6 +99,9 @@ class _Writer:
     def said(self, key: str, **values: object) -> str:
         return self.language.say(f"atlas.{key}", **{name: str(value) for name, value in values.items()})
 
+    def named(self, key: str, **names: str) -> Named:
+        return Named(self.said(key, **names), tuple(names.values()))
+
     def to(self, ref: str) -> Inline:
         """Name a model, with a link where there are pages."""
         name = self.name(ref)
@@ -115,7 +119,7 @@ class _Writer:
     def whole(self) -> Iterator[Block]:
         atlas = self.atlas
         joined = sum(len(family.members) for family in atlas.families)
-        yield Heading(self.said("question", registry=short_place(atlas)), 1)
+        yield Heading(self.named("question", registry=short_place(atlas)), 1)
         yield Paragraph(
             self.said(
                 "counts",
@@ -247,7 +251,7 @@ class _Writer:
 
     def family(self, number: int) -> Iterator[Block]:
         family = self.atlas.families[number]
-        yield Heading(self.said("family", name=self.name(family.name)), 1)
+        yield Heading(self.named("family", name=self.name(family.name)), 1)
         yield Paragraph(
             self.said("family-count", n=f"{len(family.members):,}", pairs=f"{family.n_pairs:,}"), "strong"
         )
@@ -392,7 +396,7 @@ class _Writer:
     # -- a pair ----------------------------------------------------------------------------------------
 
     def pair(self, pair: AtlasPair) -> Iterator[Block]:
-        yield Heading(self.said("pair", first=self.name(pair.first), second=self.name(pair.second)), 1)
+        yield Heading(self.named("pair", first=self.name(pair.first), second=self.name(pair.second)), 1)
         # What the first pass listed without a finding has tokens that look alike.
         state = "pair-found" if pair.found else "pair-open" if pair.log10_p is None else "pair-proposed"
         yield Paragraph(self.said(state), "strong")
