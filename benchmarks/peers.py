@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.peers [SECTION ...] [--quick] [--modeldna-python PATH] [--write docs/peers.md]``. The
 other tools are no dependencies: ``python -m venv .venv/peers``, then
-``.venv/peers/bin/pip install modeldna==0.1.0 scipy``, then ``--modeldna-python .venv/peers/bin/python``.
-Without it only modelkin is measured.
+``.venv/peers/bin/pip install modeldna==0.1.0``, then ``--modeldna-python .venv/peers/bin/python``. Without it
+only modelkin is measured. phi_U needs the extra ``bench`` beside modelkin.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _measure_once(case: Case, tool: str, hub: HubProcess, *, python: str | None)
             "base": BASE,
             "layers": [SEVEN_B.layers // 2],
         }
-        options = {} if python is None or tool == "modelkin" else {"python": python}
+        options = {"python": python} if python is not None and tool == "modeldna" else {}
         where = environment(Path(home), hub.url)
         found = run_job(f"benchmarks.peers_{tool}", job, environment=where, **options)
     return Measured(
@@ -290,12 +290,10 @@ def _power(*, quick: bool, python: str | None) -> str:
             job = {**case, "pairs": 5 if quick else 10}
             found: dict[str, dict[str, Any]] = {}
             for test in ("modelkin",) if python is None else ("modelkin", "phi_u"):
-                options = {"python": python} if test == "phi_u" and python is not None else {}
                 found[test] = run_job(
                     "benchmarks.peers_power",
                     {**job, "test": test},
                     environment=environment(Path(home)),
-                    **options,
                 )
             n_bytes = 2 * case["layers"] * case["rows"] * case["width"]
             ours, theirs = found["modelkin"], found.get("phi_u", {})
@@ -343,7 +341,7 @@ def main() -> None:
         "sections", nargs="*", metavar="SECTION", help=f"any of {', '.join(SECTIONS)}; by default all"
     )
     parser.add_argument("--quick", action="store_true", help="one run each, fewer cases")
-    parser.add_argument("--modeldna-python", metavar="PATH", help="interpreter with modeldna and scipy")
+    parser.add_argument("--modeldna-python", metavar="PATH", help="interpreter with modeldna")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     asked = parser.parse_args()
     if unknown := sorted(set(asked.sections) - set(SECTIONS)):

@@ -1,47 +1,33 @@
-"""phi_U of Zhu, Ahmed, Kuditipudi and Liang (ICML 2025), written from the paper; needs scipy.
+"""phi_U of Zhu, Ahmed, Kuditipudi and Liang (ICML 2025) as a tool that reads whole tensors; needs scipy.
 
-For each layer the rows of both up matrices are matched one to one (largest sum of cosines), and Spearman's
-correlation of the match with the identity is tested; layers combine by Fisher's method.
+The test is `modelkin.reference.zhu`'s; what is measured here is what it costs somebody who fetches every up
+matrix with one request.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import urllib.request
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers_job import answer_job
-
-optimize = import_module("scipy.optimize")
-special = import_module("scipy.special")
-stats = import_module("scipy.stats")
+from modelkin.message import Message
+from modelkin.reference.tails import fisher_log10_p
+from modelkin.reference.zhu import log10_p_of_order
 
 Matrix = NDArray[np.float32]
 
 
 def log10_p_of_match(candidate: Matrix, base: Matrix) -> float:
     """Return log10 of the p-value of one layer: match, then Spearman, one-sided."""
-    cosines = _unit_rows(candidate) @ _unit_rows(base).T
-    _, matched = optimize.linear_sum_assignment(cosines, maximize=True)
-    n = len(matched)
-    distance = float(np.sum((matched - np.arange(n, dtype=np.float64)) ** 2))
-    correlation = 1.0 - 6.0 * distance / (n * (n * n - 1.0))
-    if correlation >= 1.0:
-        return -float(special.gammaln(n + 1)) / math.log(10.0)
-    t = correlation * math.sqrt((n - 2) / (1.0 - correlation**2))
-    return float(stats.t.logsf(t, n - 2)) / math.log(10.0)
-
-
-def log10_fisher(log10_ps: list[float]) -> float:
-    """Combine independent p-values."""
-    total = -2.0 * math.log(10.0) * math.fsum(log10_ps)
-    return float(stats.chi2.logsf(total, 2 * len(log10_ps))) / math.log(10.0)
+    found = log10_p_of_order(candidate, base)
+    if isinstance(found, Message):
+        raise TypeError(str(found))
+    return found
 
 
 def work(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +37,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
         log10_p_of_match(*(model.matrix(f"model.layers.{layer}.mlp.up_proj.weight") for model in models))
         for layer in job["layers"]
     ]
-    log10_p = log10_fisher(found)
+    log10_p = fisher_log10_p(found)
     return {"verdict": "dependent" if log10_p < -6 else "no evidence", "strength": f"p {10**log10_p:.2g}"}
 
 
@@ -84,11 +70,6 @@ class _Model:
         with urllib.request.urlopen(request, timeout=600) as answer:
             data: bytes = answer.read()
         return data
-
-
-def _unit_rows(rows: Matrix) -> Matrix:
-    scaled: Matrix = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return scaled
 
 
 if __name__ == "__main__":

@@ -73,9 +73,10 @@ def _axis_test() -> tuple[LayerTest, Combine]:
 
 
 def _match_test() -> tuple[LayerTest, Combine]:
-    from benchmarks.peers_phi_u import log10_fisher, log10_p_of_match
+    from benchmarks.peers_phi_u import log10_p_of_match
+    from modelkin.reference.tails import fisher_log10_p
 
-    return log10_p_of_match, log10_fisher
+    return log10_p_of_match, fisher_log10_p
 
 
 if __name__ == "__main__":
