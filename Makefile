@@ -109,7 +109,7 @@ kinds: $(VENV)/test.stamp
 lookalikes: $(VENV)/test.stamp
 	$(BIN)/python docs/lookalikes.py
 
-references: $(VENV)/test.stamp
+references: $(VENV)/lab.stamp
 	$(BIN)/python docs/references.py
 
 forest: $(VENV)/test.stamp

@@ -2,13 +2,17 @@
 
 ``make references``: of every kind of row of the truth table (`tests/comparison/relations.py`) at most three, of
 other families where there are some; 80 pairs of strangers of one shape, and half of those again under a disguise.
-Two processes, half an hour or so. Each result is kept as a line of ``.cache/references.jsonl``, so that a stopped run
+Two processes, an hour or so. Each result is kept as a line of ``.cache/references.jsonl``, so that a stopped run
 goes on where it was. Writes the facts to ``docs/reference.json`` and their tables into ``docs/reference.md``.
+
+``--part weights`` and ``--part running`` ask only methods that read weights (ours among them), or only those that
+run models (they need the extra ``repr``); the facts of the others stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import random
@@ -16,7 +20,8 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,13 +30,16 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tests.comparison.expectations import kind_of, shape_of  # noqa: E402
-from tests.comparison.relations import relations, strangers  # noqa: E402
+from tests.comparison.expectations import controls_of, kind_of, shape_of  # noqa: E402
+from tests.comparison.relations import FAMILIES, relations, strangers  # noqa: E402
+from tests.places import ZOO  # noqa: E402
 
 import modelkin as mk  # noqa: E402
 from modelkin import MemorySource, __version__  # noqa: E402
 from modelkin.casework.lab import Checkpoint  # noqa: E402
-from modelkin.reference import load_reference_cards  # noqa: E402
+from modelkin.model import Model  # noqa: E402
+from modelkin.reference import RunMemory, each_reference_score, load_reference_cards  # noqa: E402
+from modelkin.reference.running import shipped_prompts  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference.md"
 FACTS = ROOT / "docs" / "reference.json"
@@ -42,6 +50,9 @@ STRANGERS = 80
 FEWEST_STRANGERS = 20
 """Of a family, for a threshold of its own; other families take that of all strangers."""
 OURS = ("modelkin standard", "modelkin deep")
+PARTS = ("weights", "running")
+N_PROMPTS = 40
+"""Of those that come with the package, every fifth: models of four layers answer all of them alike."""
 FETCH = mk.FetchOptions(use_store=False)
 
 Row = dict[str, Any]
@@ -49,16 +60,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Job:
-    """One pair: a row of the truth table, or strangers and a disguise (or none)."""
+    """One pair: a row of the truth table, or strangers and a disguise (or none); and what is asked about it."""
 
     kind: str
     name: str
     disguise: str = ""
+    part: str = PARTS[0]
 
     @property
     def key(self) -> str:
         """Return what its result is kept under."""
-        return f"{self.kind}|{self.name}|{self.disguise}"
+        return f"{self.kind}|{self.name}|{self.disguise}|{self.part}"
 
 
 def jobs() -> list[Job]:
@@ -89,25 +101,69 @@ def run(job: Job) -> Row:
     if job.kind == "relation":
         relation = next(item for item in relations() if item.name == job.name)
         models, group = (relation.candidate(), relation.base()), kind_of(relation)
+        family = FAMILIES[relation.family]
+        controls = controls_of(family.base, family.stranger)
     else:
         pair = next(item for item in _alike() if item.name == job.name)
         models = pair.models(*([job.disguise] if job.disguise else []), seed=SEED)
         group = f"strangers: {pair.kind}" + (", disguised" if job.disguise else "")
+        controls = controls_of(pair.base, pair.candidate)
     return {
         "key": job.key,
-        "version": _version(),
+        "version": _version(job.part),
         "group": group,
         "related": job.kind == "relation",
         "family": models[1].family,
-        "methods": _answers(*models),
+        "methods": _answers(*models) if job.part == "weights" else _run_answers(*models, controls),
+    }
+
+
+def _sources(candidate: Checkpoint, base: Checkpoint) -> list[MemorySource]:
+    named = ((candidate, "candidate"), (base, "base"))
+    return [MemorySource(model.files("F32"), name=name) for model, name in named]
+
+
+def _run_answers(candidate: Checkpoint, base: Checkpoint, controls: Sequence[str]) -> dict[str, Row]:
+    """Ask methods that run models; behaviour is ranked among models of other lineages."""
+    cards = load_reference_cards()
+    names = tuple(name for name, card in cards.items() if card.needs == "running")
+    prompts = shipped_prompts()[:: len(shipped_prompts()) // N_PROMPTS]
+    asked = mk.ReferenceOptions(methods=names, byte_limit=None, prompts=prompts)
+    found: dict[str, Row] = {}
+    with ExitStack() as stack:
+        mine, theirs = (stack.enter_context(mk.open_model(item)) for item in _sources(candidate, base))
+        others = [_control(name) for name in controls]
+        for score in each_reference_score(mine, theirs, asked, controls=others, of_controls=_controls_seen()):
+            found[score.method] = _told(score)
+            if "p" in score.details:
+                # First of all: no control agrees as much with the base.
+                found[score.method]["first"] = score.details["p"] * (score.details["controls"] + 1) < 1.5
+                found[score.method]["controls"] = int(score.details["controls"])
+    return found
+
+
+@cache
+def _control(name: str) -> Model:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(mk.open_model(str(ZOO / name)))
+
+
+@cache
+def _controls_seen() -> RunMemory:
+    return RunMemory()
+
+
+def _told(score: mk.ReferenceScore) -> Row:
+    return {
+        "says": None if score.says is None else score.says == "related",
+        "score": None if score.score is None else round(score.score, 6),
+        "seconds": round(score.seconds, 3),
     }
 
 
 def _answers(candidate: Checkpoint, base: Checkpoint) -> dict[str, Row]:
-    sources = [
-        MemorySource(model.files("F32"), name=name)
-        for model, name in ((candidate, "candidate"), (base, "base"))
-    ]
+    sources = _sources(candidate, base)
     found: dict[str, Row] = {}
     for depth in ("standard", "deep"):
         begun = time.process_time()
@@ -121,20 +177,14 @@ def _answers(candidate: Checkpoint, base: Checkpoint) -> dict[str, Row]:
     for score in mk.reference_scores(
         sources[0], sources[1], mk.ReferenceOptions(byte_limit=None), fetch=FETCH
     ):
-        found[score.method] = {
-            "says": None if score.says is None else score.says == "related",
-            "score": None if score.score is None else round(score.score, 6),
-            "seconds": round(score.seconds, 3),
-        }
+        found[score.method] = _told(score)
     return found
 
 
 @cache
-def _version() -> str:
+def _version(part: str) -> str:
     cards = load_reference_cards().values()
-    return f"{__version__} " + " ".join(
-        f"{card.name}:{card.version}" for card in cards if card.needs == "weights"
-    )
+    return f"{__version__} " + " ".join(f"{card.name}:{card.version}" for card in cards if card.needs == part)
 
 
 # -- running, and going on ------------------------------------------------------------------------------
@@ -146,7 +196,7 @@ def run_all(wanted: Sequence[Job], *, processes: int) -> list[Row]:
     if KEPT.exists():
         for line in KEPT.read_text().splitlines():
             row = json.loads(line)
-            if row["version"] == _version():
+            if row["version"] == _version(row["key"].rpartition("|")[2]):
                 kept[row["key"]] = row
     KEPT.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(processes) as pool, KEPT.open("a") as file:
@@ -182,6 +232,9 @@ def facts_of(rows: Iterable[Row]) -> Row:
             counted["at_level"] += answer["says"] is True
             least = highest.get((name, row["family"]), highest.get((name, ""), float("inf")))
             counted["above"] += answer["score"] is not None and answer["score"] > least
+            if "first" in answer:
+                counted["first"] = counted.get("first", 0) + answer["first"]
+                counted["by_chance"] = round(counted.get("by_chance", 0.0) + 1 / (answer["controls"] + 1), 3)
     return {
         "schema": "modelkin.references/1",
         "modelkin": __version__,
@@ -194,6 +247,32 @@ def facts_of(rows: Iterable[Row]) -> Row:
         },
         "groups": groups,
     }
+
+
+def merged(facts: Iterable[Row]) -> Row:
+    """Put the facts of several parts together: the same pairs, other methods."""
+    first, *others = facts
+    for other in others:
+        if other["pairs"] != first["pairs"] or other["groups"].keys() != first["groups"].keys():
+            raise ValueError("the parts are of other pairs: run both")
+        first["has_level"] |= other["has_level"]
+        for name, group in other["groups"].items():
+            first["groups"][name]["methods"] |= group["methods"]
+    return first
+
+
+def _part(facts: Row, part: str) -> Row:
+    """Return the facts of one part alone."""
+    cards = load_reference_cards()
+    names = [
+        name for name in facts["has_level"] if (cards[name].needs if name in cards else "weights") == part
+    ]
+    groups = {
+        group: {**row, "methods": {name: row["methods"][name] for name in names}}
+        for group, row in facts["groups"].items()
+    }
+    levels = {name: facts["has_level"][name] for name in names}
+    return {**facts, "has_level": levels, "groups": groups}
 
 
 def _thresholds(strangers: list[Row], methods: list[str]) -> dict[tuple[str, str], float]:
@@ -248,7 +327,30 @@ def total_table(facts: Row) -> str:
             str(n + m - counted(related, "scored") - counted(others, "scored")),
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_ranked(facts)])
+
+
+def _ranked(facts: Row) -> list[str]:
+    """Say how often behaviour ranks first among its controls, and how often chance would."""
+    sides: dict[str, list[Row]] = {"relatives": [], "strangers": [], "students": []}
+    for group, row in facts["groups"].items():
+        counted = row["methods"].get("behaviour", {})
+        side = "relatives" if row["related"] else "students" if "distilled" in group else "strangers"
+        if "first" in counted:
+            sides[side].append(counted)
+    if not any(sides.values()):
+        return []
+    told = [
+        f"{sum(item['first'] for item in held)} of {sum(item['scored'] for item in held)} {side} "
+        f"({sum(item['by_chance'] for item in held):.1f} by chance)"
+        for side, held in sides.items()
+    ]
+    return [
+        "",
+        "`behaviour` names no level. First among its controls, of which none agrees as much with the base: "
+        f"{', '.join(told)}. Students learnt the base's answers and none of its weights. "
+        "Where strangers are first more often than chance allows, the controls are less like the base than they are.",
+    ]
 
 
 def relation_table(facts: Row) -> str:
@@ -329,15 +431,22 @@ def main() -> int:
     """Ask, sum up, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--part", choices=PARTS, help="ask only these methods; the facts of the others stay")
     parser.add_argument("--most", type=int, help="only so many pairs, drawn by chance; writes nothing")
     given = parser.parse_args()
-    wanted = jobs()
-    if given.most is not None:
-        wanted = random.Random(SEED).sample(wanted, given.most)  # noqa: S311
-    rows = run_all(wanted, processes=given.processes)
+    parts = PARTS if given.part is None else (given.part,)
+    made = {}
+    for part in parts:
+        wanted = [replace(job, part=part) for job in jobs()]
+        if given.most is not None:
+            wanted = random.Random(SEED).sample(wanted, given.most)  # noqa: S311
+        rows = run_all(wanted, processes=given.processes)
+        if given.most is None:
+            made[part] = facts_of(rows)
     if given.most is not None:
         return 0
-    facts = facts_of(rows)
+    kept = json.loads(FACTS.read_text()) if len(made) < len(PARTS) else {}
+    facts = merged(made[part] if part in made else _part(kept, part) for part in PARTS)
     FACTS.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(rendered(PAGE.read_text(), facts))
     return 0
