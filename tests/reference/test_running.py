@@ -99,6 +99,26 @@ def test_a_stranger_does_not_rank_first_among_its_like():
     assert found.details["p"] > 1 / 5
 
 
+def test_controls_of_other_data_make_a_stranger_rank_first():
+    """The documented false alarm: a twin learnt the base's text, its controls learnt other texts."""
+    places = [str(ZOO / name) for name in ("corpus-1", "corpus-2", "tokenizer-1")]
+    asked = ReferenceOptions(methods=("behaviour",), prompts=PROMPTS)
+    (found,) = reference_scores(str(ZOO / "twin-1"), str(ZOO / "base"), asked, controls=places)
+    assert found.details["p"] == pytest.approx(1 / 4)
+    assert found.details["agreement"] > found.details["largest_control"] + 0.2
+
+
+def test_rank_does_not_see_rotations_and_a_model_is_no_control_of_itself():
+    places = [str(ZOO / name) for name in ("twin-1", "twin-2", "order-1", "base")]
+    asked = ReferenceOptions(methods=("behaviour",), prompts=PROMPTS)
+    turned = source(under("residual-rotation"), "turned")
+    (found,) = reference_scores(turned, str(ZOO / "base"), asked, controls=places)
+    assert found.details["controls"] == 3
+    assert found.details["p"] == pytest.approx(1 / 4)
+    sizes = [Path(place, "model.safetensors").stat().st_size for place in places[:3]]
+    assert found.details["control_bytes"] == pytest.approx(sum(sizes), rel=0.02)
+
+
 def test_a_benchmark_ranks_behaviour_among_controls_that_are_run_once(tmp_path, monkeypatch):
     """A control that is part of a pair is none for it: with three left of four the smallest p is 1/4."""
     names = {"distilled": "related", "order-1": "independent"}

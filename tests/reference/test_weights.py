@@ -170,3 +170,22 @@ def test_weights_without_numbers_are_a_reason_or_a_finite_score(method, filled):
     if found.score is not None:
         assert math.isfinite(found.score)
         assert found.says != "related"
+
+
+@pytest.mark.parametrize(
+    ("child", "base", "stranger"),
+    [("new-tokenizer", "base", "twin-1"), ("new-embeddings", "deep-1", "deep-2")],
+)
+def test_new_embeddings_defeat_what_hangs_on_them(child, base, stranger):
+    """Every layer is kept, as phi_U sees, and the child scores below a stranger that learnt the same text."""
+    for method in ("anchors", "awm"):
+        assert score(method, child, base) < score(method, stranger, base)
+    assert asked("mdir", zoo_model(child), zoo_model(base)).says == "unrelated"
+    assert asked("phi-u", zoo_model(child), zoo_model(base)).says == "related"
+
+
+def test_long_training_defeats_spectra_and_invariant_terms():
+    """A child scores below a stranger of the same recipe, or below the level."""
+    assert score("spectra", "finetune-heavy") < score("spectra", "twin-1")
+    for name in ("finetune-heavy", "continued"):
+        assert asked("huref-ics", zoo_model(name), zoo_model("base")).says == "unrelated"
