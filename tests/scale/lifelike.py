@@ -160,7 +160,8 @@ def grown(name: str) -> Checkpoint:
     tensors = {}
     for tensor, extent in shape.tensors():
         rows = lifelike_rows(seed, tensor, extent, 0, extent[0]).reshape(extent)
-        tensors[tensor] = np.asarray(to_bfloat16(rows), dtype=np.float32)
+        codes = to_bfloat16(rows).astype(np.uint32)  # bit patterns, of which the lower half is gone
+        tensors[tensor] = (codes << np.uint32(16)).view(np.float32)
     return Checkpoint(
         config=llama_config(shape, dtype="BF16"),
         tensors=tensors,

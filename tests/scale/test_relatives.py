@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.comparison.relation import Relation, forget_built
 from tests.scale.families import CHOSEN, rows_at
+from tests.scale.lifelike import grown
 from tests.scale.relatives import measure
 from tests.support.amount import marked
 
@@ -23,6 +25,14 @@ def name_of(relation: Relation) -> str:
 def check(relation: Relation) -> None:
     found = measure(relation)
     assert found["problems"] == []
+
+
+def test_weights_are_numbers_and_no_bit_patterns():
+    model = grown("lifelike-256-base")
+    gate = model.tensors["model.layers.0.mlp.gate_proj.weight"]
+    assert abs(float(gate.mean())) < 0.05 * float(gate.std()) < 0.05
+    gains = model.tensors["model.norm.weight"]
+    assert 0.3 < float(np.median(gains)) < 1.0
 
 
 @pytest.mark.parametrize(
