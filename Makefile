@@ -139,9 +139,9 @@ audit: $(VENV)/run.stamp
 	@$(PIP) 'pip-audit>=2.9' || true
 	$(BIN)/python .ci/audit.py
 
-# twine is no part of the tests: a release is made where an index can be reached.
-dist: $(VENV)/test.stamp
-	@$(PIP) 'twine>=6'
+# What a release takes and nothing else does; it is made where an index can be reached.
+dist: $(VENV)/run.stamp
+	@$(PIP) 'hatchling>=1.27' 'packaging>=24' 'twine>=6'
 	$(BIN)/python .ci/release.py
 
 clean:

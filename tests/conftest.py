@@ -116,7 +116,7 @@ _MORE = (
         "document/test_html_browser.py",
     ),
     *("document/test_reading_browser.py", "fingerprint/test_zoo.py", "formats/test_gguf_models.py"),
-    *("formats/test_quantised_compare.py", "source/test_protocol.py"),
+    *("formats/test_quantised_compare.py", "source/test_protocol.py", "test_pipeline_files.py"),
 )
 """Files that look at much at once: `make test` would take longer than people wait (`make test-more`)."""
 

@@ -10,13 +10,15 @@ import jsonschema
 import pytest
 import yaml
 from tests.document.records import EVIL, hostile
-from tests.places import ROOT
+from tests.document.standards import sarif_schema
+from tests.places import DOCS, ROOT
 
 import modelkin as mk
 from modelkin.cli.compare import FORMS
 from modelkin.document import comparison_as, schema
 from modelkin.document.formats import (
     FORMATS,
+    HOME,
     SarifFinding,
     SarifRule,
     badge_svg,
@@ -68,6 +70,43 @@ def test_a_common_origin_fails_in_sarif_and_nothing_found_passes(child, stranger
     flagged = replace(stranger, strong_flags=(say("flag-agreement", share=0.9, n=3, m=20),))
     kinds = [(item["ruleId"], item["kind"]) for item in comparison_sarif(flagged)["runs"][0]["results"]]
     assert kinds == [("MK001", "pass"), ("MK002", "review")]
+
+
+@pytest.mark.skipif(sarif_schema() is None, reason="no schema of SARIF is installed (tests/real/small.txt)")
+@pytest.mark.parametrize("name", ["child", "stranger", "hostile"])
+def test_sarif_follows_the_schema_of_the_standard(name, child, stranger):
+    known = sarif_schema()
+    assert known is not None
+    result = {"child": child, "stranger": stranger, "hostile": hostile(child)}[name]
+    flagged = replace(result, strong_flags=(say("flag-agreement", share=0.9, n=3, m=20),))
+    log = json.loads(comparison_as(flagged, "sarif"))
+    jsonschema.Draft7Validator(known).validate(log)
+    log["runs"][0]["results"][0]["kind"] = "guilty"
+    with pytest.raises(jsonschema.ValidationError, match="guilty"):
+        jsonschema.Draft7Validator(known).validate(log)
+
+
+@pytest.mark.parametrize("name", ["child", "stranger", "hostile"])
+def test_a_bill_of_materials_follows_the_schema_of_the_standard(name, child, stranger):
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    result = {"child": child, "stranger": stranger, "hostile": hostile(child)}[name]
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
+    assert validator.validate_str(comparison_as(result, "cyclonedx")) is None
+    wrong = ml_bom(result)
+    wrong["metadata"]["component"]["type"] = "mind"
+    assert "mind" in str(validator.validate_str(json.dumps(wrong)))
+
+
+def test_the_address_of_the_project_is_written_in_one_place():
+    """Until there is one it is a reserved name: no link of ours leads to a stranger's page."""
+    assert f"{HOME}/modelkin" in (DOCS / "ci.md").read_text()
+    files = [*(ROOT / "src").rglob("*.py"), *DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "action.yml"]
+    named = [file.name for file in files if HOME in file.read_text(encoding="utf-8")]
+    assert sorted(named) == ["ci.md", "home.py"]
+    owned = [file.name for file in files if "github.com/modelkin" in file.read_text(encoding="utf-8")]
+    assert owned == []
 
 
 def test_a_bill_of_materials_has_the_base_as_ancestor_only_where_it_was_found(child, stranger):

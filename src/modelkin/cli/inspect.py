@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,7 @@ COMPONENTS = ("norms", "embedding", "attention", "mlp", "experts", "router", "he
 
 
 @click.command()
-@click.argument("model", type=MODEL)
+@click.argument("models", type=MODEL, nargs=-1, required=True, metavar="MODEL...")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only a summary by role.")
 @click.option(
     "--plan",
@@ -28,9 +29,14 @@ COMPONENTS = ("norms", "embedding", "attention", "mlp", "experts", "router", "he
 @fetch_options
 @output_options
 def inspect(
-    model: str, *, tensors: bool, components: tuple[str, ...], fetch: FetchOptions, output: Output
+    models: tuple[str, ...],
+    *,
+    tensors: bool,
+    components: tuple[str, ...],
+    fetch: FetchOptions,
+    output: Output,
 ) -> None:
-    """Show what is in MODEL, from headers alone.
+    """Show what is in each MODEL, from headers alone.
 
     Architecture family, layers, widths, experts, formats, parameter counts, tokenizer, and what each
     tensor is for. Tensors of unknown role are listed. No tensor is downloaded.
@@ -43,11 +49,14 @@ def inspect(
     """  # noqa: D301  click wants the character itself
     from modelkin import inspect_model, plan_components
     from modelkin.document import inspection_view, plan_view
+    from modelkin.source import BytePlan
 
-    with output.models((model,), fetch) as (opened,):
-        if components:
-            plan = plan_components(opened, components)
-            output.result(plan, lambda: plan_view(plan, output.language))
-            return
-        found = inspect_model(opened)
-    output.result(found, lambda: inspection_view(found, output.language, every_tensor=tensors))
+    if output.as_json and len(models) > 1:
+        raise click.UsageError("--json prints one document: give one MODEL.")
+    for model in models:
+        with output.models((model,), fetch) as (opened,):
+            found = plan_components(opened, components) if components else inspect_model(opened)
+        if isinstance(found, BytePlan):
+            output.result(found, partial(plan_view, found, output.language))
+        else:
+            output.result(found, partial(inspection_view, found, output.language, every_tensor=tensors))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         write_matrix,
         write_scan,
     )
-    from modelkin.document.formats import comparison_as
+    from modelkin.document.formats import comparison_as, sarif_json
     from modelkin.document.html import render_html
     from modelkin.document.language import ENGLISH, LANGUAGES, Language, load_language, read_texts
     from modelkin.document.lineage_folder import write_merge, write_tree
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         to_json,
         tree_from_json,
     )
-    from modelkin.document.sarif import sarif_json
     from modelkin.document.terminal import render_terminal
     from modelkin.document.views.atlas import atlas_view
     from modelkin.document.views.claims import claims_view
@@ -73,7 +72,7 @@ _MODULES = {
     "evidence": "tensors_csv",
     "folder": "check_folder document_files matrix_markdown report_html report_markdown write_diff "
     "write_folder write_matrix write_scan",
-    "formats": "comparison_as",
+    "formats": "comparison_as sarif_json",
     "html": "render_html",
     "language": "ENGLISH LANGUAGES Language load_language read_texts",
     "lineage_folder": "write_merge write_tree",
@@ -83,7 +82,6 @@ _MODULES = {
     "printing": "print_html",
     "results": "atlas_from_json comparison_from_json diff_from_json fingerprint_from_json matrix_from_json "
     "merge_from_json plain schema to_json tree_from_json",
-    "sarif": "sarif_json",
     "terminal": "render_terminal",
     "views.atlas": "atlas_view",
     "views.claims": "claims_view",

@@ -2,12 +2,15 @@
 
 from .badge import badge_svg
 from .card import model_card
+from .claims import sarif_json
 from .comparison import FORMATS, comparison_as, comparison_sarif
 from .cyclonedx import ml_bom
+from .home import HOME
 from .sarif import SarifFinding, SarifRule, sarif_log
 
 __all__ = [
     "FORMATS",
+    "HOME",
     "SarifFinding",
     "SarifRule",
     "badge_svg",
@@ -15,5 +18,6 @@ __all__ = [
     "comparison_sarif",
     "ml_bom",
     "model_card",
+    "sarif_json",
     "sarif_log",
 ]

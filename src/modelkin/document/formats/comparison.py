@@ -52,7 +52,7 @@ def comparison_sarif(result: Comparison) -> dict[str, Any]:
         )
     ]
     findings += [
-        SarifFinding(rule="MK002", kind="review", text=str(flag), model=result.candidate.ref)
+        SarifFinding(rule="MK002", kind="review", text=str(flag), model=result.candidate.ref, key=flag.code)
         for flag in result.strong_flags
     ]
     environment = result.environment

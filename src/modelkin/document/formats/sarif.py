@@ -11,8 +11,9 @@ from urllib.parse import quote
 from modelkin._version import __version__
 from modelkin.untrusted import visible
 
+from .home import PAGES
+
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-PAGES = "https://github.com/modelkin/modelkin/blob/main/docs"
 
 Level = Literal["none", "note", "warning", "error"]
 Kind = Literal["pass", "fail", "review", "notApplicable", "open", "informational"]
@@ -41,6 +42,10 @@ class SarifFinding:
     text: str
     model: str
     """Reference of the model that it is about."""
+    key: str = ""
+    """What tells it from other findings of this rule about this model, from one run to the next."""
+    file: str | None = None
+    """File in which it is to be mended; the model itself if there is none."""
     level: Level | None = None
     """In place of the rule's, where it fails."""
     properties: Mapping[str, object] = field(default_factory=dict)
@@ -93,11 +98,11 @@ def _result(finding: SarifFinding, rule: SarifRule, number: int) -> dict[str, ob
         "message": {"text": visible(finding.text)},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": _uri(finding.model)}},
+                "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file or finding.model)}},
                 "logicalLocations": [{"name": name, "kind": "module"}],
             }
         ],
-        "partialFingerprints": {"modelkin/1": f"{rule.id}:{name}"},
+        "partialFingerprints": {"modelkin/1": ":".join(filter(None, (rule.id, name, visible(finding.key))))},
         **({"properties": dict(finding.properties)} if finding.properties else {}),
     }
 
