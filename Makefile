@@ -29,7 +29,7 @@ help:
 	@echo "make kinds      change models in every way and write docs/relations.md (some minutes)"
 	@echo "make lookalikes compare models that look related and write docs/verdicts.md"
 	@echo "make references hold published methods against the zoo and write docs/reference.md (half an hour)"
-	@echo "make forest     grow a forest of known ancestry and write docs/lineage.md (some minutes)"
+	@echo "make forest     grow forests of known ancestry and write docs/lineage.md (trains models; some minutes)"
 	@echo "make bench      requests, bytes and seconds against other ways of reading"
 	@echo "make fuzz       hostile inputs for every parser and server, for SECONDS (60)"
 	@echo "make load       200 comparisons at once on one store and a Hub that fails now and then"
@@ -112,8 +112,9 @@ lookalikes: $(VENV)/test.stamp
 references: $(VENV)/lab.stamp
 	$(BIN)/python docs/references.py
 
-forest: $(VENV)/test.stamp
-	$(BIN)/python docs/forest.py
+# The held-out models are trained once and stay.
+forest: $(VENV)/lab.stamp
+	$(BIN)/python docs/forest.py --held-out $(VENV)/held-out
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks

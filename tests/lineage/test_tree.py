@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import jsonschema
 import numpy as np
 import pytest
-from tests.lineage.collection import truths
+from tests.lineage.collection import DEVELOPMENT
 from tests.lineage.models import loaded, source
 
 from modelkin import FamilyForest, family_forest
@@ -194,7 +194,7 @@ def test_wrong_collections_are_readable_errors():
 
 
 def test_the_collection_of_the_measurement_is_large_enough():
-    known = truths()
+    known = DEVELOPMENT.truths()
     assert len(known) >= 60
     assert sum(len(truth.parents) > 1 for truth in known.values()) == 7
     assert len({truth.cluster for truth in known.values()}) == 20

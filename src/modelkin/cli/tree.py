@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +20,16 @@ from modelkin.cli.options import (
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
+    from modelkin.fingerprint import Fingerprint
+    from modelkin.lineage.growing import WhichPairs
+    from modelkin.model import Model
     from modelkin.options import Depth, FetchOptions
+
+PAIRS = ("all", "proposed")
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", nargs=-1, metavar="MODEL...")
 @click.option(
     "--date",
     "dates",
@@ -34,6 +40,16 @@ if TYPE_CHECKING:
 @sampled_depth_option(
     "Depth of the comparisons that decide who is related: standard 20 MB of each model, deep 1 GB."
 )
+@click.option(
+    "--pairs",
+    type=click.Choice(PAIRS),
+    help="Compare all pairs, or those that fingerprints propose. Default: all; proposed with --registry.",
+)
+@click.option(
+    "--registry",
+    metavar="REGISTRY",
+    help="Take fingerprints from this registry, and all of its models where no MODEL is given.",
+)
 @seed_option
 @out_option("Write tree.json, tree.nwk, tree.graphml, TREE.md and report.html.")
 @fetch_options
@@ -43,6 +59,8 @@ def tree(
     *,
     dates: tuple[str, ...],
     depth: Depth,
+    pairs: WhichPairs | None,
+    registry: str | None,
     seed: int,
     out: Path | None,
     fetch: FetchOptions,
@@ -50,11 +68,13 @@ def tree(
 ) -> None:
     """Find the families among MODELs, who hangs on whom, and which came first.
 
-    Every pair is compared once; families are what accepted pairs connect, and nothing else. Inside of a
-    family a model hangs on the one whose change it carries, and merges on their parents. Which came first
-    is said only where an asymmetric fact tells it, and each is named: a larger vocabulary, a pruned or
-    quantised copy, layers that were repeated or left out, experts, tensors frozen since an outgroup, a
-    trail of rounding, the parents of a mixture, claimed dates. Otherwise: direction not identified.
+    Pairs are compared once; families are what accepted pairs connect, and nothing else. Models that are left
+    alone are compared deeper with those that their fingerprints propose. Inside of a family a model hangs on
+    the one whose change it carries, and merges on their parents. Which came first is said only where an
+    asymmetric fact tells it, and each is named: a larger vocabulary, a pruned or quantised copy, layers that
+    were repeated or left out, experts, tensors frozen since an outgroup, a trail of rounding, rows that
+    weight decay made shorter, the parents of a mixture, a parent that is known already, claimed dates.
+    Otherwise: direction not identified.
 
     A MODEL may be given a name: glm=zai-org/GLM-4.5-Air. -v adds the verdicts on all pairs.
 
@@ -62,16 +82,25 @@ def tree(
     Examples
       modelkin tree org/a org/b org/c
       modelkin tree a=org/a b=org/b c=./c --date a=2024-01-31 --date c=2024-06-01 --out report
+      modelkin tree --registry ./registry --out report
     """  # noqa: D301  click wants the character itself
     from modelkin import CompareOptions, family_forest
     from modelkin.document import tree_view
 
-    named = named_models(models)
+    prints = {} if registry is None else _fingerprints(registry)
+    named = named_models(models or tuple(prints))
+    if not named:
+        raise click.UsageError("Missing argument 'MODEL...'.")
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     claimed = dict(_dates(dates))
     with output.models(named.values(), fetch) as opened:
         result = family_forest(
-            dict(zip(named, opened, strict=True)), dates=claimed, options=options, progress=output
+            dict(zip(named, opened, strict=True)),
+            dates=claimed,
+            pairs=pairs or ("all" if registry is None else "proposed"),
+            fingerprints=dict(_current(dict(zip(named, opened, strict=True)), named, prints)),
+            options=options,
+            progress=output,
         )
     output.written(
         result,
@@ -80,6 +109,22 @@ def tree(
         write=lambda place: result.write(place, language=output.lang),
         start="report.html",
     )
+
+
+def _fingerprints(registry: str) -> dict[str, Fingerprint]:
+    from modelkin.registry import all_fingerprints, open_registry
+
+    return {made.model.ref: made for made in all_fingerprints(open_registry(registry))}
+
+
+def _current(
+    opened: Mapping[str, Model], named: Mapping[str, str], prints: Mapping[str, Fingerprint]
+) -> Iterator[tuple[str, Fingerprint]]:
+    """Yield the fingerprints of the very revisions that are opened; the others are made anew."""
+    for name, ref in named.items():
+        made = prints.get(ref)
+        if made is not None and made.model.revision == opened[name].location.revision:
+            yield name, made
 
 
 def _dates(texts: tuple[str, ...]) -> list[tuple[str, str]]:

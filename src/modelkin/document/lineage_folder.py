@@ -120,6 +120,7 @@ _KEYS = {
     "ref": ("node", "string"),
     "family": ("node", "string"),
     "kind": ("edge", "string"),
+    "relation": ("edge", "string"),
     "directed": ("edge", "boolean"),
     "facts": ("edge", "string"),
     "distance": ("edge", "double"),
@@ -152,7 +153,9 @@ def tree_graphml(result: FamilyForest) -> str:
         facts = "; ".join(fact.kind for fact in edge.facts)
         numbers = {name: getattr(edge, name) for name in ("distance", "inheritance", "support", "weight")}
         told = "true" if edge.parent is not None else "false"
-        _data(line, {"kind": edge.kind, "directed": told, "facts": facts, **numbers})
+        _data(
+            line, {"kind": edge.kind, "relation": edge.relation, "directed": told, "facts": facts, **numbers}
+        )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from modelkin.lineage.inheritance import (
     Blend,
+    Hung,
     find_blend,
     hang,
     mean_distances,
     site_distances,
 )
 from modelkin.lineage.joining import four_point, join_neighbours, newick, splits
+from modelkin.lineage.kept_rows import KeptRows, kept_rows, lost_rows
 from modelkin.lineage.sparse_merges import sparse_blend
-from modelkin.lineage.tree_facts import agreed_parent, facts_of, frozen_facts
+from modelkin.lineage.tree_facts import agreed_parent, facts_of, follow, frozen_facts
 from modelkin.lineage.tree_result import DirectionFact, Family, JudgedPair, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, facing_layers, renumbered
+from modelkin.lineage.turned import in_common_coordinates
 from modelkin.message import Message, say
 
 Floats = NDArray[np.float64]
@@ -47,7 +50,11 @@ def grown_family(
     members: Sequence[ModelSample], pairs: Pairs, dates: Mapping[str, str], *, seed: int
 ) -> FamilyGrowth:
     """Grow one family of models that accepted pairs connect."""
-    return _Growth(list(members), pairs, dates, seed).grown()
+    related: dict[str, set[str]] = {member.name: set() for member in members}
+    for first, second in map(sorted, pairs):
+        related[first].add(second)
+        related[second].add(first)
+    return _Growth(in_common_coordinates(members, related), pairs, dates, seed).grown()
 
 
 @dataclass(slots=True)
@@ -57,11 +64,14 @@ class _Growth:
     dates: Mapping[str, str]
     seed: int
     facts: dict[frozenset[str], tuple[DirectionFact, ...]] = field(default_factory=dict)
+    kept: dict[tuple[str, str], KeptRows | None] = field(default_factory=dict)
 
     def grown(self) -> FamilyGrowth:
         for pair in self.pairs:
             first, second = (self._of(name) for name in sorted(pair))
-            self.facts[pair] = facts_of(first, second, self.dates)
+            for child, parent in ((first, second), (second, first)):
+                self.kept[child.name, parent.name] = kept_rows(child, parent)
+            self.facts[pair] = facts_of(first, second, self.dates, self.kept)
         plain = dict(self.facts)
 
         def older(name: str, than: str) -> bool:
@@ -83,7 +93,9 @@ class _Growth:
             for child in range(len(self.members))
             if child != middle and child not in mixed
         ]
-        kept = [place for place in range(len(self.members)) if place not in mixed]
+        kept = [
+            place for place, member in enumerate(self.members) if place not in mixed and member.turned is None
+        ]
         tree, joined, fit = self._joined(by_site, kept, draws)
         return FamilyGrowth(
             family=Family(
@@ -94,7 +106,7 @@ class _Growth:
                 four_point=fit,
                 notes=(say("tree-not-additive"),) if fit is not None and fit > _NO_TREE else (),
             ),
-            edges=tuple(edge for edge in edges if edge is not None),
+            edges=follow([edge for edge in edges if edge is not None]),
         )
 
     # -- what is measured ------------------------------------------------------------------------------
@@ -204,32 +216,56 @@ class _Growth:
         return edges
 
     def _barred(self, child: int) -> set[int]:
-        """Return those that cannot be the parent: no accepted pair, or facts say that they came after it."""
+        """Return those that cannot be the parent: not accepted, later by facts, or without its rows."""
         name = self.members[child].name
         keys = [frozenset((name, member.name)) for member in self.members]
-        return {
+        later = {
             place
             for place, key in enumerate(keys)
             if place != child and (key not in self.pairs or agreed_parent(self.facts[key]) == name)
         }
+        held = [self.kept.get((name, member.name)) for member in self.members]
+        most = max(
+            (kept for place, kept in enumerate(held) if place not in later and kept is not None),
+            key=lambda kept: kept.n,
+            default=None,
+        )
+        lost = {place for place, kept in enumerate(held) if place != child and lost_rows(kept, most)}
+        return later | lost
 
     def _descent(
         self, by_site: Floats, child: int, middle: int, mixed: set[int], draws: Sequence[NDArray[np.int64]]
     ) -> TreeEdge | None:
         distances = mean_distances(by_site)
         near = np.delete(distances[child], child)
-        barred = self._barred(child) - {middle} if self._accepted(child, middle) else self._barred(child)
+        barred = self._barred(child)
         hung = hang(by_site, child, middle, mixed, barred)
         if hung is None or not np.isfinite(near).any() or float(np.nanmin(near)) > _STRANGE:
             return self._reshaped(child, middle, mixed, distances)
         again = [hang(by_site[draw], child, middle, mixed, barred) for draw in draws[:_EDGE_DRAWS]]
         support = float(np.mean([drawn is not None and drawn.parent == hung.parent for drawn in again]))
-        if hung.least is None:
-            return self._edge(child, hung.parent, "nearest", say("tree-nearest"), distances, support=support)
-        reason = say("tree-inherits", share=f"{hung.least:.2f}")
+        kind = "nearest" if hung.least is None else "inherits"
+        reason = self._why(child, hung)
         return self._edge(
-            child, hung.parent, "inherits", reason, distances, inheritance=hung.least, support=support
+            child, hung.parent, kind, reason, distances, inheritance=hung.least, support=support
         )
+
+    def _why(self, child: int, hung: Hung) -> Message:
+        """Say why a member hangs where it does."""
+        name = self.members[child].name
+        held = [self.kept.get((name, member.name)) for member in self.members]
+        mine = held[hung.parent]
+        lost = [
+            place for place, kept in enumerate(held) if self._accepted(child, place) and lost_rows(kept, mine)
+        ]
+        if mine is not None and lost:
+            reason = say("tree-holds", n=mine.n)
+        elif hung.least is None:
+            reason = say("tree-nearest")
+        else:
+            reason = say("tree-inherits", share=f"{hung.least:.2f}")
+        turned = self.members[child].turned
+        return reason if turned is None else say("tree-turned", frame=say(f"frame.{turned}"), why=reason)
 
     def _accepted(self, first: int, second: int) -> bool:
         return frozenset((self.members[first].name, self.members[second].name)) in self.pairs
@@ -301,7 +337,3 @@ class _Growth:
                 used += 1
         support = {split: counted[split] / max(1, used) for split in splits(tree, len(kept))}
         return newick(tree, names, support), names, four_point(held, self.seed)
-
-
-def _layers_of(member: ModelSample, reference: ModelSample) -> dict[int, int]:
-    return {layer: there for layer, (there, _) in facing_layers(member, reference).items()}

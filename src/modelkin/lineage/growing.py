@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from modelkin._version import __version__
 from modelkin.comparison.controls import Memory
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.record import model_summary
-from modelkin.comparison.stages import judge
+from modelkin.comparison.stages import compare_and_subtract, judge
 from modelkin.errors import UsageError
+from modelkin.fingerprint import Fingerprint, fingerprint_model
 from modelkin.lineage.family_tree import FamilyGrowth, grown_family
+from modelkin.lineage.proposals import Proposal, proposed_pairs
 from modelkin.lineage.tree_facts import pairs_of
 from modelkin.lineage.tree_result import Family, FamilyForest, JudgedPair, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, read_sample
@@ -22,6 +25,10 @@ from modelkin.progress import Progress, Silent
 
 # A family has two members.
 _FEWEST = 2
+# Of a model that is left alone: enough to find its place in a family, and few enough to be paid for.
+_MOST_DEEP = 8
+
+WhichPairs = Literal["all", "proposed"]
 
 
 def family_forest(
@@ -29,6 +36,9 @@ def family_forest(
     *,
     dates: Mapping[str, str] | None = None,
     known: Sequence[JudgedPair] = (),
+    pairs: WhichPairs = "all",
+    fingerprints: Mapping[str, Fingerprint] | None = None,
+    relations: bool = True,
     options: CompareOptions | None = None,
     progress: Progress | None = None,
 ) -> FamilyForest:
@@ -42,6 +52,13 @@ def family_forest(
         When models are said to be from, by name, as ISO dates. A claim, and named as one where it decides.
     known
         Verdicts on pairs of these names that were made before, such as `FamilyForest.pairs`.
+    pairs
+        Which are compared: all of them, or those that fingerprints propose. Models that are left alone are
+        compared at the depth ``deep`` with whom their fingerprints propose, either way.
+    fingerprints
+        Those that are known, by name, such as the ones of a registry; the others are made.
+    relations
+        Whether to say what was done along each edge: it is compared once more, and weights are subtracted.
     options
         Depth and seed of the comparisons.
     progress
@@ -68,7 +85,10 @@ def family_forest(
         raise UsageError(unknown[0], "a date was given for a model that is not in the collection")
     with open_models(list(given.values()), options.fetch, progress=progress) as opened:
         read_headers(opened)
-        return _Forest(dict(zip(given, opened, strict=True)), dict(dates or {}), options, told).grown(known)
+        grove = _Forest(dict(zip(given, opened, strict=True)), dict(dates or {}), options, told)
+        grove.prints.update(fingerprints or {})
+        grove.relations = relations
+        return grove.grown(known, pairs)
 
 
 def judge_pair(
@@ -97,16 +117,27 @@ class _Forest:
     options: CompareOptions
     told: Progress
     edges: list[TreeEdge] = field(default_factory=list)
+    prints: dict[str, Fingerprint] = field(default_factory=dict)
+    proposed: dict[frozenset[str], Proposal] | None = None
+    relations: bool = True
 
-    def grown(self, known: Sequence[JudgedPair]) -> FamilyForest:
-        pairs = self._judged({frozenset((pair.first, pair.second)): pair for pair in known})
+    def grown(self, known: Sequence[JudgedPair], which: WhichPairs) -> FamilyForest:
+        judged = {frozenset((pair.first, pair.second)): pair for pair in known}
+        memory = pair_memory()
+        try:
+            wanted = None if which == "all" else self._proposals().keys()
+            self._judge_all(judged, wanted, memory)
+            self._judge_left_over(judged, memory)
+        finally:
+            memory.close()
+        pairs = [judged[key] for names in pairs_of(list(self.models)) if (key := frozenset(names)) in judged]
         groups = _components(list(self.models), [pair for pair in pairs if pair.related])
         families: list[Family] = []
         for members in sorted((group for group in groups if len(group) >= _FEWEST), key=len, reverse=True):
             self.told.note(say("step-family", n=len(members)))
             grown = self._family(members, pairs)
             families.append(grown.family)
-            self.edges += grown.edges
+            self.edges += map(self._told, grown.edges)
         alone = tuple(name for group in groups if len(group) < _FEWEST for name in group)
         return FamilyForest(
             models={name: model_summary(model) for name, model in self.models.items()},
@@ -127,29 +158,75 @@ class _Forest:
             modelkin=__version__,
         )
 
-    def _judged(self, known: Mapping[frozenset[str], JudgedPair]) -> list[JudgedPair]:
-        memory, found = pair_memory(), []
-        try:
-            for second, first in pairs_of(list(self.models)):
-                if (before := known.get(frozenset((first, second)))) is not None:
-                    found.append(before)
-                    continue
-                self.told.note(say("step-pair", first=second, second=first))
-                said = judge_pair(self.models[second], self.models[first], self.options, memory)
-                conclusion, related, effect, log10_p = said
-                found.append(
-                    JudgedPair(
-                        first=second,
-                        second=first,
-                        conclusion=conclusion,
-                        related=related,
-                        effect=effect,
-                        log10_p=log10_p,
-                    )
-                )
-        finally:
-            memory.close()
-        return found
+    def _judge_all(
+        self,
+        judged: dict[frozenset[str], JudgedPair],
+        wanted: Collection[frozenset[str]] | None,
+        memory: Memory,
+    ) -> None:
+        """Compare all pairs that are wanted and were not judged before."""
+        for second, first in pairs_of(list(self.models)):
+            key = frozenset((first, second))
+            if key not in judged and (wanted is None or key in wanted):
+                judged[key] = self._compared(second, first, self.options, memory)
+
+    def _judge_left_over(self, judged: dict[frozenset[str], JudgedPair], memory: Memory) -> None:
+        """Compare models that stand alone once more: disguises are looked for at the depth ``deep`` only.
+
+        With those that fingerprints propose, the strongest first. Nothing else than the verdict of that
+        comparison connects them.
+        """
+        if self.options.depth == "deep" or len(self.models) <= _FEWEST:
+            return
+        accepted = [pair for pair in judged.values() if pair.related]
+        alone = [group[0] for group in _components(list(self.models), accepted) if len(group) < _FEWEST]
+        if not alone:
+            return
+        proposals = self._proposals()
+        deep = replace(self.options, depth="deep")
+        for name in alone:
+            about = sorted(
+                (item for key, item in proposals.items() if name in key), key=lambda item: item.strength
+            )
+            for item in about[:_MOST_DEEP]:
+                key = frozenset((item.first, item.second))
+                if key not in judged or judged[key].depth != "deep":
+                    judged[key] = self._compared(item.first, item.second, deep, memory)
+
+    def _proposals(self) -> dict[frozenset[str], Proposal]:
+        if self.proposed is None:
+            for name, model in self.models.items():
+                if name not in self.prints:
+                    self.told.note(say("step-fingerprint", model=name))
+                    self.prints[name] = fingerprint_model(model)
+            self.proposed = proposed_pairs({name: self.prints[name] for name in self.models})
+        return self.proposed
+
+    def _compared(self, first: str, second: str, options: CompareOptions, memory: Memory) -> JudgedPair:
+        self.told.note(say("step-pair", first=first, second=second))
+        conclusion, related, effect, log10_p = judge_pair(
+            self.models[first], self.models[second], options, memory
+        )
+        return JudgedPair(
+            first=first,
+            second=second,
+            conclusion=conclusion,
+            related=related,
+            effect=effect,
+            log10_p=log10_p,
+            depth=options.depth,
+        )
+
+    def _told(self, edge: TreeEdge) -> TreeEdge:
+        """Say what was done along an edge, by subtracting weights; a merge has been told already."""
+        if edge.kind == "merge" or edge.pair is None or not self.relations:
+            return edge
+        child = edge.child or edge.first
+        parent = edge.second if child == edge.first else edge.first
+        self.told.note(say("step-relation", first=child, second=parent))
+        options = replace(self.options, depth=edge.pair.depth)
+        result, _ = compare_and_subtract(self.models[child], self.models[parent], options, self.told)
+        return replace(edge, relation=result.relation.kind)
 
     def _family(self, members: Sequence[str], pairs: Sequence[JudgedPair]) -> FamilyGrowth:
         held: dict[str, ModelSample] = {

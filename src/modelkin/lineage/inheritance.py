@@ -19,7 +19,7 @@ from modelkin.lineage.tree_samples import ModelSample
 
 Floats = NDArray[np.float64]
 
-_CARRIED = (0.85, 1.15)
+_CARRIED = (0.9, 1.1)
 _LEAST = 0.6
 """What of a parent's change has to be carried over, seen from every other relative."""
 _SEEN = 0.1
@@ -45,15 +45,17 @@ def site_distances(members: Sequence[ModelSample]) -> Floats:
     for place, site in enumerate(sites):
         holders = [number for number, member in enumerate(members) if site in member.values]
         # One scale for all, so that distances add up; by value, as token tables may have more rows.
-        scale = float(np.mean([np.square(members[number].values[site]).mean() for number in holders]))
+        scale = float(np.mean([np.nanmean(np.square(members[number].values[site])) for number in holders]))
         for i in holders:
             found[place, i, i] = 0.0
             for j in holders:
                 if j < i and scale > 0 and comparable_samples(members[i], members[j], site):
                     first, second = members[i].values[site], members[j].values[site]
                     n = min(first.size, second.size)
-                    away = float(np.square(first[:n] - second[:n], dtype=np.float64).mean()) / scale
-                    found[place, i, j] = found[place, j, i] = away
+                    away = np.square(first[:n] - second[:n], dtype=np.float64)
+                    known = np.isfinite(away)
+                    if known.any():
+                        found[place, i, j] = found[place, j, i] = float(away[known].mean()) / scale
     return found
 
 
@@ -65,10 +67,11 @@ def comparable_samples(mine: ModelSample, theirs: ModelSample, site: Site) -> bo
 
 
 def mean_distances(by_site: Floats) -> Floats:
-    """Average over tensors; NaN for two models that share fewer than two shapes."""
+    """Average over tensors; NaN for two models that share fewer than two, unless one has a single one."""
     count = np.isfinite(by_site).sum(axis=0)
     total = np.nansum(by_site, axis=0)
-    return np.where(count >= _FEWEST_SITES, total / np.maximum(count, 1), np.nan)
+    own = np.clip(np.diagonal(count), 1, _FEWEST_SITES)
+    return np.where(count >= np.minimum(own[:, None], own[None, :]), total / np.maximum(count, 1), np.nan)
 
 
 def related_sites(by_site: Floats, place: int) -> NDArray[np.intp]:
@@ -79,10 +82,14 @@ def related_sites(by_site: Floats, place: int) -> NDArray[np.intp]:
     return chosen if chosen.size >= _FEWEST_SITES else np.arange(len(by_site))
 
 
-def carried(distances: Floats, child: int, parent: int, seen_from: int) -> float:
-    """Return which part of the parent's change the child carries, seen from a third model."""
-    own = distances[parent, seen_from]
-    return float((distances[child, seen_from] + own - distances[child, parent]) / (2 * own))
+def carried(by_site: Floats, child: int, parent: int, seen_from: int) -> float | None:
+    """Return which part of the parent's change the child carries, seen from a third model.
+
+    By the tensors that all three have; None if there is none, or the parent changed nothing of them.
+    """
+    sides = by_site[:, [child, parent, child], [seen_from, seen_from, parent]]
+    mine, own, between = sides[np.isfinite(sides).all(axis=1)].sum(axis=0)
+    return float((mine + own - between) / (2 * own)) if own > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,22 +134,42 @@ def hang(
             continue
         if common[parent] < _MOST_OF * most or parent in barred:
             continue
-        least = _carries(held, child, parent, middle, mixed)
+        least = _carries(used, held, child, parent, middle, mixed)
         nearer = best is None or held[child, parent] < held[child, best.parent]
         if least is not None and nearer:
             best = Hung(child=child, parent=parent, inherits=True, least=least)
     if best is None and middle in barred:
-        return None
+        able = [
+            place
+            for place in range(len(held))
+            if place != child
+            and place not in barred
+            and place not in mixed
+            and np.isfinite(held[child, place])
+            and common[place] >= _MOST_OF * most
+        ]
+        return (
+            Hung(
+                child=child,
+                parent=min(able, key=lambda place: float(held[child, place])),
+                inherits=False,
+                least=None,
+            )
+            if able
+            else None
+        )
     return best or Hung(child=child, parent=middle, inherits=False, least=None)
 
 
-def _carries(held: Floats, child: int, parent: int, middle: int, mixed: Collection[int]) -> float | None:
+def _carries(
+    used: Floats, held: Floats, child: int, parent: int, middle: int, mixed: Collection[int]
+) -> float | None:
     """Return the least part of the parent's change that is carried, or None if it is no parent."""
     change, own = held[parent, middle], held[child, parent]
     if change > _FARTHER * held[child, middle] or change < _SEEN * own or change <= 0:
         return None
-    least = carried(held, child, parent, middle)
-    if not _CARRIED[0] <= least <= _CARRIED[1]:
+    least = carried(used, child, parent, middle)
+    if least is None or not _CARRIED[0] <= least <= _CARRIED[1]:
         return None
     for other in range(len(held)):
         if (
@@ -154,9 +181,11 @@ def _carries(held: Floats, child: int, parent: int, middle: int, mixed: Collecti
         away = held[parent, other]
         if away < max(_SEEN * own, _SEEN * change) or away <= 0:
             continue
-        if own > 0 and carried(held, other, child, parent) >= _DESCENDS:
+        below = carried(used, other, child, parent) if own > 0 else None
+        if below is not None and below >= _DESCENDS:
             continue  # it comes from the child itself
-        least = min(least, carried(held, child, parent, other))
+        seen = carried(used, child, parent, other)
+        least = least if seen is None else min(least, seen)
     return least if least >= _LEAST else None
 
 

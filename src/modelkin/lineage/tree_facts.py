@@ -7,36 +7,46 @@ tried, it was a coin toss.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from modelkin.lineage.tree_result import DirectionFact
+from modelkin.lineage.kept_rows import KeptRows
+from modelkin.lineage.tree_result import DirectionFact, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, distance, facing_layers
 from modelkin.message import Message, say
 from modelkin.tensors import decode, encode
+
+Kept = Mapping[tuple[str, str], KeptRows | None]
 
 # Squared distance over lengths, 2 for strangers: clearly the same tensor.
 _NEAR = 0.5
 # MixtureShare of zeros that training does not make.
 _MORE_ZEROS = 0.05
-# Cosine of a row with itself after rounding to bfloat16; training moves it further.
-_UNTOUCHED = 0.9999
-# Rows that have to agree in one factor: no chance makes eight.
-_FEWEST_ROWS = 8
-# Spread of that factor, which rounding to bfloat16 leaves.
-_ONE_FACTOR = 2e-3
-# Smaller changes of length may be rounding.
+# Half of the last bit of bfloat16: rows that are shorter by less may be the same.
 _SHORTER = 2e-3
 # Formats by the numbers that they hold.
 _WIDER = {"F64": 3, "F32": 2, "F16": 1, "BF16": 1}
 
 
-def facts_of(first: ModelSample, second: ModelSample, dates: Mapping[str, str]) -> tuple[DirectionFact, ...]:
-    """Return everything that says which of two relatives came first."""
+def facts_of(
+    first: ModelSample, second: ModelSample, dates: Mapping[str, str], kept: Kept
+) -> tuple[DirectionFact, ...]:
+    """Return everything that says which of two relatives came first.
+
+    Parameters
+    ----------
+    first, second
+        The relatives.
+    dates
+        When models are said to be from.
+    kept
+        Rows that a model (first name) holds of another one (second name).
+    """
     found: list[DirectionFact] = []
     for parent, child in ((first, second), (second, first)):
-        for kind, reason in _signs(parent, child):
+        for kind, reason in _signs(parent, child, kept.get((child.name, parent.name))):
             found.append(DirectionFact(kind=kind, parent=parent.name, child=child.name, reason=reason))
         if parent.name in dates and child.name in dates and dates[parent.name] < dates[child.name]:
             reason = say("tree-dates", parent=dates[parent.name], child=dates[child.name])
@@ -50,11 +60,12 @@ def agreed_parent(facts: Sequence[DirectionFact]) -> str | None:
     return parents.pop() if len(parents) == 1 else None
 
 
-def _signs(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
+def _signs(parent: ModelSample, child: ModelSample, kept: KeptRows | None) -> Iterator[tuple[str, Message]]:
     yield from _vocabulary(parent, child)
     yield from _numbers(parent, child)
     yield from _shape(parent, child)
-    yield from _decayed(parent, child)
+    if kept is not None and kept.kept and kept.factor < 1 - _SHORTER:
+        yield "decayed-rows", say("tree-decayed", n=kept.n, factor=f"{kept.factor:.4f}")
 
 
 def _vocabulary(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
@@ -166,27 +177,31 @@ def _holds(parent: ModelSample, child: ModelSample, third: ModelSample) -> bool:
     return False
 
 
-def _decayed(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
-    """Find token rows that no training touched and weight decay made shorter, all by one factor."""
-    for site, before in parent.values.items():
-        if (
-            site.group != "embedding"
-            or site not in child.values
-            or parent.shapes[site][1:] != child.shapes[site][1:]
-        ):
-            continue
-        width = parent.shapes[site][1]
-        n = min(before.size, child.values[site].size) // width
-        a, b = before.reshape(-1, width)[:n], child.values[site].reshape(-1, width)[:n]
-        lengths = np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
-        able = (lengths[0] > 0) & (lengths[1] > 0)
-        cosines = (a * b).sum(axis=1)[able] / (lengths[0] * lengths[1])[able]
-        factors = (lengths[1][able] / lengths[0][able])[cosines > _UNTOUCHED]
-        if factors.size >= _FEWEST_ROWS and factors.std() < _ONE_FACTOR and factors.mean() < 1 - _SHORTER:
-            yield "decayed-rows", say("tree-decayed", n=int(factors.size), factor=f"{factors.mean():.4f}")
-            return
-
-
 def pairs_of(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Return all pairs, the later one first: children are mostly named after their parents."""
     yield from ((second, first) for first, second in combinations(names, 2))
+
+
+def follow(edges: Sequence[TreeEdge]) -> tuple[TreeEdge, ...]:
+    """Name directions that follow from others: what hangs on a model that has its parent comes from it.
+
+    Only where nothing else was said about an edge: facts that contradict each other stay so.
+    """
+    found = list(edges)
+    while True:
+        above = {edge.child: edge.parent for edge in found if edge.parent is not None}
+        changed = False
+        for place, edge in enumerate(found):
+            if edge.parent is not None or edge.facts:
+                continue
+            settled = [name for name in (edge.first, edge.second) if name in above]
+            if len(settled) == 1:
+                (parent,) = settled
+                child = edge.first if parent == edge.second else edge.second
+                reason = say("tree-one-parent", model=parent, parent=above[parent])
+                fact = DirectionFact(kind="one-parent", parent=parent, child=child, reason=reason)
+                found[place] = replace(edge, parent=parent, facts=(fact,))
+                changed = True
+                break
+        if not changed:
+            return tuple(found)

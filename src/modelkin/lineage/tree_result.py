@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +29,8 @@ class JudgedPair:
     related: bool | None
     effect: float | None
     log10_p: float | None
+    depth: Depth = field(default="standard", metadata={"later": True})
+    """At which it was made: models that are left alone are compared once more, deeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,13 @@ class TreeEdge:
     weight: float | None
     """Of a merge."""
     pair: JudgedPair | None
+    relation: str | None = field(default=None, metadata={"later": True})
+    """What was done, in the words of a comparison; None for merges, ``unknown`` if that could not be told."""
+
+    @property
+    def child(self) -> str | None:
+        """Which of both came later; None if that is not identified."""
+        return None if self.parent is None else self.first if self.parent == self.second else self.second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,8 @@ class ModelSample:
     """MixtureShare of exact zeros in the matrices of layers."""
     levels: int | None
     """Values that a group can have, if they lie on a grid: 16 or 255."""
+    turned: str | None = None
+    """The map that brought values into the coordinates of relatives; NaN where there is no counterpart."""
 
     @property
     def layers(self) -> tuple[int, ...]:

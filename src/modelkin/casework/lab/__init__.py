@@ -16,7 +16,7 @@ from ._cosines import (
 )
 from ._cosines_files import cosine_figures, write_cosines
 from ._norms_figures import norms_figures
-from ._recipes import load_recipes, parse_recipes
+from ._recipes import Recipe, RecipeBook, load_recipes, parse_recipes
 from ._zoo import Zoo, ZooModel, ancestry_table, embedded_zoo, load_zoo
 from .builder import Builder, build_zoo, copy_embedded
 from .checkpoint import Checkpoint, layer_of, part_of, read_safetensors
@@ -35,6 +35,8 @@ __all__ = [
     "NormsOptions",
     "NormsResult",
     "PairResult",
+    "Recipe",
+    "RecipeBook",
     "TestResult",
     "VectorPair",
     "Zoo",

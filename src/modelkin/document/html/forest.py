@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelkin.document.language import Language
-from modelkin.document.views.tree import direction_text, number_text
+from modelkin.document.views.tree import direction_text, done_text, number_text
 from modelkin.lineage import FamilyForest
 from modelkin.lineage.tree_result import Family, TreeEdge
 
@@ -91,6 +91,7 @@ def _line(edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, langu
 def _evidence(edge: TreeEdge, language: Language) -> Iterator[str]:
     yield f"{edge.first}, {edge.second}"
     yield direction_text(edge, language)
+    yield f"{language.say('tree.done')}: {done_text(edge, language)}"
     yield language.tell(edge.reason)
     for key, value in (
         ("distance", edge.distance),

@@ -69,13 +69,14 @@ def _family(found: FamilyForest, family: Family, language: Language) -> Iterator
 
 
 def _edges(edges: list[TreeEdge], language: Language) -> Table:
-    keys = ("model", "on", "kind", "direction", "distance", "inheritance", "support", "why")
+    keys = ("model", "on", "kind", "done", "direction", "distance", "inheritance", "support", "why")
     titles = [language.say(f"tree.{key}") for key in keys]
     rows = [
         (
             edge.first,
             edge.second,
             language.say(f"tree.kind-{edge.kind}"),
+            done_text(edge, language),
             direction_text(edge, language),
             number_text(edge.distance, 3),
             number_text(edge.inheritance, 2),
@@ -84,7 +85,7 @@ def _edges(edges: list[TreeEdge], language: Language) -> Table:
         )
         for edge in edges
     ]
-    return table(titles, rows, numeric=(4, 5, 6))
+    return table(titles, rows, numeric=(5, 6, 7))
 
 
 def direction_text(edge: TreeEdge, language: Language) -> str:
@@ -92,6 +93,15 @@ def direction_text(edge: TreeEdge, language: Language) -> str:
     if edge.parent is None:
         return language.say("tree.unknown")
     return f"{edge.parent} → {edge.first if edge.parent == edge.second else edge.second}"
+
+
+def done_text(edge: TreeEdge, language: Language) -> str:
+    """Say what was done along an edge, or that it could not be told."""
+    if edge.kind == "merge":
+        return language.say("tree.kind-merge")
+    if edge.relation in (None, "unknown"):
+        return language.say("tree.not-told")
+    return language.word("relation", str(edge.relation))
 
 
 def number_text(value: float | None, digits: int) -> str:
