@@ -176,7 +176,8 @@ def test_the_folder_holds_page_newick_and_graphml(forest, tmp_path, language, wo
     graph = ElementTree.fromstring(written["tree.graphml"])
     space = "{http://graphml.graphdrawing.org/xmlns}"
     assert len(graph.findall(f".//{space}node")) == 6
-    directed = [edge.get("directed") for edge in graph.findall(f".//{space}edge")]
+    directed = [item.text for item in graph.findall(f".//{space}edge/{space}data[@key='directed']")]
+    assert len(directed) == len(forest.edges)
     assert directed.count("true") == sum(edge.parent is not None for edge in forest.edges)
 
 

@@ -1,4 +1,4 @@
-"""Merges at the width that users have: 4,096, with the rows of a real vocabulary."""
+"""Merges and trees at the width that users have: 4,096, with the rows of a real vocabulary."""
 
 import json
 
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from tests.support import LlamaShape, llama_config, llama_tensors
 
-from modelkin import MemorySource, explain_merge
+from modelkin import MemorySource, explain_merge, family_forest
 from modelkin.formats.safetensors import safetensors_bytes
-from modelkin.options import READING
+from modelkin.model import open_models
+from modelkin.options import READING, FetchOptions
 
 pytestmark = pytest.mark.scale
 
@@ -47,3 +48,42 @@ def test_a_merge_is_taken_apart_at_full_width_within_the_bytes_of_the_depth():
     # Gains near one change by less than bfloat16 holds: rounding is common to both, and lowers it a little.
     assert -0.3 < ancestor.opposition.value < 0.05
     assert ancestor.gain == pytest.approx(0.5, abs=0.1)
+
+
+def tuned(base, seed, *, untouched):
+    """Return what a fine-tune makes of a model: rows of unseen tokens get nothing but weight decay."""
+    made = changed(base, seed)
+    rows = base["model.embed_tokens.weight"]
+    kept = np.float32(0.995) * rows[:untouched]
+    return {
+        **made,
+        "model.embed_tokens.weight": np.concatenate([kept, made["model.embed_tokens.weight"][untouched:]]),
+    }
+
+
+def rounded(tensors):
+    """Return the values as a file of bfloat16 holds them."""
+    return {name: values.astype(ml_dtypes.bfloat16).astype(np.float32) for name, values in tensors.items()}
+
+
+def test_a_tree_at_full_width_names_parents_and_directions_within_the_bytes_of_the_depth():
+    base = rounded(llama_tensors(SHAPE, seed=0))
+    first = rounded(tuned(base, 1, untouched=16_000))
+    second = rounded(tuned(base, 2, untouched=16_000))
+    third = rounded(tuned(first, 3, untouched=16_000))
+    made = {"base": base, "first": first, "second": second, "third": third}
+    made["stranger"] = rounded(llama_tensors(SHAPE, seed=9))
+    sources = {name: stored(tensors, name) for name, tensors in made.items()}
+    made.clear()
+    with open_models(list(sources.values()), FetchOptions()) as opened:
+        models = dict(zip(sources, opened, strict=True))
+        found = family_forest(models, relations=False)
+        read = {name: model.totals().bytes_fetched for name, model in models.items()}
+    assert found.alone == ("stranger",)
+    assert {(edge.parent, edge.child) for edge in found.edges} == {
+        ("base", "first"),
+        ("base", "second"),
+        ("first", "third"),
+    }
+    # Of each model once for the samples, once for the fingerprint, and for each of four comparisons.
+    assert max(read.values()) <= 6 * READING["standard"][0]

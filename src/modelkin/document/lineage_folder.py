@@ -131,7 +131,10 @@ _KEYS = {
 
 
 def tree_graphml(result: FamilyForest) -> str:
-    """Write models and edges as GraphML; an edge without a known direction is marked as undirected."""
+    """Write models and edges as GraphML; ``directed`` says of an edge whether its direction is known.
+
+    As data and not as an attribute of the edge: networkx refuses graphs in which some are directed.
+    """
     root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for name, (owner, kind) in _KEYS.items():
         ElementTree.SubElement(root, "key", {"id": name, "for": owner, "attr.name": name, "attr.type": kind})
@@ -143,13 +146,7 @@ def tree_graphml(result: FamilyForest) -> str:
     for edge in result.edges:
         parent = edge.parent or edge.second
         child = edge.first if parent == edge.second else edge.second
-        line = ElementTree.SubElement(
-            graph,
-            "edge",
-            source=visible(parent),
-            target=visible(child),
-            directed="true" if edge.parent is not None else "false",
-        )
+        line = ElementTree.SubElement(graph, "edge", source=visible(parent), target=visible(child))
         facts = "; ".join(fact.kind for fact in edge.facts)
         numbers = {name: getattr(edge, name) for name in ("distance", "inheritance", "support", "weight")}
         told = "true" if edge.parent is not None else "false"
