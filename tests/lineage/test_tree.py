@@ -123,6 +123,17 @@ def test_a_stored_copy_in_another_format_leaves_its_trail():
     assert (trail.parent, trail.facts[0].kind) == ("narrow", "rounding-trail")
 
 
+def test_halves_may_be_rounded_either_way():
+    """A published copy of MiniLM in float16 has halves away from zero, where numpy goes to the even one."""
+    half = np.float32(1 + 2.0**-11)
+    base = loaded("gpt2-base")
+    name = next(key for key in base.tensors if key.endswith("mlp.c_fc.weight"))
+    wide = base.with_tensors({name: np.full_like(base.tensors[name], half)})
+    up = base.with_tensors({name: np.full_like(base.tensors[name], np.float32(1 + 2.0**-10))})
+    (edge,) = relatives({"wide": source(wide, dtype="F32"), "up": source(up, dtype="F16")}).edges
+    assert (edge.parent, edge.facts[0].kind) == ("wide", "rounded")
+
+
 @pytest.mark.parametrize(
     ("change", "levels"), [(derive.round_to_int8, 255), (derive.round_to_int4, 16), (None, None)]
 )

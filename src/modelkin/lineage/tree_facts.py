@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from modelkin.lineage.kept_rows import KeptRows
+from modelkin.lineage.samples import Site
 from modelkin.lineage.tree_result import DirectionFact, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, distance, facing_layers
 from modelkin.message import Message, say
@@ -108,10 +109,12 @@ def _precision(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, M
         yield "rounding-trail", say("tree-trail", dtype=parent.dtypes[common[0]])
 
 
-def _rounded(parent: ModelSample, child: ModelSample, site: object) -> bool:
-    values, dtype = parent.values[site], child.dtypes[site]  # type: ignore[index]
-    again = decode(encode(values, dtype), dtype, values.size)
-    return bool(np.array_equal(again.reshape(-1), child.values[site]))  # type: ignore[index]
+def _rounded(parent: ModelSample, child: ModelSample, site: Site) -> bool:
+    """Say whether all values are as near as the format allows; of two as near, tools choose either."""
+    values, dtype = parent.values[site], child.dtypes[site]
+    nearest = decode(encode(values, dtype), dtype, values.size).reshape(-1)
+    off = np.abs(child.values[site].astype(np.float64) - values)
+    return bool(np.all(off <= np.abs(nearest.astype(np.float64) - values)))
 
 
 def _shape(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:

@@ -1,0 +1,48 @@
+"""Published models with documented descent as a forest: copies in three formats, and fine-tunes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.real.published import FINE_TUNE, folder_of, published
+
+from modelkin import family_forest
+
+COPIES = ("minilm_bin", "minilm_f16", "minilm_int8", "minilm_int8_other")
+TUNED = {"rx_ft", "rx_ft10k"}
+
+
+@pytest.fixture(scope="module")
+def forest():
+    models = {name: str(published(name)) for name in ("minilm", *COPIES, "rx_pre", *sorted(TUNED))}
+    return family_forest({**models, "sre": str(folder_of(FINE_TUNE))}, pairs="proposed")
+
+
+def test_families_are_those_of_the_documents(forest):
+    families = {frozenset(family.members) for family in forest.families}
+    assert families == {frozenset({"minilm", "sre", *COPIES}), frozenset({"rx_pre", *TUNED})}
+    assert forest.alone == ()
+
+
+def test_copies_and_fine_tunes_hang_on_what_they_were_made_of(forest):
+    edges = {frozenset((edge.first, edge.second)): edge.relation for edge in forest.edges}
+    assert edges == {
+        frozenset(("minilm", "minilm_bin")): "copy",
+        frozenset(("minilm", "minilm_f16")): "precision-copy",
+        frozenset(("minilm", "minilm_int8")): "quantised-copy",
+        frozenset(("minilm", "minilm_int8_other")): "quantised-copy",
+        frozenset(("minilm", "sre")): "fine-tune",
+        frozenset(("rx_pre", "rx_ft")): "fine-tune",
+        frozenset(("rx_pre", "rx_ft10k")): "fine-tune",
+    }
+
+
+def test_directions_are_named_where_rounding_tells_them_and_nowhere_else(forest):
+    """All are float32: of a fine-tune and its base nothing says which came first."""
+    named = {
+        edge.child: (edge.parent, [fact.kind for fact in edge.facts]) for edge in forest.edges if edge.parent
+    }
+    assert named == {
+        "minilm_f16": ("minilm", ["rounded"]),
+        "minilm_int8": ("minilm", ["quantised-grid"]),
+        "minilm_int8_other": ("minilm", ["quantised-grid"]),
+    }
