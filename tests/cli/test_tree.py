@@ -35,3 +35,20 @@ def test_a_wrong_date_or_a_name_given_twice_is_wrong_usage(run):
     status, _, err = run("tree", "./base", "./base")
     assert status == 2
     assert "was given twice" in err
+
+
+def test_a_registry_brings_models_and_fingerprints_and_only_proposed_pairs_are_compared(run):
+    assert run("registry", "init", "--registry", "kept")[0] == 0
+    assert run("registry", "add", "--registry", "kept", "./base", "./child", "./stranger")[0] == 0
+    status, out, err = run("tree", "--registry", "kept", "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert set(found["models"]) == {"./base", "./child", "./stranger"}
+    assert all({pair["first"], pair["second"]} == {"./base", "./child"} for pair in found["pairs"])
+    assert "making the fingerprint" not in err
+
+
+def test_without_models_and_without_a_registry_it_is_wrong_usage(run):
+    status, _, err = run("tree")
+    assert status == 2
+    assert "Missing argument" in err

@@ -121,9 +121,13 @@ def _current(
     opened: Mapping[str, Model], named: Mapping[str, str], prints: Mapping[str, Fingerprint]
 ) -> Iterator[tuple[str, Fingerprint]]:
     """Yield the fingerprints of the very revisions that are opened; the others are made anew."""
+    if not prints:
+        return
+    from modelkin.registry import revision_of
+
     for name, ref in named.items():
         made = prints.get(ref)
-        if made is not None and made.model.revision == opened[name].location.revision:
+        if made is not None and made.model.revision == revision_of(opened[name]):
             yield name, made
 
 

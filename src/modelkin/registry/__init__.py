@@ -20,6 +20,7 @@ from modelkin.registry.store import (
 from modelkin.registry.sync import (
     SyncResult,
     SyncTarget,
+    revision_of,
     sync,
     targets_of_folder,
     targets_of_hub,
@@ -46,6 +47,7 @@ __all__ = [
     "named_pairs",
     "open_cluster",
     "open_registry",
+    "revision_of",
     "rows_on",
     "scan",
     "sync",

@@ -136,7 +136,7 @@ def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
     try:
         with open_model(_pinned(target), fetch) as model:
             made = fingerprint_model(model)
-            revision = target.revision or _revision(model)
+            revision = target.revision or revision_of(model)
             return row_of(
                 replace(made, model=replace(made.model, ref=target.ref, revision=revision)), added=now
             )
@@ -166,7 +166,7 @@ def _resolved(target: SyncTarget, fetch: FetchOptions) -> SyncTarget | NotSynced
         return target
     try:
         with open_model(target.ref, fetch) as model:
-            return replace(target, revision=_revision(model))
+            return replace(target, revision=revision_of(model))
     except ModelkinError as error:
         return _later(target, error)
 
@@ -178,7 +178,8 @@ def _pinned(target: SyncTarget) -> str:
     return f"{target.ref}@{target.revision}"
 
 
-def _revision(model: Model) -> str:
+def revision_of(model: Model) -> str:
+    """Return the commit of a model, or what stands for it where there are only files."""
     return model.location.revision or _files_revision(model)
 
 
