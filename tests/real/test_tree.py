@@ -7,6 +7,9 @@ from tests.real.published import FINE_TUNE, folder_of, published
 
 from modelkin import family_forest
 
+# Thirty seconds of one core; a machine that does other things as well is slow.
+pytestmark = pytest.mark.timeout(900)
+
 COPIES = ("minilm_bin", "minilm_f16", "minilm_int8", "minilm_int8_other")
 TUNED = {"rx_ft", "rx_ft10k"}
 
