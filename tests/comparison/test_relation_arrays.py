@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from modelkin.comparison.alignment import match_units
 from modelkin.comparison.relation.lattice import find_lattice, level_steps
+from modelkin.comparison.relation.orders import matched_rows
 from modelkin.comparison.relation.scales import mixed_in_heads, with_factors
 from modelkin.comparison.relation.spectrum import leading_direction, spectrum
 from modelkin.comparison.relation.steps import effective_format, stored_steps
@@ -143,3 +145,26 @@ def test_mixtures_inside_of_heads_are_undone():
     assert better
     np.testing.assert_allclose(fitted, mixed, atol=1e-3)
     assert mixed_in_heads(rng.standard_normal(base.shape).astype(np.float32), base, 16)[1] is False
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.8, 3.0])
+def test_rows_are_matched_by_some_numbers_as_by_all(noise):
+    """Little noise leaves no doubt, more of it some, and most of it nothing that is found at once."""
+    rng = np.random.default_rng(3)
+    base = rng.standard_normal((96, 2048), dtype=np.float32)
+    order = rng.permutation(96)
+    mine = base[order] + np.float32(noise) * rng.standard_normal((96, 2048), dtype=np.float32)
+    mine[5] = 0.0
+    mine[:48] *= -1.0
+    found, by_all = matched_rows(mine, base, seed=0), match_units(mine, base, seed=0, sign_free=True)
+    assert np.array_equal(found.places, by_all.places)
+    assert np.array_equal(np.delete(found.places, 5), np.delete(order, 5))
+    assert np.allclose(found.cosines, by_all.cosines, atol=1e-5)
+    assert found.places[5] == -1
+
+
+def test_steps_are_those_of_numbers_taken_apart():
+    values = np.array([0.0, -0.0, 1e-40, 2.0**-126, 1.0, -1.5, 0.75, 3e38, np.inf], np.float32)
+    for dtype, digits in (("BF16", 8), ("F32", 24)):
+        apart = np.ldexp(np.float32(1.0), np.frexp(values)[1] - digits)
+        assert np.array_equal(stored_steps(values, dtype), apart.astype(np.float32))

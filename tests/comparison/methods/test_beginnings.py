@@ -5,7 +5,13 @@ import pytest
 
 from modelkin.comparison.methods import Tested, load_method
 from modelkin.comparison.methods.axis import unit_evidence
-from modelkin.comparison.methods.beginnings import BEGINNING_FLAGS, other_layers
+from modelkin.comparison.methods.beginnings import (
+    BEGINNING_FLAGS,
+    Remembered,
+    directions,
+    other_layers,
+    rough_z,
+)
 
 METHOD = load_method("mlp-units")
 SHARES = [(0.7, 0.7, 0.7, 0.7), (0.9, 0.6, 0.3, 0.15), (0.4, 0.2, 0.1, 0.1), (0.9, 0.3, 0.1)]
@@ -103,3 +109,13 @@ def test_with_two_layers_a_common_beginning_cannot_be_told_from_more():
     found = judged(models[0], models[1], 0)
     assert found.log10_p == 0.0
     assert BEGINNING_FLAGS & {*found.flags}
+
+
+def test_what_is_remembered_of_layers_is_what_would_be_made_anew():
+    rng = np.random.default_rng(5)
+    layers = [rng.standard_normal((20, 9)).astype(np.float32) for _ in range(3)]
+    known = Remembered()
+    for one in layers:
+        for two in layers:
+            assert known.z(one, two) == rough_z(directions(one), directions(two)) == known.z(one, two)
+    assert known.directions(layers[0]) is known.directions(layers[0])

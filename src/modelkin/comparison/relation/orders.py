@@ -191,7 +191,7 @@ class _Finder:
 
 def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> bool:
     """Note where each row of the candidate is in the base, if most of them are somewhere of their own."""
-    found = _matched(mine, theirs, seed)
+    found = matched_rows(mine, theirs, seed=seed)
     used = found.places[found.usable]
     if not len(mine) or len(np.unique(used)) < _FOUND * len(mine) or not len(used):
         return False
@@ -205,7 +205,7 @@ def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> 
     return True
 
 
-def _matched(mine: Floats, theirs: Floats, seed: int) -> UnitMatch:
+def matched_rows(mine: Floats, theirs: Floats, *, seed: int) -> UnitMatch:
     """Match rows by some of their numbers, and those again by all of them that this leaves in doubt.
 
     Of a layer of a large model all numbers take ten seconds. By some hundred, chance reaches a cosine of a
