@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import numpy as np
@@ -13,7 +14,14 @@ from tests.registry.made import drawn
 import modelkin as mk
 from modelkin.document import render_markdown, scan_view, schema, to_json, write_scan
 from modelkin.fingerprint import fingerprint_model
-from modelkin.fingerprint.recipe import SLOTS
+from modelkin.fingerprint.recipe import (
+    BLOCK_BYTES,
+    DIMENSION_KINDS,
+    GRAM_BYTES,
+    SLOTS,
+    UNIT_KINDS,
+    slot_numbers,
+)
 from modelkin.registry import ScanOptions, create_registry, open_registry, scan, sync, targets_of_list
 from modelkin.registry.coarse import TILE_ROWS, CodeQuery, coarse_pass, tiled, tiles
 
@@ -101,14 +109,22 @@ def test_a_model_that_has_vanished_is_a_hit_that_says_so(tmp_path):
     assert "not compared" in str(hit.verified.reason)
 
 
-def test_a_damaged_segment_is_left_out_and_said(tmp_path):
+@pytest.mark.parametrize("codes_too", [False, True])
+def test_a_damaged_segment_is_left_out_and_said(tmp_path, codes_too):
     place = tmp_path / "r"
     registry, _ = create_registry(str(place)).add([drawn("org/a", 1)])
     registry, _ = registry.add([drawn("org/b", 2)])
-    (place / "segments" / f"{registry.commits[0].segment}.parquet").write_bytes(b"no parquet")
+    name = registry.commits[0].segment
+    (place / "segments" / f"{name}.parquet").write_bytes(b"no parquet")
+    if codes_too:
+        (place / "codes" / f"{name}.tiles").write_bytes(b"short")
     found = scan(drawn("me", 3, parent=drawn("org/b", 2), share=0.8), open_registry(str(place)))
     assert [hit.ref for hit in found.hits] == ["org/b"]
-    assert "left out" in str(found.notes[0])
+    # Where the codes say that nobody in it is worth a look, nothing is missing.
+    assert (found.n_models, len(found.notes)) == ((1, 1) if codes_too else (2, 0))
+    lost = scan(drawn("me", 3, parent=drawn("org/a", 1), share=0.8), open_registry(str(place)))
+    assert (lost.hits, lost.n_models) == ((), 1)
+    assert "left out" in str(lost.notes[0])
 
 
 def test_mirrors_are_one_hit(tmp_path):
@@ -135,26 +151,78 @@ def test_tiles_hold_every_row_once(n_rows):
 def test_the_first_pass_counts_the_bits_that_differ():
     query, others = drawn("me", 0), [drawn(str(seed), seed) for seed in range(1, 6)]
     table = np.frombuffer(tiled(b"".join(made.code() for made in others)), np.uint64)
-    found = CodeQuery(query)
-    from modelkin.registry.coarse import _Workspace
+    scores, grams = CodeQuery(query).scores(next(tiles(table)))
 
-    tile = next(tiles(table))
-    space = _Workspace(len(others))
-    for number, slot in enumerate(SLOTS):
-        words = slice(slot.start // 64, slot.stop // 64)
-        mine = np.unpackbits(np.frombuffer(query.code(), np.uint8))
-        counted = space.distance(tile[words], np.frombuffer(query.code(), np.uint64)[words][:, None], None)
-        for at, other in enumerate(others):
-            theirs = np.unpackbits(np.frombuffer(other.code(), np.uint8))
-            assert counted[at] == np.count_nonzero((mine != theirs)[slot.start : slot.stop]), number
-    assert found.scores(tile, space)[0].max() < 5.5
+    def bits(made):
+        return np.unpackbits(np.frombuffer(made.code(), np.uint8), bitorder="little").astype(int)
+
+    mine = bits(query)
+    for at, other in enumerate(others):
+        theirs = bits(other)
+        equal = {
+            number: score(mine[slot.start : slot.stop], theirs[slot.start : slot.stop])
+            for number, slot in enumerate(SLOTS)
+        }
+        crossed = [
+            score(mine[SLOTS[one].start :][:512], theirs[SLOTS[two].start :][:512])
+            for one in slot_numbers("mlp")
+            for two in slot_numbers("mlp")
+            if one != two
+        ]
+        sums = [
+            sum(chosen) / np.sqrt(len(chosen))
+            for kinds in (UNIT_KINDS, DIMENSION_KINDS, UNIT_KINDS + DIMENSION_KINDS)
+            for chosen in [[equal[number] for number in equal if SLOTS[number].kind in kinds]]
+        ]
+        assert scores[at] == pytest.approx(max(map(abs, [*equal.values(), *crossed, *sums])), rel=1e-5)
+        gram = slice(BLOCK_BYTES, BLOCK_BYTES + GRAM_BYTES)
+        assert grams[at] == pytest.approx(1 - 2 * np.mean(mine[gram] != theirs[gram]), abs=1e-5)
+
+
+def score(mine, theirs) -> float:
+    return (len(mine) - 2 * np.count_nonzero(mine != theirs)) / np.sqrt(len(mine))
+
+
+def test_a_query_without_some_units_and_layers_is_held_against_what_it_has():
+    query = drawn("me", 0)
+    data = np.frombuffer(query.data, np.int8).copy()
+    data[SLOTS[0].start + 16 * 40 : SLOTS[0].stop] = 0
+    for number in slot_numbers("val"):
+        data[SLOTS[number].start : SLOTS[number].stop] = 0
+    slots = tuple(replace(slot, n_units=0) if slot.kind == "val" else slot for slot in query.slots)
+    part = replace(query, data=data.tobytes(), slots=slots, token_gram=False)
+    table = np.frombuffer(tiled(query.code() + drawn("other", 1).code()), np.uint64)
+    scores, grams = CodeQuery(part).scores(next(tiles(table)))
+    assert scores[0] > 40
+    assert scores[1] < 5
+    assert list(grams) == [0, 0]
+
+
+def test_tables_of_any_sizes_give_the_same_rows():
+    parent = drawn("me", 0)
+    rows = [drawn(str(seed), seed) for seed in range(1, 61)]
+    rows[37] = drawn("child", 99, parent=parent, share=0.7)
+
+    def tables(sizes):
+        first = 0
+        for size in sizes:
+            codes = b"".join(made.code() for made in rows[first : first + size])
+            yield first, np.frombuffer(tiled(codes), np.uint64)
+            first += size
+
+    found = [coarse_pass(CodeQuery(parent), tables(sizes)) for sizes in ([60], [1] * 60, [7, 50, 3])]
+    assert found[0].rows[np.argmax(found[0].scores)] == 37
+    assert all(np.array_equal(one.scores, found[0].scores) for one in found)
+    assert all(np.array_equal(one.rows, found[0].rows) for one in found)
 
 
 def test_threads_change_nothing():
     rng = np.random.default_rng(0)
-    table = rng.integers(0, 2**63, 464 * (3 * TILE_ROWS + 17), dtype=np.uint64)
+    table = rng.integers(0, 2**63, 464 * (2 * TILE_ROWS + 17), dtype=np.uint64)
     query = CodeQuery(drawn("me", 0))
-    one, two = (coarse_pass(query, [table, table[: 464 * 5]], n_threads=n) for n in (1, 2))
+    tables = [(0, table), (2 * TILE_ROWS + 17, table[: 464 * 5])]
+    one, two = (coarse_pass(query, tables, n_threads=n) for n in (1, 2))
+    assert len(one.rows) > 0
     assert np.array_equal(one.rows, two.rows)
     assert np.array_equal(one.scores, two.scores)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.places import ROOT
 from tests.registry.made import drawn
 
-from modelkin.errors import FormatError, MissingExtra, NotFound, OutputError, UsageError
+from modelkin.errors import FormatError, MissingExtra, NotFound, OutputError, SourceError, UsageError
 from modelkin.registry import create_registry, export_registry, open_registry
 from modelkin.registry.segments import failed_row
 from modelkin.registry.store import Registry
@@ -116,10 +116,10 @@ def test_a_changed_byte_is_found(place):
 
 def test_codes_that_are_lost_are_made_again(place):
     registry = filled(place)
-    before = [table.tobytes() for table in registry.codes()]
-    Path(place, "codes", f"{registry.commits[0].segment}.bits").unlink()
-    assert [table.tobytes() for table in open_registry(place).codes()] == before
-    assert open_registry(place).verify().repaired == (f"codes/{registry.commits[0].segment}.bits",)
+    before = [table.tobytes() for _, table in registry.codes()]
+    Path(place, "codes", f"{registry.commits[0].segment}.tiles").unlink()
+    assert [table.tobytes() for _, table in open_registry(place).codes()] == before
+    assert open_registry(place).verify().repaired == (f"codes/{registry.commits[0].segment}.tiles",)
     assert open_registry(place).verify().repaired == ()
 
 
@@ -128,6 +128,47 @@ def test_a_damaged_log_entry_is_named(place):
     Path(place, "log", "00000001.json").write_text('{"segment": "../../etc/passwd"}')
     with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is damaged"):
         open_registry(place)
+
+
+def test_a_missing_log_entry_is_named_and_its_segment_is_kept(place):
+    filled(place)
+    registry, _ = open_registry(place).add([drawn("org/later", 9)])
+    lost = Path(place, "log", "00000001.json").rename(Path(place, "kept.json"))
+    with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is missing"):
+        open_registry(place)
+    with pytest.raises(FormatError, match="is missing"):
+        registry.add([drawn("org/more", 10)])
+    lost.rename(Path(place, "log", "00000001.json"))
+    assert open_registry(place).verify().damaged == ()
+
+
+def test_a_segment_of_other_columns_is_damaged(place):
+    import pyarrow.parquet as pq
+
+    registry = filled(place)
+    path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["slots"]), path)
+    with pytest.raises(FormatError, match="column 'slots' is missing"):
+        open_registry(place).rows([0])
+
+
+def test_there_may_be_more_segments_than_files_may_be_open(place):
+    resource = pytest.importorskip("resource")
+    registry = create_registry(place)
+    for at in range(40):
+        registry, _ = registry.add([drawn(f"org/{at}", at)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd")), default=64) if Path("/proc/self/fd").is_dir() else 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard))
+    try:
+        again = open_registry(place)
+        assert again.info().n_models == 40
+        assert again.without_damaged()[1] == ()
+        assert len(again.rows(range(40))) == 40
+        assert sum(len(table) for _, table in again.codes()) == 40 * 464
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_full_disk_leaves_everything_as_it_was(place, monkeypatch):
@@ -227,14 +268,35 @@ def test_it_works_on_an_object_store():
     assert added == 1
     assert [row.ref for row in open_registry(place).rows([0, 2])] == ["org/a", "org/c"]
     assert registry.verify().damaged == ()
-    assert sum(len(table) for table in registry.codes()) == 3 * 464
+    assert sum(len(table) for _, table in registry.codes()) == 3 * 464
 
 
 def test_two_writers_on_an_object_store_are_found_out():
     place = "memory://bucket-2/registry"
     registry, _ = create_registry(place).add([drawn("org/a", 1)])
     with pytest.raises(UsageError, match="two writers at once"):
-        registry.place.write("log/00000001.json", b"{}")
+        registry.place.write("log/00000001.json", b"{}", new=True)
+
+
+def test_what_another_writer_on_an_object_store_has_not_finished_is_left_alone():
+    place = "memory://bucket-3/registry"
+    registry, _ = create_registry(place).add([drawn("org/a", 1)])
+    name = "segments/00000002-0123456789ab.parquet"
+    registry.place.write(name, b"another writer's")
+    registry.add([drawn("org/b", 2)])
+    assert registry.place.read(name) == b"another writer's"
+
+
+def test_an_object_store_that_fails_is_one_line(monkeypatch):
+    place = "memory://bucket-4/registry"
+    registry, _ = create_registry(place).add([drawn("org/a", 1)])
+
+    def denied(*_: object, **__: object) -> None:
+        raise RuntimeError("access\n denied")
+
+    monkeypatch.setattr(type(registry.place._files), "cat_file", denied)
+    with pytest.raises(SourceError, match="cannot be used: access denied"):
+        open_registry(place)
 
 
 def test_without_pyarrow_it_says_what_to_install(place, monkeypatch):

@@ -5,9 +5,10 @@ It only chooses who is looked at again: a score counts equal signs and is no p-v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from modelkin.fingerprint.recipe import (
     GRAM_BYTES,
     SLOTS,
     UNIT_KINDS,
+    Kind,
     slot_numbers,
 )
 
@@ -28,15 +30,23 @@ Scores = npt.NDArray[np.float32]
 
 N_WORDS = CODE_BYTES // 8
 LEAST_SCORE = 4.5
-"""Of a block or a sum, in standard deviations of unrelated codes: one row in five thousand reaches it by
-chance. What the exact test finds at 10**-14 has at least 9 at 8 bits, and about two thirds of it here."""
+"""Of a block or a sum, in standard deviations of unrelated codes: one unrelated model of the zoo in 1,200
+reaches it. What the exact test finds at 10**-14 has at least 8 at 8 bits, and about two thirds of it here;
+the findings of the zoo have 10 and more."""
 LEAST_GRAM = 0.33
 """Correlation of signs of the Gram matrices of tokens, as of a cosine of 0.5."""
-TILE_ROWS = 2_048
-"""7.6 MB of codes: they stay near the processor while all their blocks are looked at."""
-_CROSSED = ("mlp",)
+TILE_ROWS = 8_192
+"""30 MB of codes. The same word of that many rows is one run of memory: with 2,048 the pass takes 1.4 times
+as long, longer runs change nothing."""
+_LEAST_TILE = 4_096
+"""Rows below which what is left of a table is put together with that of others: calls would cost more."""
+_MOST_WORDS = 32
+"""Words that are compared by one call; their differences stay in the caches until they are counted."""
+_CROSSED: tuple[Kind, ...] = ("mlp",)
 """Kinds of blocks that are held against all layers, for models of changed depth. One is enough: a copy in
 other coordinates comes through by its tokens."""
+_CROSSED_WORDS = 8
+"""Words of such a block, half of it: a second net, as a copy has its embedding and gains where they were."""
 _GRAM_START = BLOCK_BYTES // 64
 """First word of the signs of the Gram matrix of tokens."""
 
@@ -62,37 +72,49 @@ def tiles(table: npt.NDArray[np.uint64]) -> Iterator[Words]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _CoarseCell:
-    slots: tuple[int, int]
+class _CellGroup:
+    """Some pairs of blocks that are compared by the same few calls."""
+
     words: slice
+    """Of a row."""
     query: Words
+    """(pairs, words, 1)."""
     mask: Words | None
-    n_bits: int
-    sigma: float
-    """Standard deviation of the score of unrelated blocks; above 1 where features go together."""
+    crossed: bool
+    """Whether all pairs are with one block of a row; otherwise each is with the next one."""
 
 
-class _Workspace:
+class Workspace:
     """Memory of one thread, so that none is asked for inside the loop."""
 
-    def __init__(self, n_rows: int) -> None:
-        self.differ = np.empty((32, n_rows), np.uint64)
-        self.counts = np.empty((32, n_rows), np.uint8)
-        self.pairs = np.empty((16, n_rows), np.uint8)
-        self.fours = np.empty((8, n_rows), np.uint16)
+    def __init__(self) -> None:
+        self._differ = np.empty(_MOST_WORDS * TILE_ROWS, np.uint64)
+        self._counts = np.empty(_MOST_WORDS * TILE_ROWS, np.uint8)
+        self._pairs = np.empty(_MOST_WORDS // 2 * TILE_ROWS, np.uint8)
+        self._fours = np.empty(_MOST_WORDS // 4 * TILE_ROWS, np.uint16)
 
-    def distance(self, rows: Words, query: Words, mask: Words | None) -> npt.NDArray[np.uint16]:
-        """Count the bits in which rows differ from the query."""
-        n, half, quarter = len(rows), len(rows) // 2, len(rows) // 4
-        differ, counts = self.differ[:n], self.counts[:n]
-        np.bitwise_xor(rows, query, out=differ)
-        if mask is not None:
-            np.bitwise_and(differ, mask, out=differ)
+    def distance(self, tile: Words, group: _CellGroup) -> npt.NDArray[np.uint16]:
+        """Count the bits in which the rows of a tile differ from the query: (pairs, rows)."""
+        k, n, _ = group.query.shape
+        n_rows = tile.shape[1]
+        rows = tile[group.words].reshape(1 if group.crossed else k, n, n_rows)
+        differ, counts, pairs, fours = (
+            held[: k * words * n_rows].reshape(k, words, n_rows)
+            for held, words in (
+                (self._differ, n),
+                (self._counts, n),
+                (self._pairs, n // 2),
+                (self._fours, n // 4),
+            )
+        )
+        np.bitwise_xor(rows, group.query, out=differ)
+        if group.mask is not None:
+            np.bitwise_and(differ, group.mask, out=differ)
         np.bitwise_count(differ, out=counts)
         # Two counts fit into a byte, four do not.
-        np.add(counts[:half], counts[half:], out=self.pairs[:half])
-        np.add(self.pairs[:quarter], self.pairs[quarter:half], out=self.fours[:quarter], dtype=np.uint16)
-        return np.asarray(np.add.reduce(self.fours[:quarter], axis=0, dtype=np.uint16))
+        np.add(counts[:, : n // 2], counts[:, n // 2 :], out=pairs)
+        np.add(pairs[:, : n // 4], pairs[:, n // 4 :], out=fours, dtype=np.uint16)
+        return np.asarray(np.add.reduce(fours, axis=1, dtype=np.uint16))
 
 
 class CodeQuery:
@@ -107,48 +129,93 @@ class CodeQuery:
             both = np.asarray(block.any(axis=1))[:, None] & block.any(axis=0)
             used[slot.start : slot.stop] = both.reshape(-1)
         mask = np.packbits(used, bitorder="little").view(np.uint64)
-        self._cells = list(_cells(code, mask, made))
-        self._gram = code[_GRAM_START:, None] if made.token_gram else None
+        cells = [group for group in _slot_groups(made) if any(made.slots[own].n_units for own, _ in group)]
+        self._groups = [_group(group, code, mask) for group in cells]
+        pairs = [pair for group in cells for pair in group]
+        scales = [_scale(mask, made, pair) for pair in pairs]
+        # A score is what bits agree above half of them, in standard deviations: linear in the distance.
+        self._level = np.array([n * scale for n, scale in scales], np.float32)[:, None]
+        self._slope = np.array([-2.0 * scale for _, scale in scales], np.float32)[:, None]
+        self._sums = _sums(
+            [scale > 0.0 and own == other for (own, other), (_, scale) in zip(pairs, scales, strict=True)],
+            [SLOTS[own].kind for own, _ in pairs],
+        )
+        self._gram = (
+            _CellGroup(slice(_GRAM_START, N_WORDS), code[None, _GRAM_START:, None], None, crossed=False)
+            if made.token_gram
+            else None
+        )
 
-    def scores(self, tile: Words, space: _Workspace) -> tuple[Scores, Scores]:
+    def scores(self, tile: Words, space: Workspace | None = None) -> tuple[Scores, Scores]:
         """Return the largest score of each row, and the correlation of its Gram matrix of tokens."""
+        space = space or Workspace()
         n_rows = tile.shape[1]
-        nearest: dict[tuple[int, float], npt.NDArray[np.uint16]] = {}
-        farthest: dict[tuple[int, float], npt.NDArray[np.uint16]] = {}
-        sums = {kinds: np.zeros(n_rows, np.float32) for kinds in (UNIT_KINDS, DIMENSION_KINDS)}
-        counted = dict.fromkeys(sums, 0)
-        for cell in self._cells:
-            distance = space.distance(tile[cell.words], cell.query, cell.mask)
-            like = cell.n_bits, cell.sigma
-            if like in nearest:
-                np.minimum(nearest[like], distance, out=nearest[like])
-                np.maximum(farthest[like], distance, out=farthest[like])
-            else:
-                nearest[like], farthest[like] = distance, distance.copy()
-            if cell.slots[0] == cell.slots[1]:
-                for kinds, total in sums.items():
-                    if SLOTS[cell.slots[0]].kind in kinds:
-                        total += _score(distance, *like)
-                        counted[kinds] += 1
         best = np.zeros(n_rows, np.float32)
-        for ends in (nearest, farthest):
-            for like, distance in ends.items():
-                np.maximum(best, np.abs(_score(distance, *like)), out=best)
-        parts = [*((sums[kinds], counted[kinds]) for kinds in sums)]
-        parts.append((sums[UNIT_KINDS] + sums[DIMENSION_KINDS], sum(counted.values())))
-        for total, count in parts:
-            if count > 1:
-                np.maximum(best, np.abs(total) * np.float32(count**-0.5), out=best)
+        if self._groups:
+            distance = np.concatenate([space.distance(tile, group) for group in self._groups])
+            scores = np.multiply(distance, self._slope, dtype=np.float32)
+            scores += self._level
+            for made in (self._sums @ scores, scores):
+                if len(made):
+                    np.maximum(best, np.abs(made, out=made).max(axis=0), out=best)
         if self._gram is None:
             return best, np.zeros(n_rows, np.float32)
-        differ = space.distance(tile[_GRAM_START:], self._gram, None)
+        differ = space.distance(tile, self._gram)[0]
         return best, np.float32(1) - differ * np.float32(2 / GRAM_BYTES)
 
 
-def _score(distance: npt.NDArray[np.uint16], n_bits: int, sigma: float) -> Scores:
-    """Return by how many standard deviations more signs agree than half of them."""
-    scale = np.float32(n_bits**-0.5 / sigma)
-    return np.asarray((np.float32(n_bits) - np.float32(2) * distance) * scale)
+def _slot_groups(made: Fingerprint) -> Iterator[list[tuple[int, int]]]:
+    """Yield pairs of slots (ours, theirs): neighbours of one size, then crossed layers."""
+    group: list[tuple[int, int]] = []
+    for number, slot in enumerate(SLOTS):
+        words = (len(group) + 1) * slot.n_bytes // 64
+        if group and (slot.n_units != SLOTS[group[0][0]].n_units or words > _MOST_WORDS):
+            yield group
+            group = []
+        group.append((number, number))
+    yield group
+    for kind in _CROSSED:
+        numbers = slot_numbers(kind)
+        for other in numbers:
+            yield [(own, other) for own in numbers if own != other and made.slots[own].n_units]
+
+
+def _words(own: int, other: int) -> tuple[slice, slice]:
+    """Return which words of the query and of a row are compared."""
+    n_words = SLOTS[own].n_bytes // 64 if own == other else _CROSSED_WORDS
+    mine, theirs = SLOTS[own].start // 64, SLOTS[other].start // 64
+    return slice(mine, mine + n_words), slice(theirs, theirs + n_words)
+
+
+def _scale(mask: Words, made: Fingerprint, pair: tuple[int, int]) -> tuple[int, float]:
+    """Return how many bits are compared, and what one of them is worth; 0 where we have no block."""
+    n_bits = int(np.bitwise_count(mask[_words(*pair)[0]]).sum())
+    return n_bits, n_bits**-0.5 / _sigma(made.block(pair[0])) if n_bits else 0.0
+
+
+def _sums(equal: Sequence[bool], kinds: Sequence[str]) -> Scores:
+    """Return the weights of what is added up: units of equal layers, dimensions, both."""
+    chosen = [
+        [same and kind in wanted for same, kind in zip(equal, kinds, strict=True)]
+        for wanted in (UNIT_KINDS, DIMENSION_KINDS, (*UNIT_KINDS, *DIMENSION_KINDS))
+    ]
+    several = [np.array(places, np.float32) for places in chosen if sum(places) > 1]
+    return (
+        np.stack([places / np.sqrt(places.sum()) for places in several])
+        if several
+        else np.zeros((0, len(kinds)), np.float32)
+    )
+
+
+def _group(pairs: Sequence[tuple[int, int]], code: Words, mask: Words) -> _CellGroup:
+    places = [_words(*pair) for pair in pairs]
+    own = np.stack([mask[mine] for mine, _ in places])[:, :, None]
+    return _CellGroup(
+        slice(places[0][1].start, places[-1][1].stop),
+        np.stack([code[mine] for mine, _ in places])[:, :, None] & own,
+        None if bool((own == ~np.uint64(0)).all()) else own,
+        crossed=pairs[0][0] != pairs[0][1],
+    )
 
 
 def _sigma(block: npt.NDArray[np.int8]) -> float:
@@ -161,81 +228,89 @@ def _sigma(block: npt.NDArray[np.int8]) -> float:
     together = signs.T @ signs / len(signs)
     # Chance alone makes correlations of 1/n.
     excess = float(np.sum(together**2)) / len(together) - (len(together) - 1) / len(signs)
-    return float(round(max(1.0, excess) ** 0.5, 2))
+    found = float(round(max(1.0, excess) ** 0.5, 2))
+    return found if found > 1.25 else 1.0
 
 
-def _cells(code: Words, mask: Words, made: Fingerprint) -> Iterator[_CoarseCell]:
-    """Yield pairs of slots (ours, theirs), those with one of theirs together."""
-    for number, slot in enumerate(SLOTS):
-        mine = slot_numbers(slot.kind) if slot.kind in _CROSSED else (number,)
-        for own in mine:
-            if not made.slots[own].n_units:
-                continue
-            words = slice(SLOTS[own].start // 64, SLOTS[own].stop // 64)
-            n_bits = int(np.bitwise_count(mask[words]).sum())
-            sigma = _sigma(made.block(own))
-            yield _CoarseCell(
-                (own, number),
-                slice(slot.start // 64, slot.stop // 64),
-                (code[words] & mask[words])[:, None],
-                None if n_bits == slot.n_bytes else mask[words][:, None],
-                n_bits,
-                sigma if sigma > 1.25 else 1.0,
-            )
-
-
-_Kept = tuple[npt.NDArray[np.intp], Scores, Scores]
+_Numbers = npt.NDArray[np.intp]
+_Kept = tuple[_Numbers, Scores, Scores]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoarseHits:
     """Rows that are worth a second look."""
 
-    rows: npt.NDArray[np.intp]
+    rows: _Numbers
     scores: Scores
     grams: Scores
 
 
 def coarse_pass(
-    query: CodeQuery, tables: Sequence[npt.NDArray[np.uint64]], *, n_threads: int = 2
+    query: CodeQuery, tables: Iterable[tuple[int, npt.NDArray[np.uint64]]], *, n_threads: int = 2
 ) -> CoarseHits:
-    """Hold a code against all rows of some tables, which may be memory-mapped. Each row is read once.
+    """Hold a code against all rows of some tables. Each row is read once, each table when its turn comes.
+
+    No more tables are held at a time than there are threads, so that memory does not grow with their number.
 
     Parameters
     ----------
     tables
-        Codes in tiles, see `tiled`; rows are numbered through all of them.
+        The number of its first row, and codes in tiles, see `tiled`; they may be memory-mapped.
     n_threads
         Threads that share the tiles.
     """
-    jobs: list[tuple[int, Words]] = []
-    first = 0
-    for table in tables:
-        for tile in tiles(table):
-            jobs.append((first, tile))
-            first += tile.shape[1]
+    waiting, turn = _full_tiles(tables), Lock()
 
-    def look(some: Sequence[tuple[int, Words]]) -> list[_Kept]:
+    def look(_: int) -> list[_Kept]:
         found: list[_Kept] = []
-        space: dict[int, _Workspace] = {}
-        for start, tile in some:
-            n_rows = tile.shape[1]
-            if n_rows not in space:
-                space[n_rows] = _Workspace(n_rows)
-            scores, grams = query.scores(tile, space[n_rows])
+        space = Workspace()
+        while True:
+            with turn:
+                job = next(waiting, None)
+            if job is None:
+                return found
+            numbers, tile = job
+            scores, grams = query.scores(tile, space)
             kept = np.flatnonzero((scores >= LEAST_SCORE) | (grams >= LEAST_GRAM))
-            found.append((kept + start, scores[kept], grams[kept]))
-        return found
+            if len(kept):
+                found.append((numbers[kept], scores[kept], grams[kept]))
 
-    shares = [jobs[at::n_threads] for at in range(max(1, n_threads))]
-    if len(jobs) < 2 or n_threads < 2:
-        found = look(jobs)
+    if n_threads < 2:
+        found = look(0)
     else:
         with ThreadPoolExecutor(n_threads) as pool:
-            found = [item for made in pool.map(look, shares) for item in made]
+            found = [item for made in pool.map(look, range(n_threads)) for item in made]
     rows = np.concatenate([np.zeros(0, np.intp), *(item[0] for item in found)])
     scores, grams = (
         np.concatenate([np.zeros(0, np.float32), *(item[at] for item in found)]) for at in (1, 2)
     )
     order = np.argsort(rows, kind="stable")
     return CoarseHits(rows=rows[order], scores=scores[order], grams=grams[order])
+
+
+def _full_tiles(tables: Iterable[tuple[int, npt.NDArray[np.uint64]]]) -> Iterator[tuple[_Numbers, Words]]:
+    """Yield row numbers and tiles. Small tiles, of registries that grew in small steps, are put together."""
+    held: list[tuple[_Numbers, Words]] = []
+    n_held = 0
+    for first, table in tables:
+        start = first
+        for tile in tiles(table):
+            n_rows = tile.shape[1]
+            numbers = np.arange(start, start + n_rows, dtype=np.intp)
+            start += n_rows
+            if n_rows >= _LEAST_TILE:
+                yield numbers, tile
+                continue
+            if n_held + n_rows > TILE_ROWS:
+                yield _joined(held)
+                held, n_held = [], 0
+            held.append((numbers, tile))
+            n_held += n_rows
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[tuple[_Numbers, Words]]) -> tuple[_Numbers, Words]:
+    if len(held) == 1:
+        return held[0]
+    return np.concatenate([item[0] for item in held]), np.concatenate([item[1] for item in held], axis=1)

@@ -63,7 +63,9 @@ def named_pairs(registry: Registry, rows: Sequence[Fingerprint], pairs: Pairs) -
 def all_fingerprints(registry: Registry) -> list[Fingerprint]:
     """Return the fingerprints of a registry that have a block; of several revisions the newest alone."""
     newest = {
-        row.ref: row.fingerprint() for row in registry.rows(range(registry.n_rows)) if row.reason_code is None
+        row.ref: row.fingerprint()
+        for row in registry.each_row(range(registry.n_rows))
+        if row.reason_code is None
     }
     return list(newest.values())
 

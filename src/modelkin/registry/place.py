@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, final
+from typing import IO, Any, final
 
-from modelkin.errors import MissingExtra, SourceError, UsageError, not_written
+from modelkin.errors import MissingExtra, ModelkinError, SourceError, UsageError, not_written
 
 _DRAFT = ".draft"
 
@@ -19,6 +19,8 @@ class RegistryPlace(ABC):
     """Named files, of which each is complete or not there."""
 
     name: str
+    locks: bool
+    """Whether `writing` keeps other writers out."""
 
     @abstractmethod
     def read(self, file: str) -> bytes:
@@ -30,9 +32,29 @@ class RegistryPlace(ABC):
             There is no such file.
         """
 
+    def read_all(self, files: Sequence[str]) -> list[bytes]:
+        """Return some whole files."""
+        return [self.read(file) for file in files]
+
     @abstractmethod
-    def write(self, file: str, data: bytes) -> None:
-        """Write a file and make sure that it stays, before anybody can see it."""
+    def open(self, file: str) -> IO[bytes]:
+        """Open a file, of which parts are to be read.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        """
+
+    @abstractmethod
+    def write(self, file: str, data: bytes, *, new: bool = False) -> None:
+        """Write a file and make sure that it stays, before anybody can see it.
+
+        Parameters
+        ----------
+        new
+            Refuse if it is there already.
+        """
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
@@ -66,6 +88,8 @@ def open_place(where: str) -> RegistryPlace:
 class FolderPlace(RegistryPlace):
     """A folder of this machine."""
 
+    locks = True
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.name = str(folder)
@@ -74,9 +98,15 @@ class FolderPlace(RegistryPlace):
         """Read the file."""
         return (self._folder / file).read_bytes()
 
-    def write(self, file: str, data: bytes) -> None:
+    def open(self, file: str) -> IO[bytes]:
+        """Open the file."""
+        return (self._folder / file).open("rb")
+
+    def write(self, file: str, data: bytes, *, new: bool = False) -> None:
         """Write beside its place, flush to the disk, then rename."""
         path = self._folder / file
+        if new and path.exists():
+            raise _two_writers(self.name, file)
         draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_DRAFT}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,9 +163,11 @@ class FolderPlace(RegistryPlace):
 class BucketPlace(RegistryPlace):
     """A prefix of an object store, by fsspec. An object appears when it is complete.
 
-    Object stores have no locks: that there is one writer is up to who runs it. Two at once are found out,
-    as both would write the same number of the log, and the second is refused.
+    Object stores have no locks. Two writers at once would both write the same number of the log: the store is
+    asked to make an object only if there is none, and the second is refused.
     """
+
+    locks = False
 
     def __init__(self, url: str) -> None:
         try:
@@ -144,39 +176,73 @@ class BucketPlace(RegistryPlace):
             raise MissingExtra(
                 url, "object stores need fsspec", hint="Install it with: pip install 'modelkin[cloud]'"
             ) from error
+        self.name = url.split("@")[-1] if "@" in url else url
         try:
             self._files, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise SourceError(url, f"cannot be opened: {error}") from error
-        self.name = url.split("@")[-1] if "@" in url else url
+            raise SourceError(self.name, f"cannot be opened: {error}") from error
 
     def read(self, file: str) -> bytes:
         """Get the object."""
-        data: bytes = self._files.cat_file(f"{self._root}/{file}")
+        with self._translated():
+            data: bytes = self._files.cat_file(f"{self._root}/{file}")
         return data
 
-    def write(self, file: str, data: bytes) -> None:
+    def read_all(self, files: Sequence[str]) -> list[bytes]:
+        """Get the objects, many at a time."""
+        paths = [f"{self._root}/{file}" for file in files]
+        with self._translated():
+            found = (
+                self._files.cat(paths)
+                if len(paths) > 1
+                else {path: self._files.cat_file(path) for path in paths}
+            )
+        by_name = {str(path).lstrip("/"): data for path, data in found.items()}
+        return [by_name[path.lstrip("/")] for path in paths]
+
+    def open(self, file: str) -> IO[bytes]:
+        """Open the object; a read is a request for just these bytes."""
+        with self._translated():
+            opened: IO[bytes] = self._files.open(f"{self._root}/{file}", "rb", cache_type="none")
+        return opened
+
+    def write(self, file: str, data: bytes, *, new: bool = False) -> None:
         """Put the object."""
+        path = f"{self._root}/{file}"
         try:
-            if file.startswith("log/") and self._files.exists(f"{self._root}/{file}"):
-                raise UsageError(self.name, f"another process has written {file}: two writers at once")
-            self._files.pipe_file(f"{self._root}/{file}", data)
-        except OSError as error:
-            raise not_written(self.name, f"{file} ", error) from error
+            with self._translated():
+                if new and self._files.exists(path):
+                    raise _two_writers(self.name, file)
+                self._files.pipe_file(path, data, **({"mode": "create"} if new else {}))
+        except FileExistsError as error:
+            raise _two_writers(self.name, file) from error
 
     def names(self, folder: str) -> list[str]:
         """List the objects below a prefix."""
         self._files.invalidate_cache()
         try:
-            found = self._files.ls(f"{self._root}/{folder}", detail=False)
+            with self._translated():
+                found = self._files.ls(f"{self._root}/{folder}", detail=False)
         except FileNotFoundError:
             return []
         return sorted(str(name).rstrip("/").rpartition("/")[2] for name in found)
 
     def remove(self, file: str) -> None:
         """Delete the object."""
-        if self._files.exists(f"{self._root}/{file}"):
-            self._files.rm_file(f"{self._root}/{file}")
+        with self._translated():
+            if self._files.exists(f"{self._root}/{file}"):
+                self._files.rm_file(f"{self._root}/{file}")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Say what an object store says, in one line. Every kind of store has exceptions of its own."""
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError, ModelkinError):
+            raise
+        except Exception as error:
+            said = " ".join(str(error).split())[:200]
+            raise SourceError(self.name, f"the object store cannot be used: {said}") from error
 
     def path(self, file: str) -> Path | None:
         """Nothing of it is on this machine."""
@@ -188,6 +254,10 @@ class BucketPlace(RegistryPlace):
 
     def tidy(self) -> None:
         """Leave everything: there are no drafts."""
+
+
+def _two_writers(place: str, file: str) -> UsageError:
+    return UsageError(place, f"another process has written {file}: two writers at once")
 
 
 def _sync_folder(folder: Path) -> None:

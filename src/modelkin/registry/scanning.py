@@ -9,7 +9,7 @@ import numpy as np
 
 from modelkin.comparison import Comparison, compare
 from modelkin.comparison.methods import Effect
-from modelkin.errors import ModelkinError
+from modelkin.errors import FormatError, ModelkinError
 from modelkin.fingerprint import (
     BlockProduct,
     Fingerprint,
@@ -25,7 +25,7 @@ from modelkin.progress import Progress, Silent
 
 from .coarse import CodeQuery, coarse_pass
 from .segments import RegistryRow
-from .store import Registry
+from .store import Registry, RegistryCommit
 
 SCAN_SCHEMA = "modelkin.scan/1"
 LOG10_SIZE = 8.0
@@ -133,11 +133,11 @@ def scan(
     """
     options, told = options or ScanOptions(), progress or Silent()
     query.check(query.model.ref)
-    readable, problems = registry.without_damaged()
-    notes = tuple(say("scan-damaged", problem=problem) for problem in problems)
+    damaged: dict[str, FormatError] = {}
+    tested, n_unread = _tested(query, registry, options, damaged)
+    notes = tuple(say("scan-damaged", problem=f"{name}: {error.problem}") for name, error in damaged.items())
     if not query.n_blocks:
         notes = (*notes, say("scan-nothing", model=query.model.ref))
-    tested = _tested(query, readable, options)
     ranked = sorted(_merged(tested, log10_size=options.log10_size), key=_order)
     shown = [item for item in ranked if item[0].found or item[0].proposed][: options.top]
     hits = list(_verified(shown, model, options, told))
@@ -145,7 +145,7 @@ def scan(
         query=query.model,
         registry=registry.place.name,
         recipe=query.recipe,
-        n_models=readable.n_rows,
+        n_models=registry.n_rows - n_unread,
         n_tested=len(tested),
         log10_size=options.log10_size,
         threshold=LOG10_FOUND,
@@ -157,17 +157,26 @@ def scan(
 
 
 def _tested(
-    query: Fingerprint, registry: Registry, options: ScanOptions
-) -> list[tuple[RegistryRow, FingerprintProduct]]:
-    seen = coarse_pass(CodeQuery(query), registry.codes(), n_threads=options.n_threads)
+    query: Fingerprint, registry: Registry, options: ScanOptions, damaged: dict[str, FormatError]
+) -> tuple[list[tuple[RegistryRow, FingerprintProduct]], int]:
+    """Return the exact tests of all rows that the signs let through, and how many rows could not be read."""
+    n_unread = 0
+
+    def left_out(commit: RegistryCommit, error: FormatError) -> None:
+        nonlocal n_unread
+        n_unread += commit.n_rows
+        damaged[commit.segment] = error
+
+    seen = coarse_pass(CodeQuery(query), registry.codes(left_out), n_threads=options.n_threads)
     # Signs of Gram matrices have no unit in common with scores; a copy in other coordinates comes first.
     weight = np.maximum(seen.scores, 100.0 * np.maximum(seen.grams - 0.33, 0.0))
     chosen = seen.rows[np.argsort(-weight, kind="stable")[:_MOST_ROWS]]
     mine = FingerprintRows(query)
-    return [
+    tested = [
         (row, fingerprint_product(mine, FingerprintRows(row.fingerprint())))
-        for row in registry.rows(np.sort(chosen).tolist())
+        for row in registry.each_row(chosen.tolist(), damaged=left_out)
     ]
+    return tested, n_unread
 
 
 def _merged(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import IO, Any
 
 from modelkin.errors import FormatError, MissingExtra
 from modelkin.fingerprint import Fingerprint, FingerprintedModel, SlotRecord
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, RECIPE, SLOTS
 
 SEGMENT_SCHEMA = "modelkin.registry-segment/1"
-ROW_GROUP = 512
-"""Rows that are read together: 15 MB."""
+ROW_GROUP = 64
+"""Rows that are read together: 2 MB, as one of them is often all that is wanted."""
 _EMPTY = bytes(DATA_BYTES)
 _TEXTS = ("ref", "revision", "kind", "family", "model_type", "format", "added", "reason_code", "reason")
 _NUMBERS = ("layers", "hidden_size", "vocab_size", "parameters")
@@ -118,14 +120,8 @@ def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
         columns["recipe"].append(row.recipe)
         columns["slots"].append(_slots_text(row.slots))
         columns["token_gram"].append(row.token_gram)
-    kinds = {
-        **dict.fromkeys((*_TEXTS, "recipe", "slots"), arrow.string()),
-        **dict.fromkeys(_NUMBERS, arrow.int64()),
-        "token_gram": arrow.bool_(),
-    }
-    arrays = {name: arrow.array(values, type=kinds[name]) for name, values in columns.items()}
-    arrays["code"] = arrow.array(list(codes), type=arrow.binary(CODE_BYTES))
-    arrays["data"] = arrow.array([row.data for row in rows], type=arrow.binary(DATA_BYTES))
+    columns["code"], columns["data"] = list(codes), [row.data for row in rows]
+    arrays = {name: arrow.array(columns[name], type=kind) for name, kind in _columns(arrow).items()}
     table = arrow.table(arrays).replace_schema_metadata({"modelkin.schema": SEGMENT_SCHEMA})
     out = io.BytesIO()
     # Numbers of a sketch look random: packing them takes time and saves nothing.
@@ -140,21 +136,53 @@ def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
     return out.getvalue()
 
 
+def _columns(arrow: Any) -> dict[str, Any]:  # noqa: ANN401  pyarrow
+    return {
+        **dict.fromkeys((*_TEXTS, "recipe", "slots"), arrow.string()),
+        **dict.fromkeys(_NUMBERS, arrow.int64()),
+        "token_gram": arrow.bool_(),
+        "code": arrow.binary(CODE_BYTES),
+        "data": arrow.binary(DATA_BYTES),
+    }
+
+
 class SegmentFile:
     """One Parquet file of rows, read in groups."""
 
-    def __init__(self, source: Any, where: str) -> None:  # noqa: ANN401  a path or bytes
+    def __init__(self, source: IO[bytes] | bytes, where: str) -> None:
         arrow, parquet = _arrow()
         self._where = where
         self._errors = (arrow.ArrowException, OSError, ValueError)
+        self._source = io.BytesIO(source) if isinstance(source, bytes) else source
         try:
-            self._file = parquet.ParquetFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+            self._file = parquet.ParquetFile(self._source)
             schema = (self._file.schema_arrow.metadata or {}).get(b"modelkin.schema", b"").decode()
         except self._errors as error:
+            self._source.close()
             raise self._damaged(error) from error
         if schema != SEGMENT_SCHEMA:
+            self._source.close()
             raise FormatError(where, f"expected the schema {SEGMENT_SCHEMA}, got {schema[:60]!r}")
-        self.n_rows: int = self._file.metadata.num_rows
+        lacking = [name for name in _columns(arrow) if name not in self._file.schema_arrow.names]
+        wrong = [
+            name
+            for name, kind in _columns(arrow).items()
+            if name not in lacking and self._file.schema_arrow.field(name).type != kind
+        ]
+        if lacking or wrong:
+            self._source.close()
+            said = f"column {(lacking or wrong)[0]!r} is {'missing' if lacking else 'of another type'}"
+            raise FormatError(where, f"the segment is damaged: {said}")
+        about = self._file.metadata
+        self.n_rows: int = about.num_rows
+        self._ends = list(accumulate(about.row_group(at).num_rows for at in range(about.num_row_groups)))
+
+    def __enter__(self) -> SegmentFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._source.close()
 
     def keys(self) -> list[tuple[str, str | None]]:
         """Return models and revisions of all rows."""
@@ -166,17 +194,17 @@ class SegmentFile:
         found: list[Any] = self._read([name])[name].to_pylist()
         return found
 
-    def rows(self, numbers: Iterable[int]) -> list[RegistryRow]:
-        """Return some rows, in the order that is asked for."""
-        wanted = list(numbers)
-        groups = sorted({number // ROW_GROUP for number in wanted})
-        held: dict[int, Any] = {}
-        for group in groups:
-            try:
-                held[group] = self._file.read_row_group(group)
-            except self._errors as error:
-                raise self._damaged(error) from error
-        return [self._row(held[number // ROW_GROUP], number % ROW_GROUP) for number in wanted]
+    def rows(self, numbers: Iterable[int]) -> Iterator[RegistryRow]:
+        """Yield some rows, in the order of their numbers; one group is held at a time."""
+        held: tuple[int, Any] | None = None
+        for number in sorted(numbers):
+            group = bisect_right(self._ends, number)
+            if held is None or held[0] != group:
+                try:
+                    held = group, self._file.read_row_group(group)
+                except self._errors as error:
+                    raise self._damaged(error) from error
+            yield self._row(held[1], number - (self._ends[group - 1] if group else 0))
 
     def codes(self) -> bytes:
         """Return the codes of all rows, one after another."""
@@ -189,7 +217,9 @@ class SegmentFile:
             raise self._damaged(error) from error
 
     def _row(self, table: Any, at: int) -> RegistryRow:  # noqa: ANN401
-        values = {name: table[name][at].as_py() for name in table.column_names}
+        values = {name: table[name][at].as_py() for name in _columns(_arrow()[0]) if name != "code"}
+        if any(values[name] is None for name in ("ref", "kind", "recipe", "slots", "token_gram", "data")):
+            raise FormatError(self._where, "the segment is damaged: a row is not complete")
         model = None
         if values["format"] is not None:
             model = FingerprintedModel(
@@ -223,7 +253,12 @@ def _slots_text(slots: Sequence[SlotRecord]) -> str:
 def _slots(text: str, where: str) -> tuple[SlotRecord, ...]:
     try:
         return tuple(
-            SlotRecord(kind=str(kind), layer=layer, n_units=int(n_units), marks=tuple(marks))
+            SlotRecord(
+                kind=str(kind),
+                layer=None if layer is None else int(layer),
+                n_units=int(n_units),
+                marks=tuple(map(str, marks)),
+            )
             for kind, layer, n_units, marks in json.loads(text)
         )
     except (ValueError, TypeError) as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,18 @@ from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, RECIPE
 
-from .coarse import tiled
+from .coarse import TILE_ROWS, tiled
 from .place import RegistryPlace, open_place
 from .segments import RegistryRow, SegmentFile, row_of, write_segment
 
 REGISTRY_SCHEMA = "modelkin.registry/1"
 _ABOUT = "registry.json"
+_SEGMENT = re.compile(r"(\d{8})-[0-9a-f]{12}")
+_MAPPED_ROWS = 1_024
+"""Rows from which on codes are mapped: smaller files are put together in any case."""
 _LOG = re.compile(r"(\d{8})\.json")
-MOST_ROWS = 4_096
-"""Of one segment."""
+MOST_ROWS = TILE_ROWS
+"""Of one segment: 270 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,6 @@ class Registry:
     def __init__(self, place: RegistryPlace, commits: tuple[RegistryCommit, ...]) -> None:
         self.place = place
         self.commits = commits
-        self._files: dict[str, SegmentFile] = {}
 
     @property
     def n_rows(self) -> int:
@@ -109,46 +111,84 @@ class Registry:
         """Return which models are there at which revisions, from the log alone."""
         return {key for commit in self.commits for key in commit.added}
 
-    def codes(self) -> list[npt.NDArray[np.uint64]]:
-        """Return the codes of all segments in tiles, memory-mapped where they lie on this machine."""
-        return [self._codes(commit) for commit in self.commits]
+    def codes(
+        self, damaged: Callable[[RegistryCommit, FormatError], None] | None = None
+    ) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
+        """Yield the codes of one segment after another: the number of its first row, and its tiles.
+
+        They are memory-mapped where they lie on this machine. A segment is opened when its turn comes and let
+        go afterwards, however many there are.
+
+        Parameters
+        ----------
+        damaged
+            Is told of a segment that cannot be read, which is then left out; otherwise it is an error.
+        """
+        first = 0
+        for commit in self.commits:
+            try:
+                yield first, self._codes(commit)
+            except FormatError as error:
+                if damaged is None:
+                    raise
+                damaged(commit, error)
+            first += commit.n_rows
 
     def rows(self, numbers: Iterable[int]) -> list[RegistryRow]:
         """Return rows by their numbers, which count through all segments."""
         asked = list(numbers)
-        wanted = sorted(set(asked))
-        ends = np.cumsum([commit.n_rows for commit in self.commits])
-        found: dict[int, RegistryRow] = {}
-        places = np.searchsorted(ends, wanted, side="right")
-        for at in sorted(set(places.tolist())):
-            first = int(ends[at]) - self.commits[at].n_rows
-            mine = [number for number, place in zip(wanted, places, strict=True) if place == at]
-            made = self.segment(self.commits[at]).rows(number - first for number in mine)
-            found |= dict(zip(mine, made, strict=True))
+        found = dict(zip(sorted(set(asked)), self.each_row(asked), strict=True))
         return [found[number] for number in asked]
 
-    def segment(self, commit: RegistryCommit) -> SegmentFile:
-        """Open the segment of a commit."""
-        if commit.segment not in self._files:
-            name = f"segments/{commit.segment}.parquet"
-            path = self.place.path(name)
+    def each_row(
+        self,
+        numbers: Iterable[int],
+        *,
+        damaged: Callable[[RegistryCommit, FormatError], None] | None = None,
+    ) -> Iterator[RegistryRow]:
+        """Yield rows in the order of their numbers, each once; some megabytes are held at a time.
+
+        Parameters
+        ----------
+        damaged
+            As for `codes`.
+        """
+        wanted = np.unique(np.fromiter(numbers, np.intp))
+        ends = np.cumsum([commit.n_rows for commit in self.commits])
+        places = np.searchsorted(ends, wanted, side="right")
+        for at in np.unique(places).tolist():
+            commit = self.commits[at]
+            first = int(ends[at]) - commit.n_rows
             try:
-                source: Any = self.place.read(name) if path is None else str(path)
-                self._files[commit.segment] = SegmentFile(source, f"{self.place.name}/{name}")
-            except FileNotFoundError as error:
-                raise FormatError(self.place.name, f"the segment {name} is missing") from error
-            if self._files[commit.segment].n_rows != commit.n_rows:
-                held = self._files.pop(commit.segment).n_rows
+                with self.segment(commit) as segment:
+                    yield from segment.rows((wanted[places == at] - first).tolist())
+            except FormatError as error:
+                if damaged is None:
+                    raise
+                damaged(commit, error)
+
+    def segment(self, commit: RegistryCommit) -> SegmentFile:
+        """Open the segment of a commit. Close it when done: a registry has more of them than one may open."""
+        name = f"segments/{commit.segment}.parquet"
+        where = f"{self.place.name}/{name}"
+        try:
+            opened = SegmentFile(self.place.open(name), where)
+        except FileNotFoundError as error:
+            raise FormatError(self.place.name, f"the segment {name} is missing") from error
+        if opened.n_rows != commit.n_rows:
+            with opened:
                 raise FormatError(
-                    f"{self.place.name}/{name}", f"expected {commit.n_rows} rows, as the log says, got {held}"
+                    where, f"expected {commit.n_rows} rows, as the log says, got {opened.n_rows}"
                 )
-        return self._files[commit.segment]
+        return opened
 
     def info(self) -> RegistryInfo:
         """Sum up what is there."""
         reasons: dict[str, int] = {}
         for commit in self.commits:
-            for code in self.segment(commit).column("reason_code"):
+            with self.segment(commit) as segment:
+                codes = segment.column("reason_code")
+            for code in codes:
                 if code is not None:
                     reasons[code] = reasons.get(code, 0) + 1
         without = sum(reasons.values())
@@ -173,11 +213,12 @@ class Registry:
                 data = self.place.read(f"segments/{commit.segment}.parquet")
                 if _digest(data) != commit.digest:
                     raise FormatError(commit.segment, "its bytes are not those that were committed")
-                codes = tiled(SegmentFile(data, commit.segment).codes())
+                with SegmentFile(data, commit.segment) as segment:
+                    codes = tiled(segment.codes())
                 if self._stored_codes(commit) != codes:
                     with self.place.writing(timeout=10.0):
-                        self.place.write(f"codes/{commit.segment}.bits", codes)
-                    repaired.append(f"codes/{commit.segment}.bits")
+                        self.place.write(_code_file(commit), codes)
+                    repaired.append(_code_file(commit))
             except (ModelkinError, FileNotFoundError) as error:
                 problem = error.problem if isinstance(error, ModelkinError) else "it is missing"
                 damaged.append(DamagedSegment(segment=commit.segment, n_rows=commit.n_rows, problem=problem))
@@ -195,35 +236,43 @@ class Registry:
         good, problems = [], []
         for commit in self.commits:
             try:
-                self.segment(commit)
-                good.append(commit)
+                with self.segment(commit):
+                    good.append(commit)
             except FormatError as error:
                 problems.append(f"{commit.segment}: {error.problem}")
         return Registry(self.place, tuple(good)), tuple(problems)
 
     def _codes(self, commit: RegistryCommit) -> npt.NDArray[np.uint64]:
-        name = f"codes/{commit.segment}.bits"
+        name = _code_file(commit)
         path = self.place.path(name)
-        if path is not None and path.exists() and path.stat().st_size == commit.n_rows * CODE_BYTES:
+        n_bytes = commit.n_rows * CODE_BYTES
+        if (
+            path is not None
+            and commit.n_rows >= _MAPPED_ROWS
+            and path.exists()
+            and path.stat().st_size == n_bytes
+        ):
             return np.memmap(path, np.uint64, mode="r")
         stored = self._stored_codes(commit)
-        if stored is None or len(stored) != commit.n_rows * CODE_BYTES:
-            stored = tiled(self.segment(commit).codes())
+        if stored is None or len(stored) != n_bytes:
+            with self.segment(commit) as segment:
+                stored = tiled(segment.codes())
         return np.frombuffer(stored, np.uint64)
 
     def _stored_codes(self, commit: RegistryCommit) -> bytes | None:
         try:
-            return self.place.read(f"codes/{commit.segment}.bits")
+            return self.place.read(_code_file(commit))
         except FileNotFoundError:
             return None
 
     def _left_over(self) -> list[str]:
-        known = {commit.segment for commit in self.commits}
+        """Return files of numbers that the log has not reached."""
+        last = self.commits[-1].number if self.commits else 0
         return [
             f"{folder}/{name}"
             for folder in ("segments", "codes")
             for name in self.place.names(folder)
-            if name.rpartition(".")[0] not in known
+            if (match := _SEGMENT.fullmatch(name.rpartition(".")[0])) is not None and int(match[1]) > last
         ]
 
     # -- writing ---------------------------------------------------------------------------------------
@@ -242,9 +291,10 @@ class Registry:
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self.place.writing(timeout=timeout):
-            current = Registry(self.place, _read_log(self.place))
+            current = Registry(self.place, _read_log(self.place, self.commits))
             self.place.tidy()
-            for name in current._left_over():
+            # Without a lock, what looks left over may be another writer's commit that is not finished yet.
+            for name in current._left_over() if self.place.locks else ():
                 self.place.remove(name)
             known = current.known()
             fresh: list[RegistryRow] = []
@@ -274,9 +324,13 @@ class Registry:
             added=tuple(row.key for row in rows),
         )
         self.place.write(f"segments/{name}.parquet", data)
-        self.place.write(f"codes/{name}.bits", tiled(b"".join(codes)))
-        self.place.write(f"log/{number:08d}.json", _log_text(commit))
+        self.place.write(_code_file(commit), tiled(b"".join(codes)))
+        self.place.write(f"log/{number:08d}.json", _log_text(commit), new=True)
         return Registry(self.place, (*self.commits, commit))
+
+
+def _code_file(commit: RegistryCommit) -> str:
+    return f"codes/{commit.segment}.tiles"
 
 
 def create_registry(where: str) -> Registry:
@@ -327,34 +381,47 @@ def open_registry(where: str) -> Registry:
     return Registry(place, _read_log(place))
 
 
-def _read_log(place: RegistryPlace) -> tuple[RegistryCommit, ...]:
-    commits = []
-    for name in place.names("log"):
-        match = _LOG.fullmatch(name)
-        if match is None:
-            continue
-        try:
-            said = json.loads(place.read(f"log/{name}"))
-            commits.append(
-                RegistryCommit(
-                    number=int(match[1]),
-                    segment=str(said["segment"]),
-                    n_rows=int(said["n_rows"]),
-                    digest=str(said["digest"]),
-                    time=str(said["time"]),
-                    modelkin=str(said["modelkin"]),
-                    added=tuple((str(ref), revision) for ref, revision in said["added"]),
-                )
-            )
-            if not re.fullmatch(r"\d{8}-[0-9a-f]{12}", commits[-1].segment):
-                raise ValueError("the name of the segment")
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(
-                f"{place.name}/log/{name}",
-                "the entry of the log is damaged",
-                hint="Restore it from a copy; the other entries are intact.",
-            ) from error
-    return tuple(commits)
+def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> tuple[RegistryCommit, ...]:
+    """Read the entries of the log that are not known yet; they never change."""
+    numbers = sorted(int(match[1]) for name in place.names("log") if (match := _LOG.fullmatch(name)))
+    if numbers != list(range(1, len(numbers) + 1)):
+        lost = next(at for at, number in enumerate(numbers, start=1) if at != number)
+        raise FormatError(
+            f"{place.name}/log/{lost:08d}.json",
+            "the entry of the log is missing, though there are later ones",
+            hint="Restore it from a copy; the other entries are intact.",
+        )
+    if len(known) > len(numbers):
+        known = ()
+    names = [f"log/{number:08d}.json" for number in numbers[len(known) :]]
+    read = zip(numbers[len(known) :], names, place.read_all(names), strict=True)
+    return (*known, *(_commit(place, number, name, text) for number, name, text in read))
+
+
+def _commit(place: RegistryPlace, number: int, name: str, text: bytes) -> RegistryCommit:
+    try:
+        said = json.loads(text)
+        commit = RegistryCommit(
+            number=number,
+            segment=str(said["segment"]),
+            n_rows=int(said["n_rows"]),
+            digest=str(said["digest"]),
+            time=str(said["time"]),
+            modelkin=str(said["modelkin"]),
+            added=tuple(
+                (str(ref), None if revision is None else str(revision)) for ref, revision in said["added"]
+            ),
+        )
+        match = _SEGMENT.fullmatch(commit.segment)
+        if match is None or int(match[1]) != number or len(commit.added) != commit.n_rows:
+            raise ValueError("it does not fit together")
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(
+            f"{place.name}/{name}",
+            "the entry of the log is damaged",
+            hint="Restore it from a copy; the other entries are intact.",
+        ) from error
+    return commit
 
 
 def _log_text(commit: RegistryCommit) -> bytes:
