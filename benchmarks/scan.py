@@ -45,7 +45,7 @@ def rates(n_rows: int) -> str:
     query = CodeQuery(drawn("query", 1))
     rows = []
     for n_threads in (1, 2):
-        wall, cpu = _least(partial(coarse_pass, query, [table], n_threads=n_threads))
+        wall, cpu = _least(partial(coarse_pass, query, [(0, table)], n_threads=n_threads))
         through = _least(partial(_read, table, n_threads))[0]
         rows.append(
             (

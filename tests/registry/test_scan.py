@@ -180,7 +180,7 @@ def test_the_first_pass_counts_the_bits_that_differ():
 
 
 def score(mine, theirs) -> float:
-    return (len(mine) - 2 * np.count_nonzero(mine != theirs)) / np.sqrt(len(mine))
+    return float((len(mine) - 2 * np.count_nonzero(mine != theirs)) / np.sqrt(len(mine)))
 
 
 def test_a_query_without_some_units_and_layers_is_held_against_what_it_has():

@@ -289,12 +289,14 @@ def test_what_another_writer_on_an_object_store_has_not_finished_is_left_alone()
 
 def test_an_object_store_that_fails_is_one_line(monkeypatch):
     place = "memory://bucket-4/registry"
-    registry, _ = create_registry(place).add([drawn("org/a", 1)])
+    create_registry(place).add([drawn("org/a", 1)])
 
     def denied(*_: object, **__: object) -> None:
         raise RuntimeError("access\n denied")
 
-    monkeypatch.setattr(type(registry.place._files), "cat_file", denied)
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", denied)
     with pytest.raises(SourceError, match="cannot be used: access denied"):
         open_registry(place)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.places import ZOO
 from tests.support import Failure, HubServer, LlamaShape, llama_files
 
 from modelkin.errors import ListingError, NotFound
+from modelkin.fingerprint import fingerprint_model
 from modelkin.options import FetchOptions
 from modelkin.registry import (
     SyncTarget,
@@ -22,6 +24,7 @@ from modelkin.registry import (
     targets_of_hub,
     targets_of_list,
 )
+from modelkin.registry.sync import make_row
 from modelkin.source import retry as retry_module
 from modelkin.source.hub_models import listed_models
 
@@ -123,6 +126,36 @@ def test_a_pace_is_kept(hub, registry, monkeypatch):
     sync(registry, [SyncTarget(ref=f"org/m{n}") for n in range(3)], fetch=FETCH, per_minute=1)
     # Each of the later ones waits until a minute after the one before, which nobody here does.
     assert [round(pause / 60) for pause in slept] == [1, 2]
+
+
+def test_a_pace_is_kept_when_others_make_the_rows_and_not_for_models_of_this_machine(
+    hub, registry, monkeypatch
+):
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    targets = [*targets_of_hub(FETCH, author="org")][-2:]
+    targets += [SyncTarget(ref=str(ZOO / "base"), revision="r1"), SyncTarget(ref=str(ZOO / "twin-1"))]
+
+    def elsewhere(some, fetch):
+        return (make_row(target, fetch) for target in some)
+
+    sync(registry, targets, fetch=FETCH, per_minute=1, make=elsewhere)
+    assert [round(pause / 60) for pause in slept] == [1]
+
+
+def test_a_bug_met_in_one_model_does_not_stop_the_run(hub, registry, monkeypatch):
+    module = sys.modules["modelkin.registry.sync"]
+
+    def broken(model):
+        if "m2" in model.location.ref:
+            raise ZeroDivisionError("by zero")
+        return fingerprint_model(model)
+
+    monkeypatch.setattr(module, "fingerprint_model", broken)
+    _, found = follow(registry)
+    assert [item.ref for item in found.later] == ["org/m2"]
+    assert "ZeroDivisionError" in str(found.later[0].reason)
+    assert found.n_added == 5
 
 
 def test_a_model_that_vanishes_between_listing_and_reading_is_said(hub, registry):

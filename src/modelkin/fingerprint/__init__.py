@@ -13,6 +13,7 @@ from modelkin.fingerprint.products import (
     FingerprintRows,
     fingerprint_product,
 )
+from modelkin.fingerprint.stacks import FingerprintStack
 
 __all__ = [
     "FINGERPRINT_SCHEMA",
@@ -20,6 +21,7 @@ __all__ = [
     "Fingerprint",
     "FingerprintProduct",
     "FingerprintRows",
+    "FingerprintStack",
     "FingerprintedModel",
     "SlotRecord",
     "fingerprint_model",

@@ -6,7 +6,9 @@ who does it, nor how often: a worker that dies in between loses nothing and doub
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,19 +16,27 @@ from modelkin.errors import MissingExtra, SourceError
 from modelkin.fingerprint import Fingerprint
 from modelkin.options import FetchOptions
 
-from .pairs import Pairs, block_pairs
+from .pairs import BLOCK, Pairs, block_pairs, blocks_of_pairs
 from .scanning import LOG10_SIZE
-from .sync import Made, SyncTarget, make_row
+from .sync import Made, MakeRows, SyncTarget, make_row, not_made
 
-BLOCK = 64
-"""Fingerprints on each side of a block of all pairs: two megabytes and some seconds of work."""
 RETRIES = 3
 """Of a task that raises; one whose worker died is done again in any case."""
 
 
+AHEAD = 4
+"""Models under way for each thread of the cluster, so that none waits while another takes long."""
+
+
 @contextmanager
-def open_cluster(where: str, *, n_workers: int = 2) -> Iterator[Any]:
-    """Connect to a scheduler (``tcp://host:8786``), or start one on this machine (``local``)."""
+def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
+    """Connect to a scheduler (``tcp://host:8786``), or start one on this machine (``local``).
+
+    Parameters
+    ----------
+    n_workers
+        Processes of a scheduler on this machine; one for each core, if not given.
+    """
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -35,7 +45,9 @@ def open_cluster(where: str, *, n_workers: int = 2) -> Iterator[Any]:
         ) from error
     if where == "local":
         with (
-            LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=n_workers or os.cpu_count(), threads_per_worker=1, dashboard_address=None
+            ) as cluster,
             Client(cluster) as client,
         ):
             yield client
@@ -50,14 +62,32 @@ def open_cluster(where: str, *, n_workers: int = 2) -> Iterator[Any]:
         yield client
 
 
-def rows_on(client: Any) -> Callable[[Sequence[SyncTarget], FetchOptions], Iterator[Made]]:  # noqa: ANN401
-    """Return what makes rows of models on a cluster, in the order of the models."""
+def rows_on(client: Any) -> MakeRows:  # noqa: ANN401  a client of Dask
+    """Return what makes rows of models on a cluster, in the order of the models.
 
-    def make(targets: Sequence[SyncTarget], fetch: FetchOptions) -> Iterator[Made]:
-        tasks = [client.submit(make_row, target, fetch, pure=False, retries=RETRIES) for target in targets]
-        yield from client.gather(tasks)
+    Some tasks a thread of the cluster are under way; the next is given out when the first of them is done.
+    """
+
+    def make(targets: Iterable[SyncTarget], fetch: FetchOptions) -> Iterator[Made]:
+        waiting: deque[tuple[SyncTarget, Any]] = deque()
+        for target in targets:
+            waiting.append((target, client.submit(make_row, target, fetch, pure=False, retries=RETRIES)))
+            if len(waiting) >= AHEAD * max(1, sum(client.nthreads().values())):
+                yield _row(*waiting.popleft())
+        while waiting:
+            yield _row(*waiting.popleft())
 
     return make
+
+
+def _row(target: SyncTarget, task: Any) -> Made:  # noqa: ANN401  a future of Dask
+    from distributed import KilledWorker
+
+    try:
+        made: Made = task.result()
+    except KilledWorker:
+        return not_made(target.ref, "every worker that read it died")
+    return made
 
 
 def all_pairs_on(
@@ -68,11 +98,10 @@ def all_pairs_on(
     log10_size: float = LOG10_SIZE,
 ) -> Pairs:
     """Test all pairs of fingerprints on a cluster; the same list as `all_pairs`, bit for bit."""
-    starts = range(0, len(rows), block)
     # A task that returns its input, not scattered data: what a dead worker held is made again.
     held = {
         start: client.submit(_held, rows[start : start + block], pure=False, retries=RETRIES)
-        for start in starts
+        for start in range(0, len(rows), block)
     }
     tasks = [
         client.submit(
@@ -85,9 +114,7 @@ def all_pairs_on(
             pure=False,
             retries=RETRIES,
         )
-        for first in starts
-        for second in starts
-        if second >= first
+        for first, second in blocks_of_pairs(len(rows), block)
     ]
     return sorted(pair for found in client.gather(tasks) for pair in found)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_product
+import numpy as np
+
+from modelkin.fingerprint import Fingerprint, FingerprintRows, FingerprintStack, fingerprint_product
 
 from .scanning import LEAST_COSINE, LOG10_FOUND, LOG10_SIZE
 from .store import Registry
 
+BLOCK = 256
+"""Fingerprints on each side of a block of all pairs: 15 MB, and half a second of work."""
 PAIRS_SCHEMA = "modelkin.registry-pairs/1"
 Pairs = list[tuple[int, int, float, float | None]]
 """(first, second, log10 p with the price of the size, cosine of the token Grams)."""
@@ -70,12 +74,28 @@ def all_fingerprints(registry: Registry) -> list[Fingerprint]:
     return list(newest.values())
 
 
-def all_pairs(rows: Sequence[Fingerprint], *, log10_size: float = LOG10_SIZE) -> Pairs:
+def all_pairs(rows: Sequence[Fingerprint], *, block: int = BLOCK, log10_size: float = LOG10_SIZE) -> Pairs:
     """Test all pairs of fingerprints: (first, second, log10 p with the price of the size, token Gram).
 
     Only pairs below the threshold, or with tokens that look alike, are listed.
     """
-    return block_pairs(rows, rows, same=True, log10_size=log10_size)
+    return sorted(
+        pair
+        for first, second in blocks_of_pairs(len(rows), block)
+        for pair in block_pairs(
+            rows[first : first + block],
+            rows[second : second + block],
+            same=first == second,
+            offsets=(first, second),
+            log10_size=log10_size,
+        )
+    )
+
+
+def blocks_of_pairs(n_rows: int, block: int) -> Iterator[tuple[int, int]]:
+    """Yield where the two sides of each block of all pairs start."""
+    starts = range(0, n_rows, block)
+    return ((first, second) for first in starts for second in starts if second >= first)
 
 
 def block_pairs(
@@ -86,18 +106,22 @@ def block_pairs(
     log10_size: float = LOG10_SIZE,
     offsets: tuple[int, int] = (0, 0),
 ) -> Pairs:
-    """Test one block of all pairs: every fingerprint of one list with every later one of the other."""
-    mine = [FingerprintRows(made) for made in first]
-    theirs = mine if same else [FingerprintRows(made) for made in second]
-    found = []
-    for i, a in enumerate(mine):
-        for j, b in enumerate(theirs):
-            if same and j <= i:
-                continue
-            made = fingerprint_product(a, b)
-            log10_p = min(0.0, made.log10_p + log10_size)
-            alike = made.token_gram is not None and made.token_gram >= LEAST_COSINE
-            if log10_p < LOG10_FOUND or alike:
-                gram = None if made.token_gram is None else float(made.token_gram)
-                found.append((i + offsets[0], j + offsets[1], log10_p, gram))
+    """Test one block of all pairs: every fingerprint of one list with every later one of the other.
+
+    z of all blocks of all pairs comes first, by matrix products; what cannot be a finding is not tested.
+    """
+    ours = FingerprintStack(first)
+    worth = ours.worth(ours if same else FingerprintStack(second), least_gram=LEAST_COSINE)
+    mine: dict[int, FingerprintRows] = {}
+    theirs: dict[int, FingerprintRows] = mine if same else {}
+    found: Pairs = []
+    for i, j in np.argwhere(np.triu(worth, 1) if same else worth).tolist():
+        a = mine.setdefault(i, FingerprintRows(first[i]))
+        b = theirs.setdefault(j, FingerprintRows(second[j]))
+        made = fingerprint_product(a, b)
+        log10_p = min(0.0, made.log10_p + log10_size)
+        alike = made.token_gram is not None and made.token_gram >= LEAST_COSINE
+        if log10_p < LOG10_FOUND or alike:
+            gram = None if made.token_gram is None else float(made.token_gram)
+            found.append((i + offsets[0], j + offsets[1], log10_p, gram))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from modelkin.fingerprint import (
     FingerprintedModel,
     FingerprintProduct,
     FingerprintRows,
+    FingerprintStack,
     fingerprint_product,
 )
 from modelkin.message import Message, say
@@ -38,6 +40,8 @@ LEAST_COSINE = 0.6
 0.64, two trainings of one lab 0.59: it says where to look."""
 _MOST_ROWS = 4_000
 """Rows that are tested at 8 bits: those with the largest scores."""
+_AT_ONCE = 256
+"""Rows of 8 bits that are held at a time, 8 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +138,19 @@ def scan(
     options, told = options or ScanOptions(), progress or Silent()
     query.check(query.model.ref)
     damaged: dict[str, FormatError] = {}
-    tested, n_unread = _tested(query, registry, options, damaged)
+    tested = _tested(query, registry, options, damaged)
     notes = tuple(say("scan-damaged", problem=f"{name}: {error.problem}") for name, error in damaged.items())
     if not query.n_blocks:
         notes = (*notes, say("scan-nothing", model=query.model.ref))
-    ranked = sorted(_merged(tested, log10_size=options.log10_size), key=_order)
+    ranked = sorted(_merged(tested.found, log10_size=options.log10_size), key=_order)
     shown = [item for item in ranked if item[0].found or item[0].proposed][: options.top]
     hits = list(_verified(shown, model, options, told))
     return ScanResult(
         query=query.model,
         registry=registry.place.name,
         recipe=query.recipe,
-        n_models=registry.n_rows - n_unread,
-        n_tested=len(tested),
+        n_models=registry.n_rows - tested.n_unread,
+        n_tested=tested.n_tested,
         log10_size=options.log10_size,
         threshold=LOG10_FOUND,
         n_found=sum(hit.found for hit, _ in ranked),
@@ -156,10 +160,18 @@ def scan(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Tested:
+    found: list[tuple[RegistryRow, FingerprintProduct]]
+    """Rows whose blocks are worth the exact test."""
+    n_tested: int
+    n_unread: int
+
+
 def _tested(
     query: Fingerprint, registry: Registry, options: ScanOptions, damaged: dict[str, FormatError]
-) -> tuple[list[tuple[RegistryRow, FingerprintProduct]], int]:
-    """Return the exact tests of all rows that the signs let through, and how many rows could not be read."""
+) -> _Tested:
+    """Test the rows that the signs let through."""
     n_unread = 0
 
     def left_out(commit: RegistryCommit, error: FormatError) -> None:
@@ -171,12 +183,21 @@ def _tested(
     # Signs of Gram matrices have no unit in common with scores; a copy in other coordinates comes first.
     weight = np.maximum(seen.scores, 100.0 * np.maximum(seen.grams - 0.33, 0.0))
     chosen = seen.rows[np.argsort(-weight, kind="stable")[:_MOST_ROWS]]
-    mine = FingerprintRows(query)
-    tested = [
-        (row, fingerprint_product(mine, FingerprintRows(row.fingerprint())))
-        for row in registry.each_row(chosen.tolist(), damaged=left_out)
-    ]
-    return tested, n_unread
+    mine, stack = FingerprintRows(query), FingerprintStack([query])
+    found: list[tuple[RegistryRow, FingerprintProduct]] = []
+    n_tested = 0
+    waiting = registry.each_row(chosen.tolist(), damaged=left_out)
+    while rows := list(islice(waiting, _AT_ONCE)):
+        n_tested += len(rows)
+        made = [row.fingerprint() for row in rows]
+        for item, row in zip(made, rows, strict=True):
+            item.check(row.ref)
+        (worth,) = stack.worth(FingerprintStack(made), least_gram=LEAST_COSINE)
+        found += [
+            (rows[at], fingerprint_product(mine, FingerprintRows(made[at])))
+            for at in np.flatnonzero(worth).tolist()
+        ]
+    return _Tested(found=found, n_tested=n_tested, n_unread=n_unread)
 
 
 def _merged(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 
 from modelkin.errors import (
@@ -68,6 +67,8 @@ class SyncResult:
 
 Made = RegistryRow | NotSynced
 """What became of a model."""
+MakeRows = Callable[[Iterable[SyncTarget], FetchOptions], Iterator[Made]]
+"""Makes rows of models."""
 
 
 def sync(
@@ -78,7 +79,7 @@ def sync(
     per_minute: float | None = None,
     batch: int = BATCH,
     progress: Progress | None = None,
-    make: Callable[[Sequence[SyncTarget], FetchOptions], Iterator[Made]] | None = None,
+    make: MakeRows | None = None,
 ) -> tuple[Registry, SyncResult]:
     """Add fingerprints of all models that are not there at their revision.
 
@@ -90,44 +91,74 @@ def sync(
     per_minute
         Models a minute at most, for the sake of the server.
     make
-        Makes the rows of some models; one after another on this machine, if not given.
+        Makes the rows of some models, in their order, taking the next when there is room for it; one after
+        another on this machine, if not given.
     """
-    fetch, told = fetch or FetchOptions(), progress or Silent()
-    known = registry.known()
-    n_seen = n_known = n_added = n_without = 0
-    later: list[NotSynced] = []
-    pace = _Pace(per_minute)
-    source = iter(targets)
-    while some := list(islice(source, batch)):
-        n_seen += len(some)
-        resolved = [_resolved(item, fetch) for item in some]
-        later += [item for item in resolved if isinstance(item, NotSynced)]
-        targets_now = [item for item in resolved if isinstance(item, SyncTarget)]
-        fresh = [item for item in targets_now if (item.ref, item.revision) not in known]
-        n_known += len(targets_now) - len(fresh)
-        if not fresh:
-            continue
-        rows: list[RegistryRow] = []
-        for made in (make or _one_by_one(pace, told))(fresh, fetch):
-            if isinstance(made, NotSynced):
-                later.append(made)
-            elif made.key in known:
-                n_known += 1
-            else:
-                known.add(made.key)
-                rows.append(made)
-        registry, count = registry.add(rows) if rows else (registry, 0)
-        n_added += count
-        n_without += sum(row.reason_code is not None for row in rows)
-    return registry, SyncResult(
+    fetch = fetch or FetchOptions()
+    run = _Run(registry, fetch, _Pace(per_minute), progress or Silent())
+    for made in (make or _one_by_one)(run.fresh(targets), fetch):
+        run.take(made)
+        if len(run.rows) >= batch:
+            run.commit()
+    run.commit()
+    return run.registry, SyncResult(
         registry=registry.place.name,
-        n_seen=n_seen,
-        n_known=n_known,
-        n_added=n_added,
-        n_without=n_without,
-        later=tuple(later),
-        n_models=registry.n_rows,
+        n_seen=run.n_seen,
+        n_known=run.n_known,
+        n_added=run.n_added,
+        n_without=run.n_without,
+        later=tuple(run.later),
+        n_models=run.registry.n_rows,
     )
+
+
+class _Run:
+    """What one run has seen and done so far."""
+
+    def __init__(self, registry: Registry, fetch: FetchOptions, pace: _Pace, progress: Progress) -> None:
+        self.registry = registry
+        self.rows: list[RegistryRow] = []
+        """Made, and not committed yet."""
+        self.later: list[NotSynced] = []
+        self.n_seen = self.n_known = self.n_added = self.n_without = 0
+        self._known = registry.known()
+        self._fetch, self._pace, self._progress = fetch, pace, progress
+
+    def fresh(self, targets: Iterable[SyncTarget]) -> Iterator[SyncTarget]:
+        """Yield what is not there at its revision. Whatever needs a server keeps to the pace."""
+        for target in targets:
+            self.n_seen += 1
+            asked = target.revision is None
+            if asked:
+                self._pace.wait(target)
+            resolved = _resolved(target, self._fetch)
+            if isinstance(resolved, NotSynced):
+                self.later.append(resolved)
+            elif (resolved.ref, resolved.revision) in self._known:
+                self.n_known += 1
+            else:
+                if not asked:
+                    self._pace.wait(target)
+                self._progress.note(say("sync-step", model=resolved.ref))
+                yield resolved
+
+    def take(self, made: Made) -> None:
+        """Keep what became of a model."""
+        if isinstance(made, NotSynced):
+            self.later.append(made)
+        elif made.key in self._known:
+            self.n_known += 1
+        else:
+            self._known.add(made.key)
+            self.rows.append(made)
+
+    def commit(self) -> None:
+        """Add the rows that were made to the registry."""
+        if self.rows:
+            self.registry, count = self.registry.add(self.rows)
+            self.n_added += count
+            self.n_without += sum(row.reason_code is not None for row in self.rows)
+            self.rows = []
 
 
 def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
@@ -154,10 +185,18 @@ def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
     except ModelkinError as error:
         # A server that cannot be reached says nothing about the model.
         return _later(target, error)
+    except Exception as error:
+        # A bug met in one model must not stop a run over all of a Hub.
+        return not_made(target.ref, f"modelkin failed: {type(error).__name__}: {error}")
+
+
+def not_made(ref: str, problem: str) -> NotSynced:
+    """Return what is said of a model that the next run tries again."""
+    return NotSynced(ref=ref, reason=say("sync-later", problem=problem[:300]))
 
 
 def _later(target: SyncTarget, error: ModelkinError) -> NotSynced:
-    return NotSynced(ref=target.ref, reason=say("sync-later", problem=str(error)[:300]))
+    return not_made(target.ref, str(error))
 
 
 def _resolved(target: SyncTarget, fetch: FetchOptions) -> SyncTarget | NotSynced:
@@ -191,16 +230,8 @@ def _files_revision(model: Model) -> str:
     )
 
 
-def _one_by_one(
-    pace: _Pace, progress: Progress
-) -> Callable[[Sequence[SyncTarget], FetchOptions], Iterator[Made]]:
-    def make(targets: Sequence[SyncTarget], fetch: FetchOptions) -> Iterator[Made]:
-        for target in targets:
-            pace.wait()
-            progress.note(say("sync-step", model=target.ref))
-            yield make_row(target, fetch)
-
-    return make
+def _one_by_one(targets: Iterable[SyncTarget], fetch: FetchOptions) -> Iterator[Made]:
+    return (make_row(target, fetch) for target in targets)
 
 
 class _Pace:
@@ -210,12 +241,13 @@ class _Pace:
         self._step = 60.0 / per_minute if per_minute else 0.0
         self._next = 0.0
 
-    def wait(self) -> None:
-        """Sleep until the next model may be read."""
-        now = time.monotonic()
-        if now < self._next:
-            time.sleep(self._next - now)
-        self._next = max(now, self._next) + self._step
+    def wait(self, target: SyncTarget) -> None:
+        """Sleep until the next model may be read; models of this machine may be at any time."""
+        if self._step and ModelRef.parse(target.ref).kind != "local":
+            now = time.monotonic()
+            if now < self._next:
+                time.sleep(self._next - now)
+            self._next = max(now, self._next) + self._step
 
 
 # -- what to follow ------------------------------------------------------------------------------------
