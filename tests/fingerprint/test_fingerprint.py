@@ -146,6 +146,42 @@ def test_units_that_are_tied_to_coordinates_are_marked_and_not_tested():
     assert fingerprint_product(one, two).log10_p > -6
 
 
+def near_alike(seed: int, how: str) -> FingerprintRows:
+    """Return a model whose units are alike when their numbers are near; no two have a common origin."""
+    files = Checkpoint.read(ZOO / "base")
+    rng = np.random.default_rng(seed)
+    tensors = {}
+    for name, values in files.tensors.items():
+        drawn = rng.standard_normal(values.shape)
+        if "gate_proj" in name and how == "smooth":
+            apart = np.subtract.outer(np.arange(len(drawn)), np.arange(len(drawn)))
+            drawn = np.exp(-((apart / 4.0) ** 2)) @ drawn
+        elif "gate_proj" in name and how == "groups":
+            drawn += 3 * rng.standard_normal((len(drawn), drawn.shape[1]))[np.arange(len(drawn)) // 8]
+        tensors[name] = (drawn * 0.1 + (values.ndim == 1)).astype(np.float32)
+    return FingerprintRows(of_files(files.with_tensors(tensors).files("F32")))
+
+
+@pytest.mark.parametrize("how", ["smooth", "groups"])
+def test_units_that_are_alike_when_their_numbers_are_near_are_tested_against_other_models_alone(how):
+    one, two, plain = near_alike(1, how), near_alike(2, how), near_alike(3, "plain")
+    assert one.rows(0).is_ordered
+    assert two.rows(0).is_ordered
+    assert not plain.rows(0).is_ordered
+
+    def kinds(a, b):
+        blocks = fingerprint_product(a, b).blocks
+        return {block.kind for block in blocks if block.layers and block.layers[0] == block.layers[1]}
+
+    assert "mlp" not in kinds(one, two)
+    assert "mlp" in kinds(one, plain)
+
+
+def test_no_block_of_the_trained_base_is_ordered():
+    rows = zoo("base")
+    assert not any(rows.rows(number).is_ordered for number in range(len(SLOTS)))
+
+
 def test_it_comes_back_equal_from_its_file():
     import jsonschema
 
