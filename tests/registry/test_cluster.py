@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import pytest
 from tests.places import ZOO
@@ -25,6 +24,7 @@ from modelkin.registry import (
     rows_on,
     sync,
 )
+from modelkin.registry.sync import make_row
 
 # Dask itself warns about ports, event loops and slow starts on a machine that is busy.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -68,22 +68,54 @@ def test_all_pairs_on_a_cluster_are_those_of_one_machine_bit_for_bit():
 @pytest.mark.scale
 @pytest.mark.timeout(600)
 def test_a_killed_worker_loses_nothing_and_doubles_nothing():
-    rows = family(60)
+    rows = family(160)
     serial = all_pairs(rows)
-    with open_cluster("local") as client:
-        workers = client.run(os.getpid)
-        victim = next(iter(workers.values()))
+    n_tasks = 16 + 16 * 17 // 2
+    at_death: list[int] = []
+    finished = threading.Event()
+    with open_cluster("local", n_workers=2) as client:
+        victim = next(iter(client.run(os.getpid).values()))
 
         def kill() -> None:
-            time.sleep(0.7)
-            os.kill(victim, signal.SIGKILL)
+            while not finished.wait(0.01):
+                if (done := client.run_on_scheduler(n_done)) >= 20:
+                    os.kill(victim, signal.SIGKILL)
+                    at_death.append(done)
+                    return
 
         killer = threading.Thread(target=kill)
         killer.start()
-        found = all_pairs_on(client, rows, block=6)
+        found = all_pairs_on(client, rows, block=10)
+        finished.set()
         killer.join()
         assert victim not in client.run(os.getpid).values()
+    assert 20 <= at_death[0] < n_tasks
     assert found == serial
+
+
+def n_done(dask_scheduler) -> int:
+    return sum(task.state == "memory" for task in dask_scheduler.tasks.values())
+
+
+@pytest.mark.scale
+@pytest.mark.timeout(600)
+def test_a_model_that_kills_every_worker_is_left_for_later(tmp_path, monkeypatch):
+    import modelkin.registry.cluster as cluster
+
+    targets = [SyncTarget(ref=str(ZOO / "base")), SyncTarget(ref="./deadly", revision="1")]
+    monkeypatch.setattr(cluster, "make_row", deadly_row)
+    with open_cluster("local", n_workers=1) as client:
+        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+        _, found = sync(create_registry(str(tmp_path / "r")), targets, make=rows_on(client))
+    assert found.n_added == 1
+    assert [item.ref for item in found.later] == ["./deadly"]
+    assert "worker" in str(found.later[0].reason)
+
+
+def deadly_row(target, fetch):
+    if target.ref == "./deadly":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return make_row(target, fetch)
 
 
 @pytest.mark.scale
@@ -93,14 +125,18 @@ def test_fingerprints_made_on_a_cluster_are_those_of_one_machine_and_survive_a_k
     targets = [SyncTarget(ref=str(ZOO / name)) for name in names]
     fetch = FetchOptions()
     serial, _ = sync(create_registry(str(tmp_path / "serial")), targets, fetch=fetch)
-    with open_cluster("local") as client:
+    with open_cluster("local", n_workers=2) as client:
         victim = next(iter(client.run(os.getpid).values()))
-        killer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
-        killer.start()
+
+        def given_out():
+            for number, target in enumerate(targets):
+                if number == 4:
+                    os.kill(victim, signal.SIGKILL)
+                yield target
+
         spread, found = sync(
-            create_registry(str(tmp_path / "spread")), targets, fetch=fetch, make=rows_on(client)
+            create_registry(str(tmp_path / "spread")), given_out(), fetch=fetch, make=rows_on(client)
         )
-        killer.join()
     assert found.n_added == len(names)
     both = itertools.zip_longest(serial.rows(range(8)), spread.rows(range(8)))
     assert all(one.key == two.key and one.data == two.data for one, two in both)

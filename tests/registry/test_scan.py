@@ -135,6 +135,31 @@ def test_mirrors_are_one_hit(tmp_path):
     assert (hit.ref, hit.copies) == ("org/a", ("mirror/a",))
 
 
+def rounded(made: mk.Fingerprint, name: str, share: float) -> mk.Fingerprint:
+    """Return a fingerprint of which a share of the numbers is a step larger."""
+    data = np.frombuffer(made.data, np.int8).astype(int)
+    more = np.random.default_rng(0).random(len(data)) < share
+    changed = np.clip(data + more, -127, 127).astype(np.int8).tobytes()
+    return replace(made, model=replace(made.model, ref=name), data=changed)
+
+
+def test_casts_are_one_hit_and_tuned_models_are_not(tmp_path):
+    parent = drawn("org/a", 1)
+    rows = [
+        parent,
+        rounded(parent, "org/a-bf16", 0.1),
+        drawn("org/tuned", 2, parent=parent, share=0.999),
+        *(drawn(f"org/other-{seed}", seed) for seed in range(3, 9)),
+    ]
+    registry, _ = create_registry(str(tmp_path / "r")).add(rows)
+    found = scan(drawn("me", 5_000, parent=parent, share=0.9), registry)
+    assert sorted((hit.ref, *hit.copies) for hit in found.hits) in (
+        [("org/a", "org/a-bf16"), ("org/tuned",)],
+        [("org/a-bf16", "org/a"), ("org/tuned",)],
+    )
+    assert found.n_found == 3
+
+
 def test_an_empty_registry_has_no_hits(tmp_path):
     found = scan(drawn("me", 1), create_registry(str(tmp_path / "r")))
     assert (found.n_models, found.hits) == (0, ())
