@@ -89,7 +89,7 @@ def _chosen(made: Sequence[Fingerprint], progress: Progress, n_threads: int) -> 
     chosen: list[set[int]] = [set() for _ in made]
     for number, item in enumerate(made):
         progress.count(number, len(made), say("atlas-signs"))
-        seen = coarse_pass(CodeQuery(item), [table], n_threads=n_threads)
+        seen = coarse_pass(CodeQuery(item), [(0, table)], n_threads=n_threads)
         for other in seen.rows.tolist():
             if other != number:
                 # Either side may see the other: masks are those of the one that asks.
