@@ -289,6 +289,14 @@ def test_pairs_beyond_the_budget_wait_for_the_next_run(tmp_path, table):
     assert second.unavailable == ()
 
 
+def test_what_relatives_take_beyond_their_price_is_counted(tmp_path, table):
+    """Weights of relatives are subtracted, which nobody knows before they are found."""
+    pairs = read_pairs(table)[:1]
+    result = run_bench(pairs, tmp_path, BenchOptions(methods=("modelkin",), depth="standard"))
+    (row,) = result.rows
+    assert result.bytes_read >= sum(row.bytes_read)
+
+
 def test_numbers_of_pairs_at_a_time_are_checked():
     with pytest.raises(ValueError, match="side_by_side must be between 1 and 64"):
         BenchOptions(side_by_side=0)

@@ -191,7 +191,9 @@ class _Work:
         keys: dict[str, str],
     ) -> Iterator[BenchRow]:
         if OURS in missing:
-            yield _own_row(pair, candidate, base, self.options, key=keys[OURS], fetch=self.fetch)
+            own = _own_row(pair, candidate, base, self.options, key=keys[OURS], fetch=self.fetch)
+            self._also_spent(sum(own.bytes_read) - self._own_price(candidate, base))
+            yield own
         published = tuple(name for name in missing if name != OURS)
         asked = ReferenceOptions(
             methods=published,
@@ -230,15 +232,23 @@ class _Work:
 
     def _prices(self, candidate: Model, base: Model, methods: Sequence[str]) -> Iterator[int]:
         if OURS in methods:
-            ceiling = READING[self.options.depth][0]
-            for model in (candidate, base):
-                size = model.index.n_bytes
-                yield size if self.options.depth == "full" else min(size, ceiling)
+            yield self._own_price(candidate, base)
         published = [name for name in methods if name != OURS]
         limit = self.options.method_bytes
         for cost in reference_costs(candidate, base, published, seed=self.options.seed).values():
             if not isinstance(cost, Message) and (limit is None or max(cost) <= limit):
                 yield sum(cost)
+
+    def _own_price(self, candidate: Model, base: Model) -> int:
+        """Price our own comparison: the sampled rows. What is subtracted of relatives is not known yet."""
+        ceiling = READING[self.options.depth][0]
+        sizes = [model.index.n_bytes for model in (candidate, base)]
+        return sum(size if self.options.depth == "full" else min(size, ceiling) for size in sizes)
+
+    def _also_spent(self, n_bytes: int) -> None:
+        """Count what a pair took beyond its price, so that the pairs after it keep to the budget."""
+        with self.lock:
+            self.spent += max(0, n_bytes)
 
     def _key(self, pair: LabelledPair, method: str) -> str:
         options = self.options
