@@ -139,6 +139,19 @@ class Grown:
             vocab=self.vocab,
         )
 
+    def drawn(self, *, seed: int) -> Checkpoint:
+        """Return one with every weight, rounded to BF16; all of these share a tokenizer."""
+        tensors = {}
+        for tensor, extent in self.shape().tensors():
+            rows = lifelike_rows(seed, tensor, extent, 0, extent[0]).reshape(extent)
+            codes = to_bfloat16(rows).astype(np.uint32)  # bit patterns, of which the lower half is gone
+            tensors[tensor] = (codes << np.uint32(16)).view(np.float32)
+        return Checkpoint(
+            config=llama_config(self.shape(), dtype="BF16"),
+            tensors=tensors,
+            tokenizer=tokenizer_json(self.vocab, seed=1).decode(),
+        )
+
 
 GROWN: Mapping[int, Grown] = {
     256: Grown(width=256, layers=6, units=704, heads=8, kv_heads=4, vocab=2_000),
@@ -156,14 +169,4 @@ def grown(name: str) -> Checkpoint:
     if role == "tuned":
         return derive.add_noise(grown(f"{LIFELIKE}{width}-base"), size=0.05, rng=np.random.default_rng(3))
     size = GROWN[int(width)]
-    shape, seed = size.shape(), 2 if role == "stranger" else 1
-    tensors = {}
-    for tensor, extent in shape.tensors():
-        rows = lifelike_rows(seed, tensor, extent, 0, extent[0]).reshape(extent)
-        codes = to_bfloat16(rows).astype(np.uint32)  # bit patterns, of which the lower half is gone
-        tensors[tensor] = (codes << np.uint32(16)).view(np.float32)
-    return Checkpoint(
-        config=llama_config(shape, dtype="BF16"),
-        tensors=tensors,
-        tokenizer=tokenizer_json(size.vocab, seed=1).decode(),
-    )
+    return size.drawn(seed=2 if role == "stranger" else 1)
