@@ -26,10 +26,7 @@ from modelkin import FamilyForest, family_forest  # noqa: E402
 from modelkin.lineage.growing import components_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "lineage.md"
-DISGUISED = (
-    *("base", "finetune-light", "finetune-heavy", "finetune-sibling", "grandchild", "lora"),
-    *("qwen2-base", "qwen2-tuned", "twin-1", "qwen2-twin"),
-)
+DISGUISED = ("base", "finetune-light", "finetune-heavy", "finetune-sibling", "grandchild", "twin-1")
 """What is disguised: pairs in other coordinates are found at depth ``deep`` only, which takes seconds each."""
 
 Edges = set[object]
