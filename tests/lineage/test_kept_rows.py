@@ -53,7 +53,15 @@ def test_untouched_tables_are_the_same_bit_for_bit():
 
 
 def test_in_float32_a_sibling_cannot_be_told_and_nothing_is_said():
-    assert kept_rows(sample("depth-up", dtype="F32"), sample("base", dtype="F32")) is None
+    rng = np.random.default_rng(1)
+    wide = [derive.add_noise(loaded(name), size=1e-4, rng=rng) for name in ("depth-up", "base")]
+    assert kept_rows(*(sample(model, dtype="F32") for model in wide)) is None
+
+
+@pytest.mark.parametrize("dtype", ["F16", "F32"])
+def test_values_of_bfloat16_in_a_wider_file_are_what_they_were(dtype):
+    kept = held(sample("depth-up", dtype=dtype), sample("base"))
+    assert kept.n == kept.of > 8
 
 
 def test_what_was_never_held_was_not_lost():
@@ -99,3 +107,17 @@ def test_a_narrower_stream_is_measured_where_it_has_a_counterpart():
     table = next(site for site in thin.values if site.module == "embedding")
     assert np.isfinite(thin.values[table]).mean() == pytest.approx(72 / 96, abs=0.01)
     assert held(thin, members[0]).kept
+
+
+def test_where_everybody_has_coordinates_of_his_own_those_of_one_are_taken():
+    rng = np.random.default_rng(1)
+    made = {
+        name: derive.permute_residual(loaded(name), rng=rng)
+        for name in ("base", "finetune-light", "finetune-sibling")
+    }
+    members = [sample(model, name) for name, model in made.items()]
+    related = {name: made.keys() - {name} for name in made}
+    base, light, sibling = in_common_coordinates(members, related)
+    assert (base.turned, light.turned, sibling.turned) == (None, "permutation", "permutation")
+    assert held(light, base).kept
+    assert held(sibling, light).n == 0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from modelkin.lineage.samples import Site
 from modelkin.lineage.tree_samples import ModelSample
+from modelkin.tensors import decode, encode
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +78,20 @@ def _able(site: Site, child: ModelSample, parent: ModelSample) -> bool:
         and site in child.values
         and len(parent.shapes[site]) == 2
         and parent.shapes[site][1] == child.shapes[site][1] >= _FEWEST_VALUES
-        and child.dtypes[site] in _FRACTION
-        and parent.dtypes[site] in _FRACTION
+        and _bits(child, site) is not None
+        and _bits(parent, site) is not None
     )
+
+
+def _bits(sample: ModelSample, site: Site) -> int | None:
+    """Return the bits of the fraction that values were rounded to; a wider file may hold narrower ones."""
+    values = sample.values[site][np.isfinite(sample.values[site])]
+    for dtype, bits in _FRACTION.items():
+        if sample.dtypes[site] == dtype or np.array_equal(
+            decode(encode(values, dtype), dtype, values.size).reshape(-1), values
+        ):
+            return bits
+    return None
 
 
 def _rows(values: NDArray[np.float32], sample: ModelSample, site: Site) -> Floats:
@@ -98,7 +110,9 @@ def _of_table(site: Site, child: ModelSample, before: Floats) -> KeptRows | None
     chosen = np.flatnonzero(cosines > _UNTOUCHED)[:_MOST_ROWS]
     if chosen.size == 0:
         return KeptRows(table=site.module, n=0, of=0, factor=1.0)
-    low, high = _factors(before[chosen], after[chosen], _FRACTION[child.dtypes[site]])
+    bits = _bits(child, site)
+    assert bits is not None
+    low, high = _factors(before[chosen], after[chosen], bits)
     factor = _common(low, high)
     exact = ((low <= factor) & (factor <= high)).all(axis=1)
     return KeptRows(table=site.module, n=int(exact.sum()), of=int(chosen.size), factor=factor)

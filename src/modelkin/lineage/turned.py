@@ -47,8 +47,8 @@ def in_common_coordinates(
         for member in members
         if any(away is not None and away < _STRANGE for away in apart[member.name])
     ]
-    if not plain:
-        return list(members)
+    if not plain:  # everybody has coordinates of his own: those of the best known one are as good as any
+        plain = [max(members, key=lambda member: len(related[member.name]))]
     known = {member.name for member in plain}
     found = []
     for member in members:
