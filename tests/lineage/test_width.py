@@ -15,11 +15,12 @@ from modelkin.options import READING, FetchOptions
 pytestmark = pytest.mark.scale
 
 SHAPE = LlamaShape(layers=1, hidden=4096, mlp=1024, heads=32, kv_heads=4, vocab=32_000, tied=True)
+COLLECTION = LlamaShape(layers=1, hidden=4096, mlp=1024, heads=32, kv_heads=4, vocab=8_000, tied=True)
 
 
-def stored(tensors, name):
+def stored(tensors, name, shape=SHAPE):
     weights = safetensors_bytes({key: values.astype(ml_dtypes.bfloat16) for key, values in tensors.items()})
-    config = json.dumps(llama_config(SHAPE, dtype="BF16")).encode()
+    config = json.dumps(llama_config(shape, dtype="BF16")).encode()
     return MemorySource({"config.json": config, "model.safetensors": weights}, name=name)
 
 
@@ -67,13 +68,13 @@ def rounded(tensors):
 
 
 def test_a_tree_at_full_width_names_parents_and_directions_within_the_bytes_of_the_depth():
-    base = rounded(llama_tensors(SHAPE, seed=0))
-    first = rounded(tuned(base, 1, untouched=16_000))
-    second = rounded(tuned(base, 2, untouched=16_000))
-    third = rounded(tuned(first, 3, untouched=16_000))
+    base = rounded(llama_tensors(COLLECTION, seed=0))
+    first = rounded(tuned(base, 1, untouched=4_000))
+    second = rounded(tuned(base, 2, untouched=4_000))
+    third = rounded(tuned(first, 3, untouched=4_000))
     made = {"base": base, "first": first, "second": second, "third": third}
-    made["stranger"] = rounded(llama_tensors(SHAPE, seed=9))
-    sources = {name: stored(tensors, name) for name, tensors in made.items()}
+    made["stranger"] = rounded(llama_tensors(COLLECTION, seed=9))
+    sources = {name: stored(tensors, name, COLLECTION) for name, tensors in made.items()}
     made.clear()
     with open_models(list(sources.values()), FetchOptions()) as opened:
         models = dict(zip(sources, opened, strict=True))
