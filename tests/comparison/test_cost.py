@@ -108,6 +108,7 @@ def test_controls_are_in_the_bound(controls, depth, source, tmp_path):
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(50))
 def test_no_comparison_with_controls_reads_more_than_its_dry_run_says(seed, tmp_path):
     rng = random.Random(seed)
@@ -120,6 +121,7 @@ def test_no_comparison_with_controls_reads_more_than_its_dry_run_says(seed, tmp_
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_no_comparison_reads_more_than_its_dry_run_says_of_many_pairs(seed, tmp_path):
     wrong = {

@@ -6,12 +6,15 @@ from tests.document.reading import BROKEN_WORDS, OPEN_ALL, axe_script, serious_f
 from tests.document.records import with_maps
 from tests.places import ZOO
 
+import modelkin as mk
 from modelkin.casework.replay import replay_solar_glm
 from modelkin.casework.replay.figures import replay_figures
 from modelkin.casework.replay.view import replay_html
 from modelkin.casework.studies import parse_study, run_study
-from modelkin.document import load_language, report_html
+from modelkin.document import load_language, report_html, write_scan
 from modelkin.figures import rendered
+from modelkin.model import open_models
+from modelkin.registry import create_registry
 
 pytestmark = [
     pytest.mark.skipif(PATH is None, reason="no chromium is installed"),
@@ -57,6 +60,22 @@ def study_page(tmp_path_factory):
     return folder / "report.html"
 
 
+@pytest.fixture(scope="module")
+def lineage_pages(tmp_path_factory):
+    """Write the folders of the commands beside compare, on models of the package."""
+    place = tmp_path_factory.mktemp("pages")
+    child, parents = "demo:finetune-light", ("demo:base", "demo:continued")
+    mk.diff(candidate=child, base="demo:base").write(str(place / "diff"))
+    mk.explain_merge(child, parents).write(place / "merge")
+    models = {name.partition(":")[2]: name for name in (child, *parents, "demo:twin-1")}
+    mk.family_forest(models).write(place / "tree", language="ko")
+    with open_models((child, *parents, "demo:twin-1")) as (asked, *others):
+        kept, _ = create_registry(str(place / "registry")).add([mk.fingerprint_model(one) for one in others])
+        found = mk.scan(mk.fingerprint_model(asked), kept, mk.ScanOptions(verify=1), model=asked)
+    write_scan(found, place / "scan")
+    return {name: place / name / "report.html" for name in ("diff", "merge", "tree", "scan")}
+
+
 def replayed() -> str:
     figures = {name: figure for name, figure in replay_figures().items() if name == "layer_zero"}
     return replay_html(
@@ -71,6 +90,8 @@ def page_of(request, compared, tmp_path):
     def path(kind):
         if kind == "study":
             return request.getfixturevalue("study_page")
+        if kind in LINEAGE:
+            return request.getfixturevalue("lineage_pages")[kind]
         made = {
             "report": lambda: report_html(with_maps(compared("shared-partial"))),
             "report-ko": lambda: report_html(compared("controlled"), load_language("ko")),
@@ -83,12 +104,15 @@ def page_of(request, compared, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("kind", ["report", "report-ko", "study", "replay"])
+LINEAGE = ("diff", "merge", "tree", "scan")
+
+
+@pytest.mark.parametrize("kind", ["report", "report-ko", "study", "replay", *LINEAGE])
 @pytest.mark.timeout(600)
 def test_a_page_can_be_read_by_everybody(chromium, page_of, kind):
     page = chromium.open(page_of(kind), width=390, height=844)
     assert page.run("document.getElementById('theme').offsetParent !== null")
-    assert page.run("document.querySelectorAll('nav a').length") > 3
+    assert page.run("document.querySelectorAll('nav a').length") > 1
     assert page.run("document.querySelector('main .card').getBoundingClientRect().top") < 844
     page.run(OPEN_ALL)
     assert page.run("document.documentElement.scrollWidth") == 390

@@ -46,17 +46,22 @@ def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
     bar = canvas.colorbar(image, cax=beside, extend=extend[below > 0, above > 0])
     bar.outline.set_visible(False)
     bar.set_label(pen.text(_bar_words(mark)), fontsize=8)
-    if mark.scale.chance is not None and mark.scale.low <= mark.scale.chance <= mark.scale.high:
-        beside.axhline(mark.scale.chance, color=pen.theme.ink, linewidth=1.6)
+    if (chance := _shown_chance(mark)) is not None:
+        beside.axhline(chance, color=pen.theme.ink, linewidth=1.6)
+
+
+def _shown_chance(mark: HeatMap) -> float | None:
+    """Return chance if it lies inside of the bar, so that a line can be drawn."""
+    scale = mark.scale
+    return scale.chance if scale.chance is not None and scale.low <= scale.chance <= scale.high else None
 
 
 def _bar_words(mark: HeatMap) -> str:
     scale = mark.scale
-    return (
-        scale.label
-        if scale.chance is None
-        else f"{scale.label} (line: {scale.chance_label} {brief(scale.chance)})"
-    )
+    if scale.chance is None:
+        return scale.label
+    line = "" if _shown_chance(mark) is None else "line: "
+    return f"{scale.label} ({line}{scale.chance_label} {brief(scale.chance)})"
 
 
 def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:

@@ -40,7 +40,7 @@ def change_map(result: ModelDiff) -> Figure | None:
         high=high,
         label="change relative to the weights",
         chance=_STRANGERS,
-        chance_label="strangers: 1.41",
+        chance_label="strangers",
     )
     heat = HeatMap(
         values=grid([[means.get((role, layer)) for layer in layers] for role in roles]),

@@ -11,8 +11,10 @@ from modelkin.lineage.tree_result import Family, TreeEdge
 
 from .markup import Html, element, joined
 
-_ROW, _COLUMN, _LEFT, _TOP = 26, 230, 14, 18
+_ROW, _LEFT, _TOP = 26, 14, 18
 _MOST_LETTERS = 30
+_LETTER, _BETWEEN = 7.2, 46
+"""Width of a letter, and what lies between the end of a name and the next column."""
 
 
 def forest_picture(found: FamilyForest, language: Language) -> Html:
@@ -22,14 +24,16 @@ def forest_picture(found: FamilyForest, language: Language) -> Html:
 
 def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
     edges = [edge for edge in found.edges if edge.first in family.members]
-    places = _places(family, edges)
-    depth = max(column for column, _ in places.values())
+    rows = _rows(family, edges)
+    columns = _columns(rows)
+    places = {name: (columns[column], _TOP + row * _ROW) for name, (column, row) in rows.items()}
     height = _TOP + _ROW * len(family.members) + 6
-    parts = [_line(edge, places, number, language) for number, edge in enumerate(edges)]
+    parts = [_line(edge, places, number, rows[edge.first][1], language) for number, edge in enumerate(edges)]
     parts += [
-        _model(name, place, found, number + len(edges)) for number, (name, place) in enumerate(places.items())
+        _model(name, place, found, number + len(edges), rows[name][1])
+        for number, (name, place) in enumerate(places.items())
     ]
-    width = _LEFT + _COLUMN * (depth + 1) + 40
+    width = columns[-1] - _BETWEEN // 2
     svg = element(
         "svg",
         *parts,
@@ -45,7 +49,7 @@ def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
     return element("figure", element("div", svg, class_="scroll"), readout)
 
 
-def _places(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
+def _rows(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
     """Give every model a column, by steps from the middle, and a row of its own, below what it hangs on."""
     below: dict[str, list[str]] = {}
     for edge in edges:
@@ -65,12 +69,23 @@ def _places(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]
     return placed
 
 
-def _at(place: tuple[int, int]) -> tuple[float, float]:
-    return _LEFT + place[0] * _COLUMN, _TOP + place[1] * _ROW
+def _columns(rows: dict[str, tuple[int, int]]) -> list[int]:
+    """Return where each column begins, and where the last one ends: a column is as wide as its names."""
+    begins = [_LEFT]
+    for number in range(1 + max(column for column, _ in rows.values())):
+        letters = max(len(_shown(name)) for name, (column, _) in rows.items() if column == number)
+        begins.append(begins[-1] + round(letters * _LETTER) + _BETWEEN)
+    return begins
 
 
-def _line(edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, language: Language) -> Html:
-    (x1, y1), (x2, y2) = _at(places[edge.second]), _at(places[edge.first])
+def _shown(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
+
+
+def _line(
+    edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, row: int, language: Language
+) -> Html:
+    (x1, y1), (x2, y2) = places[edge.second], places[edge.first]
     note = "; ".join(_evidence(edge, language))
     path = f"M{x1:.0f} {y1:.0f} C{x1 + 20:.0f} {y2:.0f} {x1 + 30:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
     if edge.parent == edge.second:
@@ -84,7 +99,7 @@ def _line(edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, langu
         class_=f"edge {edge.kind}",
         data_note=note,
         data_x=number,
-        data_y=places[edge.first][1],
+        data_y=row,
     )
 
 
@@ -104,12 +119,11 @@ def _evidence(edge: TreeEdge, language: Language) -> Iterator[str]:
         yield f"{fact.parent} → {fact.child}: {language.tell(fact.reason)}"
 
 
-def _model(name: str, place: tuple[int, int], found: FamilyForest, number: int) -> Html:
-    x, y = _at(place)
+def _model(name: str, place: tuple[int, int], found: FamilyForest, number: int, row: int) -> Html:
+    x, y = place
     summary = found.models[name]
     facts = (summary.family, summary.layers, summary.hidden_size, summary.vocab_size)
     note = f"{name}: {summary.ref}; " + " / ".join("-" if fact is None else str(fact) for fact in facts)
-    shown = name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
     circle = element("circle", cx=x, cy=y, r=5, class_="node")
-    label = element("text", shown, x=x + 9, y=y + 4, class_="row-name")
-    return element("g", element("title", note), circle, label, data_note=note, data_x=number, data_y=place[1])
+    label = element("text", _shown(name), x=x + 9, y=y + 4, class_="row-name")
+    return element("g", element("title", note), circle, label, data_note=note, data_x=number, data_y=row)

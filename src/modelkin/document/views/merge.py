@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from modelkin.document.blocks import (
     Block,
     Bullets,
+    Card,
     Code,
     Facts,
     Heading,
@@ -14,6 +15,7 @@ from modelkin.document.blocks import (
     Section,
     Table,
     Text,
+    Tone,
     table,
 )
 from modelkin.document.language import ENGLISH, Language
@@ -22,6 +24,8 @@ from modelkin.lineage import MergeResult
 from modelkin.lineage.merge_result import GroupShare, MethodFit, MixtureShare
 
 _MOST_CELLS = 2_000
+_TONES: dict[str, Tone] = {"merge": "shared", "single-parent": "shared", "not-a-merge": "none"}
+"""Of conclusions; what was not determined or tested stays open."""
 
 
 def merge_view(
@@ -36,7 +40,12 @@ def _blocks(found: MergeResult, language: Language, *, every_tensor: bool) -> It
         return language.say(f"merge.{key}", **values)
 
     yield Heading(said("question", candidate=found.candidate.ref), 1)
-    yield Paragraph(language.tell(found.summary), "strong")
+    headline = said(f"conclusion-{found.conclusion}")
+    yield Card(
+        headline=headline[:1].upper() + headline[1:],
+        tone=_TONES.get(found.conclusion, "open"),
+        summary=language.tell(found.summary),
+    )
     if found.weights:
         yield Section(title=said("weights"), blocks=(_weights(found, language),), key="weights")
     yield Section(title=said("fit"), blocks=(_fit(found, language),), key="fit")

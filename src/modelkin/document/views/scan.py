@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from modelkin.document.blocks import (
     Block,
     Bullets,
+    Card,
     Heading,
     LayerFigures,
     Link,
@@ -14,7 +15,6 @@ from modelkin.document.blocks import (
     PageOnly,
     Paragraph,
     Section,
-    Strong,
     Table,
     table,
 )
@@ -40,9 +40,13 @@ def _blocks(result: ScanResult, language: Language, page: bool) -> Iterator[Bloc
         question = language.say("scan.question", model=result.query.ref)
         yield Heading(Named(question, (result.query.ref,)), 1)
     say = language.of("scan")
-    yield Paragraph((Strong(_answer(result, language)),))
+    yield Card(
+        headline=say("headline", n=f"{result.n_found:,}") if result.n_found else say("nothing"),
+        tone="shared" if result.n_found else "none",
+        summary=Named(_answer(result, language), (result.query.ref,)),
+    )
     if result.hits:
-        yield _ranking(result, language)
+        yield Section(title=say("ranking"), key="ranking", blocks=(_ranking(result, language),))
     yield Paragraph(say("about_p", size=f"10^{result.log10_size:.0f}"), "note")
     passed = say("passed", n=f"{result.n_models:,}", registry=result.registry, tested=f"{result.n_tested:,}")
     yield Paragraph(passed, "note")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from modelkin.document.blocks import (
     Block,
     Bullets,
+    Card,
     Code,
     ForestPicture,
     Heading,
@@ -33,10 +34,13 @@ def _blocks(found: FamilyForest, language: Language, *, every_pair: bool) -> Ite
         return language.say(f"tree.{key}", **values)
 
     yield Heading(said("question"), 1)
-    yield Paragraph(language.tell(found.summary), "strong")
-    if not found.families:
-        yield Paragraph(said("none"))
-    else:
+    families = str(len(found.families))
+    yield Card(
+        headline=said("headline", n=families) if found.families else said("none"),
+        tone="shared" if found.families else "none",
+        summary=language.tell(found.summary),
+    )
+    if found.families:
         yield PageOnly(blocks=(ForestPicture(found),))
     for number, family in enumerate(found.families):
         title = said("family", middle=family.middle, n=str(len(family.members)))
