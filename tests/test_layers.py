@@ -25,7 +25,7 @@ ORDER = [
     {"atlas"},
     {"figures"},
     {"document"},
-    {"casework"},
+    {"casework", "serving"},
     {"cli"},
 ]
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
@@ -136,6 +136,8 @@ HEAVY = (
     "fsspec",
     "pyarrow",
     "distributed",
+    "starlette",
+    "uvicorn",
 )
 
 

@@ -65,3 +65,18 @@ def test_no_registry_is_exit_code_3(run, tmp_path):
     status, _, err = run("atlas", "--registry", str(tmp_path / "nowhere"))
     assert status == 3
     assert "no registry here" in err
+
+
+@pytest.mark.parametrize("words", [("--out", "x"), ("--json",)])
+def test_a_server_goes_with_no_other_output(run, place, words):
+    status, _, err = run("atlas", "serve", "--registry", place, *words)
+    assert status == 2
+    assert "neither --out nor --json" in err
+
+
+def test_a_short_token_is_wrong_usage(run, place, tmp_path, monkeypatch):
+    monkeypatch.setenv("MODELKIN_ATLAS_TOKEN", "short")
+    status, _, err = run("atlas", "serve", "--registry", place)
+    assert status == 2
+    assert "at least 16" in err
+    assert "short" not in err

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from modelkin.atlas import AboutModel
     from modelkin.cli.output import Output
     from modelkin.options import Depth, FetchOptions
+    from modelkin.serving import ServeAccess
 
 DEPTHS = ("none", "standard", "deep", "full")
 
 
 @click.command()
+@click.argument("action", required=False, type=click.Choice(("serve",)), metavar="[serve]")
 @registry_option
 @click.option(
     "--about",
@@ -51,9 +53,25 @@ DEPTHS = ("none", "standard", "deep", "full")
     help="Compare the first N edges on weights, for the report on the pair.",
 )
 @out_option("Write the atlas as pages that need no server, and atlas.json.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With serve: where to listen.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=8_765,
+    show_default=True,
+    help="With serve: the port to listen on.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With serve: the token that scans and additions to the registry need; MODELKIN_ATLAS_TOKEN if not "
+    "given. Without one nobody adds, and only this machine scans.",
+)
 @fetch_options
 @output_options
 def atlas(
+    action: str | None,
     *,
     registry: str,
     about: Path | None,
@@ -62,6 +80,9 @@ def atlas(
     grow: int,
     reports: int,
     out: Path | None,
+    host: str,
+    port: int,
+    token_file: Path | None,
     fetch: FetchOptions,
     output: Output,
 ) -> None:
@@ -72,18 +93,38 @@ def atlas(
     a deep comparison of the weights finds nothing and no other relative connects both. Who came first is
     taken from cards and dates, never from a tree.
 
+    `serve` shows the same pages on a port, with a JSON interface, and lets readers scan a model of the Hub or
+    a fingerprint and watch it.
+
     \b
     Examples
       modelkin atlas --registry ./registry --out atlas
       modelkin atlas --registry ./registry --about models.tsv --claims-depth none --json
+      modelkin atlas --registry ./registry serve --token-file token.txt
     """  # noqa: D301  click wants the character itself
     from modelkin.atlas import AtlasIndex, AtlasOptions, make_atlas
     from modelkin.document import atlas_view, write_atlas
     from modelkin.registry import open_registry
 
+    if action is not None and (out is not None or output.as_json):
+        raise click.UsageError("serve shows pages on a port: it goes with neither --out nor --json")
+    access = None if action is None else _access(host, token_file)
     depth: Depth | None = None if claims_depth == "none" else claims_depth  # type: ignore[assignment]
     options = AtlasOptions(cards=cards, claims_depth=depth, grow=grow, reports=reports, fetch=fetch)
     found = make_atlas(open_registry(registry), options, about=_about(about), progress=output)
+    if access is not None:
+        from modelkin.serving import serve_atlas
+
+        serve_atlas(
+            found,
+            registry,
+            access=access,
+            port=port,
+            language=output.lang,
+            fetch=fetch,
+            ready=lambda: output.remark(f"http://{host}:{port}/"),
+        )
+        return
     output.written(
         found,
         lambda: atlas_view(AtlasIndex(found), output.language),
@@ -91,6 +132,22 @@ def atlas(
         write=lambda place: write_atlas(found, place, language=output.lang),
         start="index.html",
     )
+
+
+def _access(host: str, token_file: Path | None) -> ServeAccess:
+    """Take the token from a file or the environment: on the command line every process could read it."""
+    import os
+
+    from modelkin.errors import UsageError
+    from modelkin.serving import ServeAccess
+
+    token = os.environ.get("MODELKIN_ATLAS_TOKEN") or None
+    if token_file is not None:
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(str(token_file), f"cannot be read: {type(error).__name__}") from None
+    return ServeAccess(host=host, token=token)
 
 
 def _about(path: Path | None) -> dict[str, AboutModel]:

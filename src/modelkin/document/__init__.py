@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from modelkin.document.atlas_site import AtlasSite, write_atlas
+    from modelkin.document.atlas_site import AtlasSite, SitePart, write_atlas
     from modelkin.document.evidence import tensors_csv
     from modelkin.document.folder import (
         check_folder,
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
         matrix_markdown,
         report_html,
         report_markdown,
+        scan_html,
         write_diff,
         write_folder,
         write_matrix,
         write_scan,
     )
     from modelkin.document.formats import comparison_as, sarif_json
-    from modelkin.document.html import render_html
+    from modelkin.document.html import page_policy, render_html
     from modelkin.document.language import ENGLISH, LANGUAGES, Language, load_language, read_texts
     from modelkin.document.lineage_folder import write_merge, write_tree
     from modelkin.document.markdown import render_markdown
@@ -68,12 +69,12 @@ if TYPE_CHECKING:
     from modelkin.document.views.tree import tree_view
 
 _MODULES = {
-    "atlas_site": "AtlasSite write_atlas",
+    "atlas_site": "AtlasSite SitePart write_atlas",
     "evidence": "tensors_csv",
-    "folder": "check_folder document_files matrix_markdown report_html report_markdown write_diff "
-    "write_folder write_matrix write_scan",
+    "folder": "check_folder document_files matrix_markdown report_html report_markdown scan_html "
+    "write_diff write_folder write_matrix write_scan",
     "formats": "comparison_as sarif_json",
-    "html": "render_html",
+    "html": "page_policy render_html",
     "language": "ENGLISH LANGUAGES Language load_language read_texts",
     "lineage_folder": "write_merge write_tree",
     "markdown": "render_markdown",
@@ -108,6 +109,7 @@ __all__ = [
     "LANGUAGES",
     "AtlasSite",
     "Language",
+    "SitePart",
     "atlas_from_json",
     "atlas_view",
     "bound_text",
@@ -136,6 +138,7 @@ __all__ = [
     "methods_view",
     "notebook_html",
     "p_text",
+    "page_policy",
     "pairs_view",
     "plain",
     "plan_view",
@@ -153,6 +156,7 @@ __all__ = [
     "report_markdown",
     "repositories_view",
     "sarif_json",
+    "scan_html",
     "scan_view",
     "schema",
     "size_text",

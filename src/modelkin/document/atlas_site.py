@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal, final
 
 from modelkin.atlas import Atlas, AtlasIndex, pair_key
 
-from .blocks import Block, Heading, Marked, Paragraph, ScanForm, table
+from .blocks import Block, Heading, Literally, Marked, Paragraph, ScanForm, table
 from .folder import document_files, report_html, write_files
 from .html import PageSite, page_policy, render_html, site_assets
 from .language import load_language
@@ -118,11 +118,11 @@ class AtlasSite:
         form = ScanForm(needs_token=open_for == "token")
         return self.page((*blocks, Paragraph(Marked(self._said("scan-lead"))), form), scripts=("scan.js",))
 
-    def api_page(self, routes: Mapping[tuple[str, str], tuple[str, bool]]) -> SitePart:
-        """Return the page about the interface: (method, path) -> what it does, and whether by token."""
+    def api_page(self, routes: Iterable[tuple[str, str, str, bool]]) -> SitePart:
+        """Return the page about the interface: method, path, what it does, whether it needs the token."""
         rows = [
-            (path, method.upper(), about, self._said("yes" if token else "no"))
-            for (method, path), (about, token) in routes.items()
+            (Literally(path), method.upper(), about, self._said("yes" if token else "no"))
+            for method, path, about, token in routes
         ]
         titles = [self._said(f"api-{key}") for key in ("path", "method", "what", "token")]
         return self.page(

@@ -26,7 +26,7 @@
       const found = JSON.parse(event.data);
       say(found.state, found.problem);
       if (found.state === "done") {
-        report.href = `scans/${id}.html`;
+        report.href = `scans/${id}/report.html`;
         done.hidden = false;
         report.focus();
       }

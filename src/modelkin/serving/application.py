@@ -1,0 +1,426 @@
+"""The application: pages, the JSON interface, and rules that hold for every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, final
+
+from modelkin.atlas import Atlas
+from modelkin.comparison.cards import is_hub_id
+from modelkin.demo import DEMO_MODELS
+from modelkin.document import (
+    AtlasSite,
+    SitePart,
+    fingerprint_from_json,
+    page_policy,
+    plain,
+    report_html,
+    scan_html,
+    to_json,
+)
+from modelkin.errors import MissingExtra, ModelkinError
+from modelkin.fingerprint import Fingerprint
+from modelkin.options import FetchOptions
+from modelkin.registry import open_registry
+from modelkin.untrusted import JsonRefused, strict_object
+
+from .access import ServeAccess
+from .interface import ROUTES, openapi
+from .jobs import QueueFull, ScanJob, ScanJobs
+
+MOST_BYTES = 256 * 1024
+"""Of a body: a fingerprint takes 45 kB as JSON."""
+_MOST_PAGES = 256
+"""Pages that are kept as they were made."""
+_MOST_LISTED = 100
+"""Models in one answer to a search."""
+_PATIENCE = 900.0
+"""Seconds that one stream of events lasts; a browser then asks again."""
+_TICK = 0.2
+"""Seconds between two looks at a scan: nobody sees the difference."""
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+}
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "X-Frame-Options": "DENY",
+}
+"""Of every answer."""
+_NOTHING = "default-src 'none'"
+
+
+def atlas_app(
+    atlas: Atlas,
+    registry: str,
+    *,
+    access: ServeAccess | None = None,
+    language: str = "en",
+    fetch: FetchOptions | None = None,
+) -> Any:  # noqa: ANN401  an ASGI application
+    """Return an atlas as an ASGI application.
+
+    Parameters
+    ----------
+    registry
+        Where scans look, and where fingerprints are added by token.
+    access
+        Who may scan and write; by default this machine alone, and nobody writes.
+
+    Raises
+    ------
+    MissingExtra
+        Starlette is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        hint = "Install it with: pip install 'modelkin[atlas]'"
+        raise MissingExtra("atlas", "a server needs starlette and uvicorn", hint=hint) from error
+    served = _Served(atlas, registry, access or ServeAccess(), language, fetch or FetchOptions())
+
+    @asynccontextmanager
+    async def lifespan(app: object) -> AsyncIterator[None]:
+        yield
+        served.jobs.close()
+
+    routes = [
+        Route(route.path, getattr(served, route.name), methods=[route.method.upper()]) for route in ROUTES
+    ]
+    routes += [
+        Route("/openapi.json", served.openapi),
+        Route("/scan.html", served.scan_page),
+        Route("/api.html", served.api_page),
+        Route("/scans/{id}/report.html", served.scan_report),
+        Route("/scans/{id}/verified/{number}/report.html", served.verified_report),
+        Route("/{path:path}", served.page),
+    ]
+    return _Guarded(Starlette(routes=routes, lifespan=lifespan), served.access)
+
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class _Guarded:
+    """Sends the rules with every answer, whoever made it, and refuses requests for other hosts."""
+
+    def __init__(self, app: Any, access: ServeAccess) -> None:  # noqa: ANN401
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                for name, value in {**HEADERS, "Content-Security-Policy": _NOTHING}.items():
+                    if name.lower().encode() not in given:
+                        message["headers"].append((name.lower().encode(), value.encode()))
+            await send(message)
+
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        if not self._access.is_own_host(headers):
+            await _error(421, "this server answers to its own name only")(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)
+
+
+def _json(document: object, status: int = 200) -> Any:  # noqa: ANN401
+    from starlette.responses import Response
+
+    text = document if isinstance(document, str) else json.dumps(document, allow_nan=False)
+    return Response(text, status, headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+
+def _error(status: int, problem: str, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
+    made = _json({"error": problem}, status)
+    made.headers.update(headers or {})
+    return made
+
+
+class _Refused(Exception):
+    """A request that is not answered as it wished."""
+
+    def __init__(self, answer: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self.answer = answer
+
+
+@final
+class _Served:
+    """What the routes answer."""
+
+    def __init__(
+        self, atlas: Atlas, registry: str, access: ServeAccess, language: str, fetch: FetchOptions
+    ) -> None:
+        self.access = access
+        self.site = AtlasSite(atlas, language=language, served=True)
+        self.index = self.site.index
+        self._registry = registry
+        # Readers must not see by the server's credential what they could not see themselves.
+        self.jobs = ScanJobs(registry, replace(fetch, token=False))
+        self._pages: OrderedDict[str, SitePart] = OrderedDict()
+        self._record: str | None = None
+
+    # -- pages -----------------------------------------------------------------------------------------
+
+    async def page(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with a page of the atlas."""
+        path = request.path_params["path"] or "index.html"
+        part = self._pages.get(path)
+        if part is None:
+            part = await asyncio.to_thread(self.site.part, path)
+            if part is None:
+                return _error(404, "there is no such page")
+            self._pages[path] = part
+            while len(self._pages) > _MOST_PAGES:
+                self._pages.popitem(last=False)
+        return self._sent(part)
+
+    async def scan_page(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the page on which a scan begins."""
+        return self._sent(self.site.scan_page(open_for=self.access.scans))
+
+    async def api_page(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the page about the interface."""
+        rows = [(route.method, route.path, route.about, self._needs_token(route.who)) for route in ROUTES]
+        return self._sent(self.site.api_page(rows))
+
+    async def scan_report(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the result of a scan as a page."""
+        job = self._job(request)
+        if job is None or job.result is None:
+            return _error(404, "there is no such result")
+        text = await asyncio.to_thread(scan_html, job.result, self.site.language)
+        return self._sent(SitePart(kind="html", text=text, policy=page_policy()))
+
+    async def verified_report(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the report on a hit that was compared."""
+        job, number = self._job(request), request.path_params["number"]
+        hits = () if job is None or job.result is None else job.result.hits
+        known = {f"{at:02d}": hit.verified.comparison for at, hit in enumerate(hits, start=1)}
+        found = known.get(number)
+        if found is None:
+            return _error(404, "there is no such report")
+        text = await asyncio.to_thread(report_html, found, self.site.language)
+        return self._sent(SitePart(kind="html", text=text, policy=page_policy()))
+
+    def _sent(self, part: SitePart) -> Any:  # noqa: ANN401
+        from starlette.responses import Response
+
+        headers = {
+            "Content-Security-Policy": f"{part.policy}; frame-ancestors 'none'",
+            "Cache-Control": "no-cache",
+            "Content-Type": _KINDS[part.kind],
+        }
+        return Response(part.text.encode("utf-8", "backslashreplace"), headers=headers)
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    async def openapi(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the description for programs."""
+        return _json(openapi(scans=self.access.scans))
+
+    async def atlas(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the whole record."""
+        if self._record is None:
+            self._record = await asyncio.to_thread(to_json, self.index.atlas)
+        return _json(self._record)
+
+    async def models(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with models by a part of their name."""
+        limit = request.query_params.get("limit", "20")
+        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= _MOST_LISTED):
+            return _error(400, f"limit: expected a number from 1 to {_MOST_LISTED}")
+        found, total = self.index.found(request.query_params.get("q", ""), limit=int(limit))
+        keys = {model.ref: key for key, model in self.index.models.items()} if found else {}
+        listed = [{"key": keys[model.ref], **_fields(model)} for model in found]
+        return _json({"total": total, "models": listed})
+
+    async def model(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with everything about one model."""
+        model = self.index.models.get(request.path_params["key"])
+        if model is None:
+            return _error(404, "there is no such model")
+        return _json(
+            {
+                **_fields(model),
+                "claims": plain(tuple(self.index.claims(model.ref))),
+                "edges": plain(tuple(self.index.edges(model.ref))),
+                "relatives": plain(tuple(self.index.relatives(model.ref))),
+            }
+        )
+
+    async def families(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with all families."""
+        return _json({"families": plain(self.index.atlas.families)})
+
+    async def pair(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with what is known of a pair."""
+        pair = self.index.pairs.get(request.path_params["key"])
+        return _error(404, "there is no such pair") if pair is None else _json(plain(pair))
+
+    # -- scans -----------------------------------------------------------------------------------------
+
+    async def begin_scan(self, request: Any) -> Any:  # noqa: ANN401
+        """Begin a scan."""
+        try:
+            self._allowed(request, "scan")
+            document = await self._document(request)
+            match document:
+                case {"model": str(name), **rest} if not rest:
+                    job = self.jobs.scan_model(self._nameable(name.strip()))
+                case {"fingerprint": dict() as given, **rest} if not rest:
+                    job = self.jobs.scan_fingerprint(_fingerprint(given))
+                case _:
+                    return _error(400, "expected either a model or a fingerprint")
+        except _Refused as refused:
+            return refused.answer
+        except QueueFull:
+            return _error(503, "too many scans are waiting", {"Retry-After": "30"})
+        return _json({"id": job.id, **_told(job)}, 202)
+
+    async def scan(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the state of a scan."""
+        job = self._job(request)
+        if job is None:
+            return _error(404, "there is no such scan")
+        return _json({"id": job.id, **_told(job), "steps": job.steps})
+
+    async def scan_result(self, request: Any) -> Any:  # noqa: ANN401
+        """Answer with the result of a scan."""
+        job = self._job(request)
+        if job is None or job.result is None:
+            return _error(404, "there is no such result")
+        return _json(to_json(job.result))
+
+    async def scan_events(self, request: Any) -> Any:  # noqa: ANN401
+        """Tell every step of a scan, until it is over."""
+        from starlette.responses import StreamingResponse
+
+        job = self._job(request)
+        if job is None:
+            return _error(404, "there is no such scan")
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(_events(job), headers=headers, media_type="text/event-stream")
+
+    def _job(self, request: Any) -> ScanJob | None:  # noqa: ANN401
+        return self.jobs.get(request.path_params["id"])
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    async def add_fingerprint(self, request: Any) -> Any:  # noqa: ANN401
+        """Add a fingerprint to the registry: by token alone."""
+        try:
+            self._allowed(request, "token")
+            made = _fingerprint(await self._document(request))
+            if made.model.kind != "hub" or not is_hub_id(made.model.ref):
+                # Whatever is in the registry is opened when the next atlas is made.
+                return _error(400, "expected the fingerprint of a model of the Hub")
+            added = await asyncio.to_thread(self._add, made)
+        except _Refused as refused:
+            return refused.answer
+        except ModelkinError as error:
+            return _error(409, str(error)[:300])
+        return _json({"added": added})
+
+    def _add(self, made: Fingerprint) -> int:
+        return open_registry(self._registry).add([made], timeout=10.0)[1]
+
+    # -- rules -----------------------------------------------------------------------------------------
+
+    def _needs_token(self, who: str) -> bool:
+        return who == "token" or (who == "scan" and self.access.scans != "all")
+
+    def _allowed(self, request: Any, who: str) -> None:  # noqa: ANN401
+        """Refuse whoever may not do this."""
+        headers = request.headers
+        if not self.access.is_own_page(headers):
+            raise _Refused(_error(403, "expected a page of this server"))
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise _Refused(_error(415, "expected application/json"))
+        if not self._needs_token(who):
+            return
+        if self.access.token is None:
+            raise _Refused(_error(403, "this server was started without a token: it takes none of this"))
+        if not self.access.has_token(headers):
+            raise _Refused(_error(401, "expected the token of this server", {"WWW-Authenticate": "Bearer"}))
+
+    async def _document(self, request: Any) -> dict[str, object]:  # noqa: ANN401
+        """Read a body that is a JSON object, within a limit."""
+        data = b""
+        async for piece in request.stream():
+            data += piece
+            if len(data) > MOST_BYTES:
+                raise _Refused(_error(413, f"expected at most {MOST_BYTES} bytes"))
+        try:
+            return dict(strict_object(data))
+        except JsonRefused as error:
+            raise _Refused(_error(400, "expected a JSON object")) from error
+
+    def _nameable(self, name: str) -> str:
+        """Return a reference that a reader may have read: a model of the Hub or the demo, of the registry."""
+        if name in self.index.atlas.models:
+            return name
+        if name.startswith("demo:") and name.removeprefix("demo:") in DEMO_MODELS:
+            return name
+        if is_hub_id(name):
+            return f"hf:{name}"
+        raise _Refused(_error(400, "expected a model of the Hub: org/name"))
+
+
+def _fields(model: object) -> dict[str, object]:
+    made = plain(model)
+    assert isinstance(made, dict)
+    return made
+
+
+def _fingerprint(document: Mapping[str, object]) -> Fingerprint:
+    try:
+        return fingerprint_from_json(json.dumps(document))
+    except ModelkinError as error:
+        raise _Refused(_error(400, str(error)[:300])) from error
+
+
+def _told(job: ScanJob) -> dict[str, object]:
+    return {"subject": job.subject, "state": job.state, "problem": job.problem}
+
+
+async def _events(job: ScanJob) -> AsyncIterator[str]:
+    """Yield the steps of a scan as they come, and each change of its state."""
+    told, state, waited = 0, "", 0.0
+    while waited < _PATIENCE:
+        over = job.is_over
+        for number, text in enumerate(job.steps[told:], start=told):
+            yield _event("step", {"number": number, "text": text})
+            told = number + 1
+        if job.state != state:
+            state = job.state
+            yield _event("state", _told(job))
+        if over:
+            return
+        await asyncio.sleep(_TICK)
+        waited += _TICK
+
+
+def _event(kind: str, document: object) -> str:
+    # JSON has no line breaks of its own, so that no name ends an event.
+    return f"event: {kind}\ndata: {json.dumps(document)}\n\n"
