@@ -119,10 +119,15 @@ class AtlasSite:
         return self.page((*blocks, Paragraph(Marked(self._said("scan-lead"))), form), scripts=("scan.js",))
 
     def api_page(self, routes: Iterable[tuple[str, str, str, bool]]) -> SitePart:
-        """Return the page about the interface: method, path, what it does, whether it needs the token."""
+        """Return the page about the interface: method, path, name, and whether it needs the token."""
         rows = [
-            (Literally(path), method.upper(), about, self._said("yes" if token else "no"))
-            for method, path, about, token in routes
+            (
+                Literally(path),
+                method.upper(),
+                self._said(f"route-{name}"),
+                self._said("yes" if token else "no"),
+            )
+            for method, path, name, token in routes
         ]
         titles = [self._said(f"api-{key}") for key in ("path", "method", "what", "token")]
         return self.page(

@@ -176,7 +176,7 @@ class _Served:
         self.index = self.site.index
         self._registry = registry
         # Readers must not see by the server's credential what they could not see themselves.
-        self.jobs = ScanJobs(registry, replace(fetch, token=False))
+        self.jobs = ScanJobs(registry, replace(fetch, token=False), self.site.language.tell)
         self._pages: OrderedDict[str, SitePart] = OrderedDict()
         self._record: str | None = None
 
@@ -201,7 +201,7 @@ class _Served:
 
     async def api_page(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with the page about the interface."""
-        rows = [(route.method, route.path, route.about, self._needs_token(route.who)) for route in ROUTES]
+        rows = [(route.method, route.path, route.name, self._needs_token(route.who)) for route in ROUTES]
         return self._sent(self.site.api_page(rows))
 
     async def scan_report(self, request: Any) -> Any:  # noqa: ANN401

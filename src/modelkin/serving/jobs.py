@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from modelkin.errors import ModelkinError
 from modelkin.fingerprint import Fingerprint, fingerprint_model
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.model import open_model
 from modelkin.options import FetchOptions
 from modelkin.registry import ScanOptions, ScanResult, open_registry, scan
@@ -33,6 +33,8 @@ class ScanJob:
     """One scan and what became of it. Its id cannot be guessed, and nothing lists ids."""
 
     subject: str
+    tell: Callable[[Message], str] = field(default=str, repr=False)
+    """Tells a step in the language of the pages."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     state: JobState = "waiting"
     problem: str | None = None
@@ -42,15 +44,14 @@ class ScanJob:
     # What `Progress` wants to be told.
 
     def start(self, task: str, total: int | None) -> None:
-        """Note what is read."""
-        self.note(task)
+        """Ignore single reads."""
 
     def advance(self, amount: int) -> None:
         """Ignore single bytes."""
 
     def note(self, message: Message | str) -> None:
         """Note a step."""
-        text = str(message)
+        text = message if isinstance(message, str) else self.tell(message)
         if len(self.steps) < _MOST_STEPS and self.steps[-1:] != [text]:
             self.steps.append(text)
 
@@ -73,8 +74,8 @@ class QueueFull(Exception):
 class ScanJobs:
     """Runs scans one after another on a thread of its own."""
 
-    def __init__(self, registry: str, fetch: FetchOptions) -> None:
-        self._registry, self._fetch = registry, fetch
+    def __init__(self, registry: str, fetch: FetchOptions, tell: Callable[[Message], str] = str) -> None:
+        self._registry, self._fetch, self._tell = registry, fetch, tell
         self._jobs: OrderedDict[str, ScanJob] = OrderedDict()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="scan")
         self._lock = threading.Lock()
@@ -89,22 +90,28 @@ class ScanJobs:
 
     def scan_model(self, ref: str) -> ScanJob:
         """Begin to scan a model, which is read without any credential of the server."""
-        return self._begin(ScanJob(subject=ref), lambda job: self._of_model(job, ref))
+        return self._begin(ScanJob(subject=ref, tell=self._tell), lambda job: self._of_model(job, ref))
 
     def scan_fingerprint(self, made: Fingerprint) -> ScanJob:
         """Begin to scan a fingerprint."""
         return self._begin(
-            ScanJob(subject=made.model.ref),
-            lambda job: scan(made, open_registry(self._registry), self._options(), progress=job),
+            ScanJob(subject=made.model.ref, tell=self._tell), lambda job: self._of_fingerprint(job, made)
         )
 
     def _options(self) -> ScanOptions:
         return ScanOptions(verify=3, fetch=self._fetch)
 
+    def _of_fingerprint(self, job: ScanJob, made: Fingerprint) -> ScanResult:
+        registry = open_registry(self._registry)
+        job.note(say("atlas-step-scan", n=registry.n_rows))
+        return scan(made, registry, self._options(), progress=job)
+
     def _of_model(self, job: ScanJob, ref: str) -> ScanResult:
         registry = open_registry(self._registry)
         with open_model(ref, self._fetch, progress=job) as model:
+            job.note(say("atlas-step-read", model=ref))
             made = fingerprint_model(model)
+            job.note(say("atlas-step-scan", n=registry.n_rows))
             return scan(made, registry, self._options(), model=model, progress=job)
 
     def _begin(self, job: ScanJob, work: Callable[[ScanJob], ScanResult]) -> ScanJob:

@@ -124,8 +124,10 @@
       const name = data.names[i];
       const text = name.length > 34 && !strong ? `…${name.slice(-33)}` : name;
       const room = pen.measureText(text).width;
-      const left = Math.max(2, px + radius + 4 + room > width ? px - radius - 4 - room : px + radius + 4);
-      if (taken.some(([l, t, r]) => Math.abs(t - py) < 14 && l < left + room && left < r)) return;
+      const free = (left) => left >= 2 && left + room <= width && !taken.some(([l, t, r]) => Math.abs(t - py) < 14 && l < left + room && left < r);
+      const sides = [px + radius + 4, px - radius - 4 - room];
+      const left = sides.find(free) ?? (strong ? Math.max(2, Math.min(sides[0], width - room)) : null);
+      if (left === null) return;
       taken.push([left, py, left + room]);
       pen.lineWidth = 3;
       pen.strokeStyle = colour.surface;
