@@ -84,7 +84,21 @@ def test_a_parent_of_a_later_date_leaves_a_claim_open():
 
 def test_cards_find_models_by_name_or_reference_in_any_case():
     declared = {"/x": Declaration(name="Org/Base"), "y/z": card()}
-    assert {"org/base", "/x", "y/z"} == names_of(declared).keys()
+    assert names_of(declared) == {"org/base": ("/x",), "/x": ("/x",), "y/z": ("y/z",)}
+
+
+def test_of_several_models_of_one_name_the_best_is_meant():
+    declared = {"/v1": Declaration(name="a"), "/v2": Declaration(name="a"), "b": card("a")}
+    (claim,) = judged_claims(declared, kin(["/v1", "b"]), compared(False), "deep")
+    assert (claim.status, claim.parent) == ("supported", "/v1")
+    (claim,) = judged_claims(declared, kin(), compared(False), "deep")
+    assert claim.status == "contradicted"
+
+
+@pytest.mark.parametrize("revised", ["a", "b"])
+def test_a_model_that_changed_contradicts_nobody(revised):
+    known = KnownKin(pairs={}, family={}, revised=frozenset(revised))
+    assert status(CHILD, known, compared(False)) == ("untestable", "atlas-revised")
 
 
 def unnamed(declared, known):

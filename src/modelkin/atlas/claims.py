@@ -31,6 +31,8 @@ class KnownKin:
     pairs: Mapping[frozenset[str], Kin]
     family: Mapping[str, int]
     """Of each model that has an accepted relative."""
+    revised: frozenset[str] = frozenset()
+    """Models of which the registry knows several revisions: only the last is looked at."""
 
     def found(self, first: str, second: str) -> bool:
         """Say whether the fingerprints show a common origin."""
@@ -47,13 +49,12 @@ class KnownKin:
         return kin is not None and kin.proposed
 
 
-def names_of(declared: Mapping[str, Declaration]) -> dict[str, str]:
-    """Return what cards may call each model; of two with one name, the one that was added last is meant."""
-    found: dict[str, str] = {}
+def names_of(declared: Mapping[str, Declaration]) -> dict[str, tuple[str, ...]]:
+    """Return the models that each name may mean, in whatever case: one name may have several."""
+    found: dict[str, tuple[str, ...]] = {}
     for ref, said in declared.items():
-        for name in (ref, said.name):
-            if name:
-                found[name.casefold()] = ref
+        for name in {(said.name or ref).casefold(), ref.casefold()}:
+            found[name] = (*found.get(name, ()), ref)
     return found
 
 
@@ -64,18 +65,35 @@ def judged_claims(
     names = names_of(declared)
     for child, said in declared.items():
         for named in said.parents:
-            parent = names.get(named.casefold())
-            dates = said.date, None if parent is None else declared[parent].date
-            status, reason = _judged(child, parent, dates, kin, weights, depth)
-            yield AtlasClaim(
-                child=child,
-                named=named,
-                parent=parent,
-                status=status,
-                reason=reason,
-                child_date=dates[0],
-                parent_date=dates[1],
-            )
+            meant = names.get(named.casefold(), (None,))
+            claims = [_claim(child, named, parent, declared, kin, weights, depth) for parent in meant]
+            # Of several models of one name, the best is meant: nobody is accused for the others.
+            yield min(claims, key=lambda claim: _ORDER.index(claim.status))
+
+
+_ORDER = ("supported", "untestable", "contradicted")
+
+
+def _claim(
+    child: str,
+    named: str,
+    parent: str | None,
+    declared: Mapping[str, Declaration],
+    kin: KnownKin,
+    weights: Weights | None,
+    depth: Depth | None,
+) -> AtlasClaim:
+    dates = declared[child].date, None if parent is None else declared[parent].date
+    status, reason = _judged(child, parent, dates, kin, weights, depth)
+    return AtlasClaim(
+        child=child,
+        named=named,
+        parent=parent,
+        status=status,
+        reason=reason,
+        child_date=dates[0],
+        parent_date=dates[1],
+    )
 
 
 def _judged(
@@ -108,6 +126,8 @@ def _judged(
         return "untestable", say("atlas-through-others")
     if kin.alike(child, parent):
         return "untestable", say("atlas-alike")
+    if kin.revised & {child, parent}:
+        return "untestable", say("atlas-revised")
     return "contradicted", say("check-unrelated")
 
 
@@ -160,18 +180,17 @@ def unnamed_origins(
 
 
 def _descends(
-    model: str, ancestor: str, declared: Mapping[str, Declaration], names: Mapping[str, str]
+    model: str, ancestor: str, declared: Mapping[str, Declaration], names: Mapping[str, tuple[str, ...]]
 ) -> bool:
     """Say whether a model declares another as an ancestor, through others or not; circles end."""
     seen, stack = {model}, [model]
     while stack:
         for named in declared[stack.pop()].parents:
-            parent = names.get(named.casefold())
-            if parent == ancestor:
+            meant = names.get(named.casefold(), ())
+            if ancestor in meant:
                 return True
-            if parent is not None and parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
+            stack += [parent for parent in meant if parent not in seen]
+            seen.update(meant)
     return False
 
 

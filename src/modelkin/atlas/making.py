@@ -74,12 +74,15 @@ class _Making:
     about: Mapping[str, AboutModel]
     told: Progress
     rows: dict[str, RegistryRow] = field(default_factory=dict)
+    revised: frozenset[str] = frozenset()
     compared: dict[frozenset[str], tuple[Depth, Comparison | Message]] = field(default_factory=dict)
 
     def made(self) -> Atlas:
         readable, problems = self.registry.without_damaged()
         # Later rows are newer revisions of the same model.
-        self.rows = {row.ref: row for row in readable.rows(range(readable.n_rows))}
+        rows = readable.rows(range(readable.n_rows))
+        self.rows = {row.ref: row for row in rows}
+        self.revised = frozenset(ref for ref, count in Counter(row.ref for row in rows).items() if count > 1)
         found = self._kin()
         kin = self._known(found)
         declared = self._declared()
@@ -131,6 +134,7 @@ class _Making:
         return KnownKin(
             pairs={frozenset((refs[item.first], refs[item.second])): item for item in found.kin},
             family={refs[at]: number for number, group in enumerate(groups) for at in group},
+            revised=self.revised,
         )
 
     def _families(

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, final
 
-from modelkin.atlas import Atlas
+from modelkin.atlas import Atlas, model_key
 from modelkin.comparison.cards import is_hub_id
 from modelkin.demo import DEMO_MODELS
 from modelkin.document import (
@@ -251,8 +251,7 @@ class _Served:
         if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= _MOST_LISTED):
             return _error(400, f"limit: expected a number from 1 to {_MOST_LISTED}")
         found, total = self.index.found(request.query_params.get("q", ""), limit=int(limit))
-        keys = {model.ref: key for key, model in self.index.models.items()} if found else {}
-        listed = [{"key": keys[model.ref], **_fields(model)} for model in found]
+        listed = [{"key": model_key(model.ref), **_fields(model)} for model in found]
         return _json({"total": total, "models": listed})
 
     async def model(self, request: Any) -> Any:  # noqa: ANN401
