@@ -21,6 +21,7 @@ BENCHMARKS = {
     "studies": "Studies and deep comparisons at true size",
     "references": "Published methods at 7B shape",
     "scan": "Scans",
+    "cluster": "Many machines",
     "load": "Load",
 }
 """Name of a module here, and what its part of the report is called."""

@@ -7,6 +7,7 @@ real blocks; ``python -m benchmarks.scan 10`` measures ten times as many product
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -46,19 +47,34 @@ def rates(n_rows: int) -> str:
     rows = []
     for n_threads in (1, 2):
         wall, cpu = _least(partial(coarse_pass, query, [(0, table)], n_threads=n_threads))
-        through = _least(partial(_read, table, n_threads))[0]
+        through = _least(partial(_read, table, n_threads))
         rows.append(
             (
                 str(n_threads),
                 f"{wall:.2f}",
                 f"{cpu:.2f}",
                 f"{n_rows / wall / 1e6:.2f}",
-                f"{table.nbytes / wall / 1e9:.1f}",
-                f"{table.nbytes / through / 1e9:.1f}",
+                f"{n_rows / cpu / 1e6:.2f}",
+                f"{table.nbytes / cpu / 1e9:.1f}",
+                f"{table.nbytes / through[0] / 1e9:.1f}",
+                f"{table.nbytes / through[1] / 1e9:.1f}",
             )
         )
-    titles = ("threads", "seconds", "CPU seconds", "million models a second", "GB/s", "GB/s of plain reading")
-    return f"{n_rows:,} codes of {8 * N_WORDS:,} bytes:\n\n" + Table(titles, rows).markdown()
+    titles = (
+        "threads",
+        "seconds",
+        "CPU seconds",
+        "million models a second",
+        "a CPU second",
+        "GB a CPU second",
+        "plain reading, GB a second",
+        "GB a CPU second",
+    )
+    return (
+        f"{n_rows:,} codes of {8 * N_WORDS:,} bytes:\n\n"
+        + Table(titles, rows).markdown()
+        + f"\n\nLoad of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+    )
 
 
 def nulls(n_products: int) -> str:
