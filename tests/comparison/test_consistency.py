@@ -16,6 +16,7 @@ PAIRS = [
     ("moe-fewer-layers", "moe-base"),
     ("gpt2-depth-up", "gpt2-base"),
     ("mlps-only", "deep-1"),
+    ("fewer-units", "experts"),
     ("twin-1", "base"),
     ("narrow", "base"),
 ]

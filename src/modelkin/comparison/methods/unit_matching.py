@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import match_units
+from modelkin.comparison.alignment import UnitMatch, match_units
 from modelkin.message import Message, say
 from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
@@ -88,7 +88,7 @@ class _Search(Matching):
             return self._skipped(pair, TOO_LARGE, layers[0])
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            return Findings(evidence=(self._judged(pair, layers, mine[0], joined(candidate), joined(base)),))
+            return Findings(evidence=(self._judged(pair, layers, mine[0], candidate, base),))
 
         return Probe(
             candidate=parts(pair.candidate, mine, most=MOST_UNITS),
@@ -98,7 +98,12 @@ class _Search(Matching):
 
     @abstractmethod
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        source: RowSource,
+        mine: Sequence[Array],
+        theirs: Sequence[Array],
     ) -> Evidence: ...
 
 
@@ -110,8 +115,14 @@ class _HalfMatching(_Search):
         return pair.residual_problem()
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        source: RowSource,
+        mine: Sequence[Array],
+        theirs: Sequence[Array],
     ) -> Evidence:
+        candidate, base = joined(mine), joined(theirs)
         component = "experts" if source.expert is not None else self.card.component
         where = Where(component=component, layers=(layers[0],), frame=pair.frame_kind)
         if (component, layers[0]) in pair.begun_alike:
@@ -122,13 +133,13 @@ class _HalfMatching(_Search):
         if not match.usable.any():
             return self.skip(say("units-zero"), **where)
         places = match.places[match.usable]
-        mine, theirs = candidate[match.usable][:, kept], base[places][:, kept]
-        found = float(np.mean(_row_cosines(mine, theirs) > FOUND_COSINE))
+        halves = candidate[match.usable][:, kept], base[places][:, kept]
+        found = float(np.mean(_row_cosines(*halves) > FOUND_COSINE))
         if found < FOUND_SHARE:
             return self.skip(say("units-found", share=found), **where)
         return unit_evidence(
             self,
-            (mine.T, theirs.T),
+            (halves[0].T, halves[1].T),
             seed=pair.seed,
             component=component,
             role=source.entry.role.value,
@@ -143,7 +154,7 @@ class _HalfMatching(_Search):
                 "cells": pair.n_layer_pairs,
             },
             chosen_from=pair.n_layer_pairs,
-            reordered=not in_order(places),
+            reordered=not _units_in_order(match, mine, theirs),
         )
 
 
@@ -174,8 +185,14 @@ class MlpOrder(_Search):
                 yield layers, mine, theirs
 
     def _judged(
-        self, pair: Pair, layers: tuple[int, int], source: RowSource, candidate: Array, base: Array
+        self,
+        pair: Pair,
+        layers: tuple[int, int],
+        source: RowSource,
+        mine: Sequence[Array],
+        theirs: Sequence[Array],
     ) -> Evidence:
+        candidate, base = joined(mine), joined(theirs)
         problem = _fixed_order(candidate, base)
         if problem is not None:
             return self._skipped(pair, problem, layers[0])
@@ -203,6 +220,24 @@ class MlpOrder(_Search):
 def in_order(places: npt.NDArray[np.intp]) -> bool:
     """Say whether most matches come in rising order."""
     return longest_increasing(places.tolist()) > len(places) / 2
+
+
+def _units_in_order(match: UnitMatch, candidate: Sequence[Array], base: Sequence[Array]) -> bool:
+    """Say whether most units that can be found again come in rising order.
+
+    Where one MLP faces several experts, a unit has the number that it has in its own expert: experts that
+    were made of an MLP have its order each, whichever of the models is the candidate.
+    """
+    if min(len(candidate), len(base)) > 1 or len(candidate) == len(base):
+        return in_order(match.places[match.usable])
+    number = np.concatenate([np.arange(len(rows)) for rows in base])
+    starts = np.cumsum([len(rows) for rows in candidate])[:-1]
+    experts = [number[places[places >= 0]] for places in np.split(match.places, starts)]
+    possible = np.minimum([len(found) for found in experts], max(len(rows) for rows in base))
+    # Of n numbers in an order of chance about 2 √n rise.
+    by_chance = np.minimum(possible, 2.0 * np.sqrt(possible)).sum()
+    rising = sum(longest_increasing(found.tolist()) for found in experts)
+    return bool(rising - by_chance > (possible.sum() - by_chance) / 2)
 
 
 def _fixed_order(candidate: Array, base: Array) -> Message | None:
