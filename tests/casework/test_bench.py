@@ -34,6 +34,7 @@ from modelkin.casework.bench.rates import (
     area_interval,
     level_for,
     partial_area,
+    partial_area_interval,
     roc_points,
     wilson,
 )
@@ -102,6 +103,13 @@ def test_the_partial_area_is_one_for_the_best_and_a_half_for_chance():
     assert partial_area(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == pytest.approx(1.0)
     both = np.arange(1000.0)
     assert partial_area(both, both) == pytest.approx(0.5, abs=0.001)
+
+
+def test_a_perfect_partial_area_of_few_pairs_has_an_interval():
+    few, many = (partial_area_interval(np.arange(n) + 10.0, np.arange(5.0), seed=0) for n in (4, 400))
+    assert few.value == few.high == many.value == 1.0
+    assert few.low == pytest.approx(0.75, abs=0.01)
+    assert many.low > 0.99
 
 
 def test_levels_let_no_more_strangers_pass_than_allowed():
