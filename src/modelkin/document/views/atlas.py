@@ -273,7 +273,7 @@ class _Writer:
             )
         titles = self.titles("model", "architecture", "parameters", "date", "licence", "relatives")
         listed = tuple(self._table(titles, rows, numeric=(2, 5), most=_MOST_MEMBERS))
-        yield Section(title=self.said("members"), blocks=listed, key="members")
+        yield Section(title=self.said("members-title"), blocks=listed, key="members")
         inside = set(family.members)
         edges = [edge for edge in self.atlas.edges if edge.first in inside]
         drawn = tuple(self._edges(edges, most=_MOST_MEMBERS))
