@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install --quiet
 # Of a run of `make fuzz`.
 SECONDS ?= 60
-# Files in the order of tests/conftest.py, the longest first.
-TESTS  := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# Files in the order of tests/conftest.py, the longest first. Bytecode is kept also where somebody switched that
+# off: tests start modelkin many times over.
+TESTS  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-more test-real test-lab scale scale-weights scale-real check bench calibrate disguises kinds own-layers lookalikes fuzz load audit docs clean consistency dist references forest site
 

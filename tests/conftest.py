@@ -90,33 +90,57 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 _LONG = (
-    *("casework/studies/test_shipped.py", "comparison/test_calibration.py", "comparison/test_relations.py"),
-    *("benchmarks/test_alignment.py", "benchmarks/test_peers.py", "comparison/test_disguised_strangers.py"),
-    *("comparison/test_renamed.py", "source/test_protocol.py", "scale/test_widths.py"),
-    *("formats/test_quantised_compare.py", "casework/catalogue/test_examples.py"),
-    *("comparison/test_controls.py", "comparison/methods/test_deep_nulls.py", "benchmarks/test_awm.py"),
-    *("comparison/test_zoo_verdicts.py", "benchmarks/test_reading.py", "stats/test_calibration.py"),
     *(
-        "real/test_formats_gguf.py",
-        "real/test_formats.py",
-        "real/test_alignment.py",
-        "real/test_tokenizers.py",
+        "casework/studies/test_shipped.py",
+        "comparison/test_calibration.py",
+        "comparison/test_zoo_verdicts.py",
     ),
+    *("comparison/test_relations.py", "benchmarks/test_alignment.py", "benchmarks/test_peers.py"),
+    *("comparison/test_disguised_strangers.py", "comparison/test_renamed.py", "source/test_protocol.py"),
+    *(
+        "formats/test_quantised_compare.py",
+        "casework/catalogue/test_examples.py",
+        "formats/test_gguf_types.py",
+    ),
+    *(
+        "comparison/test_controls.py",
+        "comparison/methods/test_deep_nulls.py",
+        "comparison/test_arithmetic.py",
+    ),
+    *("comparison/test_false_accusations.py", "source/test_http.py", "comparison/test_lookalikes.py"),
+    *("architecture/test_detect.py", "lineage/test_merge.py", "benchmarks/test_reading.py"),
+    *("stats/test_calibration.py", "comparison/test_consistency.py", "scale/test_widths.py"),
+    *("real/test_formats_gguf.py", "real/test_formats.py", "real/test_alignment.py"),
+    "real/test_tokenizers.py",
 )
 """Files that take longest, the longest first."""
 
 
 _MORE = (
-    *("benchmarks/test_alignment.py", "benchmarks/test_reading.py", "casework/catalogue/test_examples.py"),
-    *("casework/replay/test_seeds.py", "casework/studies/test_forms.py", "casework/test_verify.py"),
-    *("comparison/test_controls.py", "comparison/test_cost.py", "comparison/test_deep_false_accusations.py"),
-    *(
-        "comparison/test_disguised_strangers.py",
-        "comparison/test_renamed.py",
-        "document/test_html_browser.py",
-    ),
-    *("document/test_reading_browser.py", "fingerprint/test_zoo.py", "formats/test_gguf_models.py"),
-    *("formats/test_quantised_compare.py", "source/test_protocol.py", "test_pipeline_files.py"),
+    "benchmarks/test_alignment.py",
+    "benchmarks/test_reading.py",
+    "casework/catalogue/test_examples.py",
+    "casework/replay/test_seeds.py",
+    "casework/studies/test_forms.py",
+    "casework/test_verify.py",
+    "comparison/methods/test_deep_nulls.py",
+    "comparison/test_calibration.py",
+    "comparison/test_consistency.py",
+    "comparison/test_controls.py",
+    "comparison/test_cost.py",
+    "comparison/test_deep_false_accusations.py",
+    "comparison/test_disguised_strangers.py",
+    "comparison/test_renamed.py",
+    "document/test_html_browser.py",
+    "document/test_reading_browser.py",
+    "fingerprint/test_zoo.py",
+    "formats/test_gguf_models.py",
+    "formats/test_quantised_compare.py",
+    "scale/test_relatives.py",
+    "scale/test_widths.py",
+    "source/test_protocol.py",
+    "stats/test_calibration.py",
+    "test_pipeline_files.py",
 )
 """Files that look at much at once: `make test` would take longer than people wait (`make test-more`)."""
 

@@ -78,6 +78,7 @@ def hub():
         yield server
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("pair", marked(["100B strangers", "7B strangers"], lambda pair: pair[0] == "7"))
 def test_a_deep_comparison_takes_at_most_two_thousand_requests(hub, tmp_path, pair):
     candidate, base = COMPARISONS[pair]

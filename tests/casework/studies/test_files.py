@@ -167,6 +167,7 @@ def mutations(value: Any) -> Iterator[object]:
             yield [*value[:number], odd, *value[number + 1 :]]
 
 
+@pytest.mark.more
 def test_whatever_stands_in_a_file_is_read_or_refused_in_its_own_words(monkeypatch: pytest.MonkeyPatch):
     document = yaml.safe_load(WIDE)
     parse_study(WIDE.encode())

@@ -21,6 +21,7 @@ def fetch(hub, tmp_path):
     return FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path / "store", head_bytes=1024)
 
 
+@pytest.mark.more
 def test_a_plan_covers_every_tensor_that_the_run_reads(fetch, tmp_path, monkeypatch):
     kinds = {item.kind: item for item in load_study("original-claim").experiments}  # one of each
     study = replace(load_study("original-claim"), figures=(), experiments=tuple(kinds.values()))

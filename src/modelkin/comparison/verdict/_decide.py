@@ -13,7 +13,6 @@ from ._components import certain_tests, judge_component
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
 from .pattern import pattern_of
-from .reading import reading_of
 from .words import headline, limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
@@ -76,7 +75,7 @@ def decide(
     if parameters is not None:
         judged = {name: replace(item, parameters=parameters.get(name, 0)) for name, item in judged.items()}
     conclusion = _overall(judged, tested, identity, rule)
-    reading = reading_of(conclusion, judged) or pattern_of(conclusion, judged, evidence, stage=stage)
+    reading = pattern_of(conclusion, judged, evidence, stage=stage)
     share = _shared_share(judged, parameters)
     exactly = any(_exactly_shared(item, rule, penalty) for item in judged.values())
     by_layers = [item for item in judged.values() if item.basis == "own-layers"]

@@ -1,4 +1,4 @@
-"""Patterns that look like a common origin and have another common cause: tables, coordinates, masks.
+"""Patterns of findings that have words of their own, most with another common cause than a common origin.
 
 What is compared along the residual stream (token tables, gains, what layers write) agrees as soon as two
 models use the same coordinates. What is compared along units (MLP units, value dimensions, experts) agrees
@@ -41,8 +41,11 @@ def pattern_of(
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return None
     shared = {name for name, item in components.items() if item.conclusion.related}
+    if shared == {"norms"}:
+        tested = {name for name, item in components.items() if item.conclusion.related is not None}
+        return "norm-gains-only" if tested > shared else "norm-gains-alone"
     silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
-    if not shared <= _STREAM or not silent & _UNITS or shared == {"norms"}:
+    if not shared <= _STREAM or not silent & _UNITS:
         return None
     tables = [test for test in tests if test.component in shared & _TABLES]
     if tables and shared <= _TABLES | {"residual"} and all(EQUAL_VALUES in test.flags for test in tables):
