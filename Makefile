@@ -136,7 +136,7 @@ fuzz: $(VENV)/test.stamp
 load: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks load
 
-# Where no index can be reached, the tool cannot be had: .ci/audit.py says so.
+# Where no index can be reached, the tool cannot be installed: .ci/audit.py says so.
 audit: $(VENV)/run.stamp
 	@$(PIP) 'pip-audit>=2.9' || true
 	$(BIN)/python .ci/audit.py

@@ -142,7 +142,7 @@ _MORE = (
     "stats/test_calibration.py",
     "test_pipeline_files.py",
 )
-"""Files that look at much at once: `make test` would take longer than people wait (`make test-more`)."""
+"""Files that check a lot at once: `make test` would take longer than people wait (`make test-more`)."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -85,7 +85,7 @@ def test_another_shape_is_no_contradiction_before_it_was_looked_for():
 def test_what_cannot_be_had_is_untestable_and_said():
     found = checked(model("base", card(base_model="org/gone")))
     assert statuses(found) == {"parent": "untestable"}
-    assert "org/gone could not be had" in str(found.claims[0].reason)
+    assert "org/gone could not be obtained" in str(found.claims[0].reason)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_card_opens_nothing_but_models_of_the_hub(name):
     assert not is_hub_id(name)
     found = checked(model("base", card(base_model=f'"{name}"')))
     assert statuses(found) == {"parent": "untestable"}
-    assert "is no name of a model on the Hub" in str(found.claims[0].reason)
+    assert "is not the name of a model on the Hub" in str(found.claims[0].reason)
 
 
 def test_circles_of_ancestors_end_and_are_said():

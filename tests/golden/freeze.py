@@ -273,9 +273,7 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--every", type=int, default=1, help="only every so manieth case of zoo and disguises"
-    )
+    parser.add_argument("--every", type=int, default=1, help="take only every Nth case of zoo and disguises")
     wanted = parser.parse_args()
     jobs = []
     for part in wanted.part or PARTS:

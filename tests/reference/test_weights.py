@@ -123,7 +123,7 @@ def test_a_narrower_model_is_matched_by_the_methods_that_can():
     assert score("awm", narrower) == pytest.approx(1.0, abs=1e-3)
     for method in ("mdir", "phi-match"):
         found = asked(method, narrower, zoo_model("base"))
-        assert (found.score, str(found.reason)) == (None, "the models have other widths")
+        assert (found.score, str(found.reason)) == (None, "the models differ in width")
 
 
 def test_layouts_of_files_do_not_matter():

@@ -183,7 +183,7 @@ A_LOT = 10**12
     ("data", "problem"),
     [
         (b"{", "it is no JSON"),
-        (b'{"a": 1, "a": 2}', "a key stands twice"),
+        (b'{"a": 1, "a": 2}', "a key occurs twice"),
         (b"{}", "expected an object 'model'"),
         (b'{"model": ' * 100_000, "no JSON|nested"),
         (hf({"type": "BPE", "merges": []}), "expected a vocabulary, got none"),

@@ -82,7 +82,7 @@ def read_claims(model: Model) -> Claims:
 
 
 def _beginning(model: Model, name: str, notes: list[Message]) -> bytes:
-    """Read the beginning of a file; that it cannot be had is no reason to lose a finished comparison."""
+    """Read the beginning of a file; failing to get it is no reason to lose a finished comparison."""
     try:
         return model.start_of(name, limit=MAX_CARD_BYTES)
     except ModelkinError as error:

@@ -115,7 +115,7 @@ _KINDS = {
 
 
 def _direction(kind: str, candidate: Model, base: Model, deltas: Deltas) -> Direction | None:
-    """Say who came first where one of two copies lost what cannot be had back from it."""
+    """Say who came first where one of two copies lost what cannot be recovered from it."""
     changed = [item for item in deltas.changes if item.what != "equal"]
     if kind == "quantised-copy" and any(item.bits is not None for item in changed):
         return Direction(parent=base.location.ref, reasons=(say("lost-levels"),))

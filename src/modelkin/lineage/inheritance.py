@@ -1,7 +1,7 @@
 """Who hangs on whom inside a family: by what is carried over, not by what is near.
 
 A child carries all of its parent's change. Seen from a relative q, the part of it that c carries is
-beta = <c - q, p - q> / |p - q|^2, which distances alone tell. Siblings that were trained on alike data move
+beta = <c - q, p - q> / |p - q|^2, which distances alone tell. Siblings that were trained on similar data move
 in a common direction and come nearer to each other than to their parent; they carry not what is each other's.
 """
 

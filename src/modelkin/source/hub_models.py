@@ -48,7 +48,7 @@ def listed_models(
 
     address = without_secrets((options.endpoint or constants.ENDPOINT).rstrip("/"))
     if is_offline(options):
-        raise Offline(address, "a list of models cannot be had offline")
+        raise Offline(address, "a list of models is not available offline")
     home = Home(address, hub_secrets(options.token, address))
     client = RangeClient(options, ByteBudget(None), home=home)
     url: str | None = f"{address}/api/models?limit={page}&full=true&sort=lastModified&direction=-1"

@@ -101,7 +101,7 @@ def _check_depth(loaded: object) -> None:
 def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise JsonRefused("a key stands twice in one object")
+        raise JsonRefused("a key occurs twice in one object")
     return result
 
 

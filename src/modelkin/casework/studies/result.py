@@ -53,7 +53,7 @@ class Step:
     """``done`` or ``skipped``."""
     reason: Message | None
     alt: str = ""
-    """What a figure shows, for who cannot see it."""
+    """What a figure shows, for readers who cannot see it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
