@@ -115,7 +115,7 @@ def test_layers_are_aligned_where_depths_differ():
         assert found.score == pytest.approx(1.0, abs=1e-3)
         assert sorted(second for _, second in found.layers) == [0, 1, 2, 3]
     assert score("phi-match", deeper) > 200
-    assert str(asked("phi-u", deeper, base).reason).startswith("the models have other numbers of layers")
+    assert str(asked("phi-u", deeper, base).reason).startswith("the models differ in the number of layers")
 
 
 def test_a_narrower_model_is_matched_by_the_methods_that_can():
