@@ -211,14 +211,15 @@ class _Cell:
     layers: tuple[int, int] | None
     pair: _PairedBlocks
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of units is no accident in both models."""
+        return self.pair.mine.is_ordered and self.pair.theirs.is_ordered
+
 
 def _may_be_tested(cell: _Cell, refused: Sequence[Kind]) -> bool:
     """Say whether the order of units is an accident in one of the models at least; small z need no answer."""
-    if cell.kind in refused:
-        return False
-    if cell.layers is not None and cell.layers[0] != cell.layers[1] and abs(cell.pair.z) < _LEAST_Z:
-        return True
-    return not (cell.pair.mine.is_ordered and cell.pair.theirs.is_ordered)
+    return cell.kind not in refused and (abs(cell.pair.z) < _LEAST_Z or not cell.is_ordered)
 
 
 def _cells(candidate: FingerprintRows, base: FingerprintRows) -> tuple[list[_Cell], list[_Cell]]:
@@ -277,10 +278,11 @@ def _pools(
         ("dimensions", dimensions),
         ("all", [*units, *values, *dimensions]),
     ):
-        cells = [cell for group in groups for cell in group]
-        if not cells or abs(_joint([cell.pair.z for cell in cells])) < _LEAST_Z:
+        if abs(_joint([cell.pair.z for group in groups for cell in group])) < _LEAST_Z:
             continue
-        tested = trace_test([made for group in groups for made in _together(group)])
+        kept = [[cell for cell in group if not cell.is_ordered] for group in groups]
+        cells = [cell for group in kept for cell in group]
+        tested = trace_test([made for group in kept for made in _together(group)])
         if tested is not None:
             yield BlockProduct(
                 kind=name,
