@@ -256,9 +256,10 @@ def _is_cast(one: RegistryRow, other: RegistryRow) -> bool:
 
 
 def _order(item: tuple[ScanHit, RegistryRow]) -> tuple[object, ...]:
+    """Put the strongest first; of equal ones, mirrors for instance, the one that was added first."""
     hit, _ = item
     strength = 0.0 if hit.best is None else abs(hit.best.effect)
-    return not hit.found, hit.log10_p if hit.found else 0.0, -(hit.token_gram or 0.0), -strength, hit.ref
+    return not hit.found, hit.log10_p if hit.found else 0.0, -(hit.token_gram or 0.0), -strength
 
 
 def _verified(
