@@ -58,7 +58,6 @@ def _tuned(name: str, parent: Recipe, **changes: object) -> Recipe:
             "keep": _ALL,
             "relation": "fine-tune",
             "init_seed": 0,
-            "steps": 50,
             "learning_rate": 1e-3,
             "note": f"A fine-tune of {parent.name}.",
             "start": None,
@@ -68,8 +67,8 @@ def _tuned(name: str, parent: Recipe, **changes: object) -> Recipe:
     )
 
 
-def held_out_book() -> RecipeBook:
-    """Return the recipes with other seeds, and with some children more."""
+def held_out_book(*, full: bool = False) -> RecipeBook:
+    """Return the recipes with other seeds and some children more; `full` trains as long as the zoo was."""
     book = load_recipes()
     corpora = {
         name: replace(
@@ -82,8 +81,8 @@ def held_out_book() -> RecipeBook:
             recipe,
             init_seed=recipe.init_seed + _SEEDS,
             order_seed=recipe.order_seed + _ORDERS,
-            steps=min(recipe.steps, _STEPS[recipe.parent is None]),
-            freeze_steps=recipe.freeze_steps * 50 // recipe.steps,
+            steps=recipe.steps if full else min(recipe.steps, _STEPS[recipe.parent is None]),
+            freeze_steps=recipe.freeze_steps if full else recipe.freeze_steps * 50 // recipe.steps,
             start=None
             if recipe.start is None
             else recipe.start | ({"seed": recipe.start["seed"] + _SEEDS} if "seed" in recipe.start else {}),
@@ -92,7 +91,8 @@ def held_out_book() -> RecipeBook:
         if name in TRAINED
     }
     for name, parent, order, changes in MORE:
-        recipes[name] = _tuned(name, recipes[parent], order_seed=_ORDERS + order, **changes)
+        steps = 150 if full else 50
+        recipes[name] = _tuned(name, recipes[parent], order_seed=_ORDERS + order, steps=steps, **changes)
     return RecipeBook(configs=book.configs, corpora=corpora, tokenizers=book.tokenizers, recipes=recipes)
 
 
@@ -136,10 +136,10 @@ def held_out(folder: Path) -> Collection:
     return Collection(folder=folder, trained=(*TRAINED, *(name for name, *_ in MORE)), derived=DERIVED)
 
 
-def build_held_out(folder: Path, only: Sequence[str] = ()) -> None:
+def build_held_out(folder: Path, only: Sequence[str] = (), *, full: bool = False) -> None:
     """Build what is not there yet: all of it, or the named ones with what they come from."""
     build_zoo(
-        held_out_book(),
+        held_out_book(full=full),
         folder,
         only=only,
         report=lambda record: print(record["name"], record["last_loss"], flush=True),
@@ -149,4 +149,5 @@ def build_held_out(folder: Path, only: Sequence[str] = ()) -> None:
 if __name__ == "__main__":
     import sys
 
-    build_held_out(Path(sys.argv[1]), only=sys.argv[2:])
+    names = [name for name in sys.argv[2:] if name != "--full"]
+    build_held_out(Path(sys.argv[1]), names, full="--full" in sys.argv)
