@@ -106,6 +106,7 @@ disguises: $(VENV)/test.stamp
 
 kinds: $(VENV)/test.stamp
 	$(BIN)/python docs/kinds.py
+	$(BIN)/python docs/kinds.py held-out
 
 lookalikes: $(VENV)/test.stamp
 	$(BIN)/python docs/lookalikes.py

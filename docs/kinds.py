@@ -1,7 +1,9 @@
 """Changes every family of the zoo in every way and writes what was said of it: ``make kinds``, some minutes.
 
 Writes ``docs/kinds.json``, one fact for each row, and the tables of ``docs/relations.md``. With names of families as
-arguments only those are run again; the others keep their facts.
+arguments only those are run again; the others keep their facts. ``held-out`` runs the rows that no border was chosen on
+(``docs/kinds_held_out.json``; those of width 4,096 take 4 GB), ``held-out NAME ...`` those whose names begin so;
+``page`` only writes the tables.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tests.comparison.kinds import AFTER, KindRow, kind_rows  # noqa: E402
+from tests.comparison.kinds_held_out import HeldOutRow, held_out_rows  # noqa: E402
 
 from modelkin import CompareOptions, FetchOptions, compare  # noqa: E402
 from modelkin.source import MemorySource  # noqa: E402
 
 PAGE = ROOT / "docs" / "relations.md"
 FACTS = ROOT / "docs" / "kinds.json"
+HELD_OUT = ROOT / "docs" / "kinds_held_out.json"
 _DEEP = ("depth-change", "width-change", "moe-upcycling")
 
 
@@ -41,6 +45,30 @@ def run(name: str) -> dict[str, object]:
         "name": name,
         "kind": result.relation.kind,
         "findings": [item.kind for item in result.relation.findings],
+        "conclusion": result.verdict.conclusion.value,
+    }
+
+
+def run_held_out(name: str) -> dict[str, object]:
+    """Compare the models of one row that was held out."""
+    row = next(row for row in held_out_rows() if row.name == name)
+    result = compare(
+        candidate=MemorySource(row.make().files(row.stored[0]), name="candidate"),
+        base=MemorySource(row.base().files(row.stored[1]), name="base"),
+        options=CompareOptions(depth="deep" if row.deep else "standard", fetch=FetchOptions(use_store=False)),
+    )
+    told = {item.kind: item.numbers for item in result.relation.findings}
+    wrong = [
+        f"{key} {told.get(finding, {}).get(key, 'not told')} instead of {value}"
+        for finding, numbers in row.numbers.items()
+        for key, value in numbers.items()
+        if told.get(finding, {}).get(key) != value
+    ]
+    return {
+        "name": name,
+        "kind": result.relation.kind,
+        "missing": sorted(row.findings - set(told)),
+        "wrong": wrong,
         "conclusion": result.verdict.conclusion.value,
     }
 
@@ -104,7 +132,34 @@ def mistakes(facts: dict[str, dict[str, object]]) -> str:
     return "\n".join(lines) if len(lines) > 2 else "None."
 
 
-PARTS = {"confusion": confusion, "storage": by_storage, "mistakes": mistakes}
+def held_out(_: dict[str, dict[str, object]]) -> str:
+    """Write how often the kind of rows that were held out is right, and what is wrong with the others."""
+    facts = {fact["name"]: fact for fact in json.loads(HELD_OUT.read_text())}
+    rows = [row for row in held_out_rows() if row.name in facts]
+    lines = ["| true kind | pairs | kind right | numbers right, too |", "| --- | ---: | ---: | ---: |"]
+
+    def line(name: str, of: list[HeldOutRow]) -> str:
+        kind = sum(facts[row.name]["kind"] == row.kind for row in of)
+        told = sum(
+            facts[row.name]["kind"] == row.kind
+            and not facts[row.name]["missing"]
+            and not facts[row.name]["wrong"]
+            for row in of
+        )
+        return f"| {name} | {len(of)} | {kind / len(of):.1%} | {told / len(of):.1%} |"
+
+    for kind in sorted({row.kind for row in rows}):
+        lines.append(line(kind, [row for row in rows if row.kind == kind]))
+    lines += [line("all", rows), "", "| pair | true kind | said | wrong |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        fact = facts[row.name]
+        wrong = [*(f"no finding {name}" for name in fact["missing"]), *fact["wrong"]]
+        if fact["kind"] != row.kind or wrong:
+            lines.append(f"| {row.name} | {row.kind} | {fact['kind']} | {'; '.join(wrong)} |")
+    return "\n".join(lines)
+
+
+PARTS = {"confusion": confusion, "storage": by_storage, "mistakes": mistakes, "held-out": held_out}
 
 
 def rendered(text: str, facts: dict[str, dict[str, object]]) -> str:
@@ -121,6 +176,9 @@ def rendered(text: str, facts: dict[str, dict[str, object]]) -> str:
 def main() -> None:
     """Run the rows that were asked for and write facts and page."""
     families = sys.argv[1:]
+    if families[:1] == ["held-out"]:
+        _run_held_out(tuple(families[1:]))
+        families = ["page"]
     facts = {fact["name"]: fact for fact in json.loads(FACTS.read_text())} if FACTS.exists() else {}
     names = [row.name for row in kind_rows() if not families or row.name.partition(":")[0] in families]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
@@ -130,7 +188,17 @@ def main() -> None:
                 kept = [facts[row.name] for row in kind_rows() if row.name in facts]
                 FACTS.write_text(json.dumps(kept, indent=1) + "\n")
                 print(f"{done} of {len(names)}", file=sys.stderr)
-    PAGE.write_text(rendered(PAGE.read_text(), {str(fact["name"]): fact for fact in kept}))
+    PAGE.write_text(rendered(PAGE.read_text(), facts))
+
+
+def _run_held_out(begin: tuple[str, ...]) -> None:
+    facts = {fact["name"]: fact for fact in json.loads(HELD_OUT.read_text())} if HELD_OUT.exists() else {}
+    names = [row.name for row in held_out_rows() if not begin or row.name.startswith(begin)]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for fact in pool.map(run_held_out, names):
+            facts[str(fact["name"])] = fact
+            kept = [facts[row.name] for row in held_out_rows() if row.name in facts]
+            HELD_OUT.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

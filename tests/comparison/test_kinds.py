@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from tests.comparison.disguises import disguised, zoo_model
 from tests.comparison.kinds import KindRow, kind_rows
 from tests.support.amount import marked
 
@@ -172,3 +175,42 @@ def test_what_was_done_is_said_at_the_width_of_published_models(kind):
         assert (found["quantised-copy"]["bits"], found["quantised-copy"]["group"]) == (4, 128)
     if kind == "sparse-copy":
         assert found["sparse-two-of-four"]["two_of_four"] == 1.0
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("change", "kind", "word"),
+    [
+        (lambda model: model, "copy", "equal"),
+        (
+            partial(derive.merge_low_rank, rank=4, size=0.3, rng=np.random.default_rng(3)),
+            "low-rank",
+            "low-rank",
+        ),
+    ],
+    ids=["copy", "adapter"],
+)
+def test_parts_of_fused_matrices_are_put_into_order_one_by_one(change, kind, word):
+    """Queries, keys and values of GPT-2 are one matrix; its heads and units were renumbered."""
+    base = zoo_model("gpt2-base")
+    made = disguised(change(base), "units", "heads")
+    found = mk.diff(
+        candidate=MemorySource(made.files("F32"), name="candidate"),
+        base=MemorySource(base.files("F32"), name="base"),
+        options=mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False)),
+    )
+    assert found.relation.kind == kind
+    parts = {item.role: item.what for item in found.tensors if item.tensor.endswith("c_attn.weight")}
+    assert parts == dict.fromkeys(("attention_query", "attention_key", "attention_value"), word)
+
+
+@pytest.mark.more
+def test_layers_that_face_none_are_subtracted_by_their_number():
+    """Two of four layers were begun anew: nothing is found in them, and they are unlike what stands there."""
+    relation = mk.compare(
+        candidate=MemorySource(zoo_model("half-of-layers").files("BF16"), name="candidate"),
+        base=MemorySource(zoo_model("base").files("BF16"), name="base"),
+        options=mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False)),
+    ).relation
+    assert relation.kind == "parts-replaced"
+    assert {item.kind: item.numbers for item in relation.findings}["layers-replaced"]["layers"] == "2, 3"

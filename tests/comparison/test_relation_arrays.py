@@ -96,6 +96,14 @@ def test_bits_group_and_symmetry_are_read_off_the_values(weights, bits, group, s
     assert (np.abs(stored - weights[:16]) <= 1.02 * level_steps(stored, found)).mean() > 0.99
 
 
+def test_groups_of_any_size_that_divides_a_line_are_found():
+    values = np.random.default_rng(9).standard_normal((16, 96)).astype(np.float32)
+    made = quantised(values, 4, 24, symmetric=False)
+    found = find_lattice(made, lambda some: stored_steps(some, "F32"))
+    assert found is not None
+    assert (found.bits, found.group) == (4, 24)
+
+
 def test_four_bits_are_seen_in_bf16_too(weights):
     stored = bf16(quantised(weights[:16], 4, 128, symmetric=True))
     found = find_lattice(stored, lambda some: stored_steps(some, "BF16"))

@@ -17,7 +17,7 @@ from modelkin.tokenizer import TokenPairs
 from .facing import TOKEN_ROLES, FacingTensors
 from .lattice import Lattice, find_lattice, level_steps
 from .measure import Block
-from .orders import Matrices, Orders
+from .orders import Matrices, Orders, part_of
 from .steps import effective_format, stored_steps
 
 Floats = npt.NDArray[np.float32]
@@ -248,12 +248,15 @@ class DeltaReader:
             wanted = self._token_rows(item, n_rows)
             return None if wanted is None else self._read(wanted)
         if len(infos[0].shape) == 1:
-            return self._read((TensorSlice.whole(item.candidate), TensorSlice.whole(item.base)))
+            mine, theirs = self._read((TensorSlice.whole(item.candidate), TensorSlice.whole(item.base)))
+            return part_of(mine, item.segments[0]), part_of(theirs, item.segments[1])
         return matrices.both(item)
 
     def _block(self, item: FacingTensors, mine: Floats, theirs: Floats, *, reordered: bool = False) -> Block:
         infos = self._infos(item)
-        everything = mine.size == infos[0].n_elements
+        part = item.segments[0]
+        share = 1.0 if part is None else len(part) / infos[0].shape[part.axis]
+        everything = mine.size == round(share * infos[0].n_elements)
         head = self.candidate.architecture.sizes.get("v_dim" if item.role == _HEAD_ROLES[2] else "qk_dim", 0)
         in_heads = item.role in _HEAD_ROLES and not item.fused and everything
         return Block(

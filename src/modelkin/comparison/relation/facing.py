@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from modelkin.architecture import Architecture, Role, RoleEntry
+from modelkin.architecture import Architecture, Role, RoleEntry, Segment
 from modelkin.model import Model
 
 _DENSE = {
@@ -33,11 +33,13 @@ class FacingTensors:
     axes: Axes = ()
     """Spaces of the candidate's axes, outputs first."""
     fused: bool = False
-    """Whether other roles are in the same tensor."""
+    """Whether other roles are in the same tensor, and in what is read of it."""
+    segments: tuple[Segment | None, Segment | None] = (None, None)
+    """Which part of a fused tensor this is, in candidate and base; None for whole tensors."""
 
 
 def facing_tensors(
-    candidate: Model, base: Model, layers: Sequence[tuple[int, int]]
+    candidate: Model, base: Model, layers: Sequence[tuple[int, int]], *, split: bool = False
 ) -> tuple[FacingTensors, ...]:
     """Pair tensors by role along pairs of layers; those of unknown purpose by name and shape.
 
@@ -47,25 +49,35 @@ def facing_tensors(
         Opened models.
     layers
         Layer of the candidate, layer of the base. Tensors outside of layers face each other by role.
+    split
+        Whether fused tensors (queries, keys and values in one; gates and units in one) come part by part:
+        each has an order of its own, and faces a tensor of its own where only one of the models is fused.
     """
     mine, theirs = candidate.architecture, base.architecture
     if not (mine.is_known and theirs.is_known):
         return _by_name(candidate, base)
     facing = dict(layers)
-    found: dict[str, FacingTensors] = {}
+    found: dict[tuple[str, Role | None], FacingTensors] = {}
     for entry in mine.tensors:
         if entry.fixed or entry.mtp or entry.part not in ("weight", "bias"):
             continue
-        if entry.tensor in found:
-            previous = found[entry.tensor]
-            found[entry.tensor] = _fused(previous)
+        key = entry.tensor, entry.role if split else None
+        if key in found:
+            found[key] = replace(found[key], fused=True)
             continue
         if entry.layer is not None and entry.layer not in facing:
             continue
         other = _counterpart(entry, theirs, None if entry.layer is None else facing[entry.layer])
         if other is not None:
-            found[entry.tensor] = _pair(entry, other)
+            pair = _pair(entry, other)
+            parts = (entry.segment, other.segment)
+            found[key] = replace(pair, fused=False, segments=parts) if split else pair
     return tuple(found.values())
+
+
+def are_fused_differently(facing: Sequence[FacingTensors]) -> bool:
+    """Say whether one model has in one tensor what the other has in several."""
+    return any((item.segments[0] is None) != (item.segments[1] is None) for item in facing)
 
 
 def _counterpart(entry: RoleEntry, theirs: Architecture, layer: int | None) -> RoleEntry | None:
@@ -90,21 +102,6 @@ def _pair(entry: RoleEntry, other: RoleEntry) -> FacingTensors:
         transposed=(entry.transposed, other.transposed),
         axes=entry.axes[::-1] if entry.transposed else entry.axes,
         fused=entry.segment is not None or other.segment is not None,
-    )
-
-
-def _fused(pair: FacingTensors) -> FacingTensors:
-    return FacingTensors(
-        candidate=pair.candidate,
-        base=pair.base,
-        role=pair.role,
-        component=pair.component,
-        layer=pair.layer,
-        base_layer=pair.base_layer,
-        expert=pair.expert,
-        transposed=pair.transposed,
-        axes=pair.axes,
-        fused=True,
     )
 
 

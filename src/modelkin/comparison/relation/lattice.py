@@ -16,8 +16,11 @@ Counts = npt.NDArray[np.intp]
 Steps = Callable[[Floats], Floats]
 Levels = Literal["symmetric", "asymmetric", "table"]
 
-GROUPS = (0, 2048, 1024, 512, 256, 128, 96, 64, 48, 32, 16)
-"""Numbers that may share their levels, a whole line (0) first: the largest that fits is the group."""
+_SMALLEST_GROUP, _LARGEST_GROUP = 16, 2048
+"""Numbers of a line that may share their levels, besides a whole line. Fewer than 16 are near some levels by
+chance; no tool has larger groups."""
+_UNEVEN_GROUPS = (128, 64, 32)
+"""Groups that tools use on lines which they do not divide; a shorter rest is left out."""
 _RUN = 16
 """Divides nearly all sizes of groups."""
 _LOOKED_AT = 24
@@ -61,11 +64,7 @@ def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
 
 
 def _found(values: Floats, held: Counts, steps: Steps, *, tables: bool) -> Lattice | None:
-    width = values.shape[1]
-    for group in GROUPS:
-        size = group or width
-        if size > width or size < 16 or (width % size and group not in (128, 64, 32)):
-            continue
+    for size in _sizes(values.shape[1]):
         levels = _table if tables else _levels
         groups = _groups(values, held, size)
         told, missed = [], 0
@@ -86,6 +85,14 @@ def _found(values: Floats, held: Counts, steps: Steps, *, tables: bool) -> Latti
                 common = "asymmetric"
             return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
     return None
+
+
+def _sizes(width: int) -> list[int]:
+    """Return how many neighbours may share their levels, a whole line first: the largest that fits counts."""
+    most = min(width - 1, _LARGEST_GROUP)
+    parts = {size for size in range(_SMALLEST_GROUP, most + 1) if width % size == 0}
+    parts |= {size for size in _UNEVEN_GROUPS if size <= most}
+    return [size for size in (width, *sorted(parts, reverse=True)) if size >= _SMALLEST_GROUP]
 
 
 def level_steps(values: Floats, lattice: Lattice) -> Floats:

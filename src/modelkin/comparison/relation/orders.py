@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.architecture import Role
+from modelkin.architecture import Role, Segment
 from modelkin.comparison.alignment import UnitMatch, match_units
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
@@ -79,17 +79,31 @@ class Matrices:
         infos = self.models[0].index[item.candidate], self.models[1].index[item.base]
         if any(len(info.shape) != 2 or info.n_elements > MOST_ELEMENTS for info in infos):
             return None
-        return self._one(0, item.candidate, item.transposed[0]), self._one(1, item.base, item.transposed[1])
+        mine, theirs = (
+            self._one(side, name, item.segments[side], item.transposed[side])
+            for side, name in enumerate((item.candidate, item.base))
+        )
+        return mine, theirs
 
     def forget(self) -> None:
         """Give back the matrices of a layer."""
         self.kept.clear()
 
-    def _one(self, side: int, name: str, transposed: bool) -> Floats:
+    def _one(self, side: int, name: str, segment: Segment | None, transposed: bool) -> Floats:
         if (side, name) not in self.kept:
-            values = np.asarray(self.models[side].read([TensorSlice.whole(name)])[0], np.float32)
-            self.kept[side, name] = values.T if transposed else values
-        return self.kept[side, name]
+            self.kept[side, name] = np.asarray(
+                self.models[side].read([TensorSlice.whole(name)])[0], np.float32
+            )
+        values = part_of(self.kept[side, name], segment)
+        return values.T if transposed else values
+
+
+def part_of(values: Floats, segment: Segment | None) -> Floats:
+    """Cut a part out of a fused tensor."""
+    if segment is None:
+        return values
+    places = np.concatenate([np.arange(start, stop) for start, stop in segment.ranges()])
+    return np.take(values, places, axis=segment.axis)
 
 
 def residual_order(

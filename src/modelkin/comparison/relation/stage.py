@@ -16,7 +16,7 @@ from modelkin.source import FREE_WASTE
 from modelkin.tensors import TensorSlice
 
 from .deltas import MOST_ROWS, DeltaPlan, DeltaReader, some_experts
-from .facing import TOKEN_ROLES, FacingTensors, facing_tensors
+from .facing import TOKEN_ROLES, FacingTensors, are_fused_differently, facing_tensors
 from .measure import Block, measure
 from .orders import Matrices, Orders, layer_orders, residual_order
 from .result import TensorChange
@@ -78,10 +78,12 @@ def read_deltas(pair: ModelPair, layers: Layers, tokens: Tokens, *, residual: st
     if residual == "rotation":
         return Deltas(skipped=say("delta-rotated"))
     reader = DeltaReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=pair.options.seed)
-    facing = facing_tensors(*pair.models, layers)
+    moved = _moved(pair, residual, units)
+    layers = layers if moved else _with_layers_left(pair, layers)
+    facing, parts = (facing_tensors(*pair.models, layers, split=split) for split in (False, True))
     most = _MOST_LAYERS[pair.options.depth]
-    if moved := _moved(pair, residual, units):
-        kept = [] if pair.is_far and not pair.is_deep else _whole(pair, reader, facing)
+    if moved or are_fused_differently(parts):
+        kept = [] if pair.is_far and not pair.is_deep else _whole(pair, reader, parts)
         if not kept:
             return Deltas(skipped=say("delta-order"))
         blocks = _in_order(reader, kept, moved, pair.options.seed)
@@ -204,6 +206,18 @@ def _in_order(
             layer_orders(orders, matrices, items, moved=moved, seed=seed)
         yield from reader.ordered(items, orders, matrices, n_rows=_ORDERED_ROWS)
         matrices.forget()
+
+
+def _with_layers_left(pair: ModelPair, layers: Layers) -> Layers:
+    """Add layers that face none, by their number, where models are equally deep.
+
+    Nothing was found in them. Subtracting says whether that is because they are another model's.
+    """
+    mine, theirs = (set(model.architecture.layers) for model in pair.models)
+    if len(mine) != len(theirs):
+        return layers
+    left = (mine - {layer for layer, _ in layers}) & (theirs - {facing for _, facing in layers})
+    return sorted([*layers, *((number, number) for number in left)])
 
 
 def _moved(pair: ModelPair, residual: str, units: str) -> frozenset[str]:

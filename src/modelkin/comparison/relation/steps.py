@@ -42,4 +42,5 @@ def effective_format(values: Floats, dtype: str) -> str:
 
 
 def _fits(values: Floats, dtype: str) -> bool:
-    return np.array_equal(decode(encode(values, dtype), dtype, values.size), values.reshape(-1))
+    with np.errstate(over="ignore"):  # what is too large for a format does not fit into it
+        return np.array_equal(decode(encode(values, dtype), dtype, values.size), values.reshape(-1))
