@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from tests.comparison.disguises import disguised, zoo_model
 from tests.document.standards import sarif_schema
 from tests.places import ZOO
 
@@ -71,10 +73,24 @@ def test_false_claims_are_contradicted(dishonest):
     assert "no commercial use" in str(licence.reason)
 
 
-def test_a_parent_that_shares_nothing_is_contradicted():
-    found = checked(model("twin-1", card(base_model="org/base")), base=model("base", ""))
-    assert statuses(found) == {"parent": "contradicted"}
+def test_a_parent_that_shares_nothing_is_contradicted_once_it_was_looked_for():
+    child, base = model("twin-1", card(base_model="org/base")), model("base", "")
+    deep = mk.check_card(child, replace(FETCH, depth="deep"), known={"org/base": base})
+    assert statuses(deep) == {"parent": "contradicted"}
+    assert deep.claims[0].conclusion == "no-evidence"
+    assert statuses(checked(child, base=base)) == {"parent": "untestable"}
+
+
+@pytest.mark.parametrize("disguises", [("residual-rotation",), ("residual-permutation", "units")])
+def test_the_honest_card_of_a_disguised_copy_is_not_contradicted(disguises):
+    files = {
+        **disguised(zoo_model("base"), *disguises).files(),
+        "README.md": card(base_model="org/base").encode(),
+    }
+    found = checked(MemorySource(files, name="child"), base=model("base", ""))
     assert found.claims[0].conclusion == "no-evidence"
+    assert statuses(found) == {"parent": "untestable"}
+    assert "--depth deep" in str(found.claims[0].reason)
 
 
 def test_another_shape_is_no_contradiction_before_it_was_looked_for():

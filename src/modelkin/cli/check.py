@@ -34,8 +34,8 @@ FAILED = 1
     type=click.Choice(("standard", "deep", "full")),
     default="standard",
     show_default=True,
-    help="How much each comparison may read; see `modelkin compare`. A claim about a parent of another shape "
-    "is contradicted from deep on only.",
+    help="How much each comparison may read; see `modelkin compare`. A parent that is not found is "
+    "contradicted from deep on only: before that, parts that were moved or reordered are not looked for.",
 )
 @click.option(
     "--fail-on",
