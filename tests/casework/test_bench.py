@@ -106,7 +106,7 @@ def test_the_partial_area_is_one_for_the_best_and_a_half_for_chance():
 
 
 def test_a_perfect_partial_area_of_few_pairs_has_an_interval():
-    few, many = (partial_area_interval(np.arange(n) + 10.0, np.arange(5.0), seed=0) for n in (4, 400))
+    few, many = (partial_area_interval(np.arange(10.0, n + 10.0), np.arange(5.0), seed=0) for n in (4, 400))
     assert few.value == few.high == many.value == 1.0
     assert few.low == pytest.approx(0.75, abs=0.01)
     assert many.low > 0.99

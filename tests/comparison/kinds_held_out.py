@@ -152,7 +152,8 @@ def as_trained(model: Checkpoint, *, size: float, seed: int) -> Checkpoint:
         sizes = np.arange(1, rank + 1, dtype=np.float32) ** np.float32(-0.5)
         left = rng.standard_normal((array.shape[0], rank), dtype=np.float32) * sizes
         change = left @ rng.standard_normal((rank, array.shape[1]), dtype=np.float32)
-        return array + np.float32(size * np.linalg.norm(array) / np.linalg.norm(change)) * change
+        step = np.float32(size * np.linalg.norm(array) / np.linalg.norm(change))
+        return np.asarray(array + step * change, dtype=np.float32)
 
     return _on_matrices(model, changed)
 
@@ -231,7 +232,7 @@ def _quantisers(wide: bool) -> Iterator[tuple[str, Change, str, frozenset[str], 
                 name = f"{bits} bits, {f'groups of {group}' if group else 'lines'}, {levels}"
                 yield name, made, "quantised-copy", found, {"quantised-copy": numbers}
     if wide:
-        table = {"quantised-copy": {"bits": 4, "levels": "table"}}
+        table: Numbers = {"quantised-copy": {"bits": 4, "levels": "table"}}
         yield "table of 16 values", partial(on_table, group=64), "quantised-copy", found, table
 
 
