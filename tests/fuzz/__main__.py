@@ -47,10 +47,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), help="folder of failing inputs")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    warnings.simplefilter("error")
-    logging.disable(logging.CRITICAL)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, hard))
     chosen = [
         with_corpus(target)
         for target in TARGETS
@@ -113,5 +109,14 @@ def _report(outcomes: list[Outcome], folder: Path) -> int:
     return 1 if failed else 0
 
 
+def _bound_process() -> None:
+    """Set what holds for a whole process: a test that calls `main` shares its process with others."""
+    warnings.simplefilter("error")
+    logging.disable(logging.CRITICAL)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, hard))
+
+
 if __name__ == "__main__":
+    _bound_process()
     sys.exit(main())
