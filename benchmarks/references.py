@@ -74,7 +74,7 @@ def as_table(shape: LlamaShape, prices: Prices, found: Mapping[str, float]) -> s
 
 def _prices(folder: Path, shape: LlamaShape, names: list[str]) -> Prices:
     """Price all methods on files that are headers and nothing but zeros, which take no room on a disk."""
-    places = [_written(folder / f"whole-{seed}", shape, seed=seed, empty=True) for seed in (0, 1)]
+    places = [written(folder / f"whole-{seed}", shape, seed=seed, empty=True) for seed in (0, 1)]
     with ExitStack() as stack:
         mine, theirs = (stack.enter_context(mk.open_model(str(place))) for place in places)
         return reference_costs(mine, theirs, names)
@@ -88,7 +88,7 @@ def _seconds(folder: Path, shape: LlamaShape, names: list[str]) -> dict[str, flo
             continue
         part = replace(shape, layers=LAYERS.get(name, 1))
         places = [
-            _written(folder / f"part-{part.layers}-{seed}", part, seed=seed, empty=False) for seed in (0, 1)
+            written(folder / f"part-{part.layers}-{seed}", part, seed=seed, empty=False) for seed in (0, 1)
         ]
         began = time.process_time()
         (score,) = mk.reference_scores(
@@ -102,7 +102,7 @@ def _seconds(folder: Path, shape: LlamaShape, names: list[str]) -> dict[str, flo
     return found
 
 
-def _written(folder: Path, shape: LlamaShape, *, seed: int, empty: bool) -> Path:
+def written(folder: Path, shape: LlamaShape, *, seed: int, empty: bool) -> Path:
     """Write a model whose tokenizer shares three quarters of its tokens with that of another seed."""
     if folder.exists():
         return folder
