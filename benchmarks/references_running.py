@@ -22,7 +22,7 @@ from modelkin.reference.running import shipped_prompts
 METHODS = ("reef", "logits", "phi-h", "phi-match-activations")
 """`behaviour` runs what `logits` does, for controls as well."""
 EVERY = 20
-"""Prompts that are left out between two that are asked: all of them take an hour."""
+"""One prompt of so many is asked: all of them take an hour."""
 
 
 def run(folder: Path) -> str:
@@ -34,9 +34,10 @@ def run(folder: Path) -> str:
 
 def _spent(folder: Path, name: str, layers: int) -> float:
     shape = replace(SEVEN_B, layers=layers)
-    places = [written(folder / f"part-{layers}-{seed}", shape, seed=seed, empty=False) for seed in (0, 1)]
+    places = [written(folder / f"run-{layers}-{seed}", shape, seed=seed, empty=False) for seed in (0, 1)]
     for place in places:
-        # The tokenizers of the other benchmark only name tokens; this one reads text.
+        # Tokenizers of `written` only name tokens; this one reads text. The folders are not those of
+        # `benchmarks.references`, which would find other tokenizers in them than it wrote.
         (place / "tokenizer.json").write_bytes((ZOO / "base" / "tokenizer.json").read_bytes())
     options = mk.ReferenceOptions(methods=(name,), byte_limit=None, prompts=shipped_prompts()[::EVERY])
     began = time.process_time()
