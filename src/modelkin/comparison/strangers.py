@@ -17,7 +17,7 @@ from modelkin.comparison.methods import Contrast, Evidence, Rank
 from modelkin.stats import log10_conformal
 
 ContrastScores = Mapping[str, float]
-"""Mean agreement of facing layers, of units and of heads."""
+"""Mean agreement of facing layers, of what could agree, of units and of heads."""
 _PARTS = {"mlp": "units", "experts": "units", "attention": "heads"}
 _FEWEST = 20
 """Pairs of the archive that must be like the pair for a rank among them."""
@@ -57,7 +57,7 @@ def scores_by_part(evidence: Iterable[Evidence]) -> ContrastScores:
     shares: dict[str, list[float]] = {}
     for item in evidence:
         if isinstance(item, Contrast):
-            shares.setdefault(_PARTS[item.component], []).append(item.statistic)
+            shares.setdefault(_PARTS[item.component], []).append(item.effect.value)
     return {part: fsum(found) / len(found) for part, found in shares.items()}
 
 

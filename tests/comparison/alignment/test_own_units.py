@@ -8,6 +8,7 @@ import pytest
 from modelkin.comparison.alignment import (
     agreeing,
     as_units,
+    contrast_in,
     contrasts_of_folds,
     facing_layers_of,
     joined_splits,
@@ -92,7 +93,65 @@ def test_layers_that_repeat_are_in_one_fold():
     layers = facing_layers_of(repeated, layers_of(range(10, 14)), range(4))
     assert len(layers.distinct) == 2
     assert list(divisions_of(layers)) == [((0, 1), (2, 3))]
-    assert all(count.share < 0.5 for count in layers.inside)
+    assert all(count.share < 0.5 for counts in layers.inside for count in counts.values())
+
+
+def neighbours(seed, *, units=512, width=512, features=40, layers=3):
+    """Return layers that share features, which several units of each have more or less of."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((2, features, width)).astype(np.float32)
+    made = []
+    for _ in range(layers):
+        of = rng.integers(features, size=units)
+        loading = 0.3 * np.exp(0.5 * rng.standard_normal((units, 1)))
+        own = rng.standard_normal((2, units, width))
+        made.append((loading * common[:, of] + own).astype(np.float32))
+    return made
+
+
+def parts_of(layers, seed, *, share):
+    """Return some of the units of each layer, drawn by chance, as a candidate would be read."""
+    rng = np.random.default_rng(seed)
+    chosen = [rng.permutation(rows.shape[1])[: int(share * rows.shape[1])] for rows in layers]
+    return [
+        as_units("gated", list(rows[:, order]), read=share)
+        for rows, order in zip(layers, chosen, strict=True)
+    ]
+
+
+def is_above(found):
+    return all(face.count.share > found.limit for face in found.facing)
+
+
+def test_neighbours_that_share_features_do_not_hide_a_copy_that_was_read_in_parts():
+    """A quarter can agree at most, and layers that do not face each other agree as much: but not closely."""
+    base = neighbours(1)
+    copy = [rows + 0.02 * np.random.default_rng(7).standard_normal(rows.shape) for rows in base]
+    layers = facing_layers_of(parts_of(copy, 1, share=0.25), parts_of(base, 2, share=0.25), range(3))
+    assert max(agreeing(a, b).share for a, b in zip(layers.candidate, layers.base[1:], strict=False)) > 0.1
+    found = contrast_in(layers, None, range(3), enough=is_above)
+    assert found.closer_than == 0.5
+    assert found.largest.agreeing == 0
+    assert all(face.count.share / face.could_agree > 0.5 for face in found.facing)
+
+
+def test_neighbours_that_share_features_do_not_make_a_copy_of_a_stranger():
+    for share in (0.25, 1.0):
+        mine, theirs = (parts_of(neighbours(seed), seed, share=share) for seed in (1, 2))
+        found = contrast_in(facing_layers_of(mine, theirs, range(3)), None, range(3), enough=is_above)
+        assert not is_above(found)
+        assert (found.closer_than is None) == (share == 1.0)
+
+
+def test_a_close_match_is_asked_for_where_any_match_shows_nothing():
+    """One unit in twenty was copied: fewer than agree in layers that do not face each other."""
+    *base, one, two, three = neighbours(1, layers=6)
+    kept = np.arange(512)[:, None] % 20 == 0
+    copy = [np.where(kept, rows, other) for rows, other in zip(base, (one, two, three), strict=True)]
+    layers = facing_layers_of(parts_of(copy, 1, share=1.0), parts_of(base, 2, share=1.0), range(3))
+    found = contrast_in(layers, None, range(3), enough=is_above)
+    assert found.closer_than == 0.5
+    assert is_above(found)
 
 
 def test_a_model_of_one_layer_throughout_has_no_folds():

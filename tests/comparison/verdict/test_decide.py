@@ -499,11 +499,27 @@ def test_evidence_without_an_exact_null_never_accuses():
     assert judged([measure]).conclusion is Conclusion.NOT_TESTABLE
 
 
-@pytest.mark.parametrize("name", ["rule-1", "rule-2"])
+@pytest.mark.parametrize(("effect", "expected"), [(0.02, "not-testable"), (0.4, "no-evidence")])
+def test_a_faint_echo_in_the_old_coordinates_does_not_say_that_they_are_shared(effect, expected):
+    """Units of a turned copy that load on few directions agree a little where they were, too."""
+    evidence = [found("mlp", log10_p=-50, layer=layer, effect=1.0, frame="rotation") for layer in (0, 1)]
+    evidence += [found("mlp", log10_p=-20, layer=0, effect=effect), null("embedding")]
+    assert conclusions(judged(evidence, stage="deep"))["embedding"] == expected
+    old = decide(evidence, load_rule("rule-3"), candidate="B", base="A", stage="deep")
+    assert conclusions(old)["embedding"] == "no-evidence"
+
+
+def test_what_is_found_in_the_old_coordinates_of_another_layer_is_no_echo():
+    evidence = [found("mlp", log10_p=-50, layer=0, effect=1.0, frame="rotation")]
+    evidence += [found("mlp", log10_p=-20, layer=1, effect=0.02), null("embedding")]
+    assert conclusions(judged(evidence, stage="deep"))["embedding"] == "no-evidence"
+
+
+@pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3"])
 def test_rules_of_earlier_results_can_still_be_read(name):
     assert load_rule(name).version == name[-1]
 
 
 def test_the_rule_is_strict_data():
-    assert RULE.version == "3"
+    assert RULE.version == "4"
     assert math.isclose(sum(RULE.stages.values()), 1.0)

@@ -1,6 +1,7 @@
 """Which part of one model faces which part of the other."""
 
 from modelkin.comparison.alignment.contrast import (
+    LEVELS,
     REPEATED,
     ContrastOfLayers,
     Facing,
@@ -23,6 +24,7 @@ from modelkin.comparison.alignment.residual import Frame, enough_rows, find_fram
 from modelkin.comparison.alignment.units import UnitMatch, agreement, match_units
 
 __all__ = [
+    "LEVELS",
     "REPEATED",
     "ContrastOfLayers",
     "Facing",

@@ -15,6 +15,7 @@ from typing import final
 import numpy as np
 
 from modelkin.comparison.alignment import (
+    LEVELS,
     REPEATED,
     ContrastOfLayers,
     Facing,
@@ -40,7 +41,7 @@ from .tied import TIED
 
 _WAYS = 5
 """Sets of coordinates that may be tried: tokens; units in two divisions of layers, begun by invariants or by
-gains. The p-value of a layer is corrected for all of them, tried or not."""
+gains. The p-value of a layer is corrected for all of them, and for the levels of agreement, tried or not."""
 _LOWEST = -12.0
 """No log10 p below this is given: an assumption, tried on thousands of pairs of unrelated models, carries no
 more."""
@@ -123,7 +124,7 @@ class OwnLayers(Method):
         if len(layers.distinct) < 2:
             return say("own-layers-repeated")
         attempts = self._attempts(pair, layers, both)
-        best = max(attempts, key=lambda found: max(item.mean_share for item in found), default=None)
+        best = max(attempts, key=_strength, default=None)
         return TOO_FEW_LAYERS if best is None else best
 
     def _attempts(
@@ -132,7 +133,7 @@ class OwnLayers(Method):
         """Try coordinates until units agree in some: tokens' first, then what units teach."""
         found: list[list[ContrastOfLayers]] = []
         if pair.frame is not None and pair.frame.kind != "identity":
-            given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)))
+            given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)), enough=_enough)
             found += [[given]] if given is not None else []
         if any(_enough(item) for group in found for item in group):
             return found
@@ -160,14 +161,15 @@ class OwnLayers(Method):
         return Contrast(
             **self.heading(**(where | {"layers": (layer,), "base_layers": (other,)})),
             statistic=count.share,
-            log10_p=min(0.0, max(_LOWEST, tail + math.log10(_WAYS * cells))),
+            log10_p=min(0.0, max(_LOWEST, tail + math.log10(_WAYS * LEVELS * cells))),
             effect=Effect(
                 value=min(1.0, count.share / could), low=min(1.0, low / could), high=min(1.0, high / could)
             ),
             n=count.n,
             n_matched=count.agreeing,
             mismatched=Mismatched(n_pairs=found.n_mismatched, largest=found.largest.share, limit=found.limit),
-            details={"could_agree": could} if could < 1 else {},
+            details=({"could_agree": could} if could < 1 else {})
+            | ({"closer_than": found.closer_than} if found.closer_than is not None else {}),
         )
 
     def _heads(
@@ -194,11 +196,13 @@ class OwnLayers(Method):
             ways += [(pair.frame_kind, _matrix(pair.frame))] if pair.frame_kind != "identity" else []
             start = permutation_of_gains(both[0].gains, both[1].gains)
             ways += [("permutation", start)] if start is not None else []
-        made = [(kind, contrast_in(layers, matrix, range(len(held)))) for kind, matrix in ways]
+        made = [
+            (kind, contrast_in(layers, matrix, range(len(held)), enough=_enough)) for kind, matrix in ways
+        ]
         known = [(kind, item) for kind, item in made if item is not None]
         if not known:
             return
-        kind, best = max(known, key=lambda item: item[1].mean_share)
+        kind, best = max(known, key=lambda item: _strength([item[1]]))
         where = Where(component="attention", role="attention_output", frame=kind)
         for item in best.facing:
             yield self._contrast(best, item, where, held, cells)
@@ -206,8 +210,15 @@ class OwnLayers(Method):
 
 def _enough(item: ContrastOfLayers) -> bool:
     """Say whether these coordinates are the right ones: units of half of the layers agree in them."""
-    agree = [face.count.share / face.could_agree > max(_FLOOR, item.limit) for face in item.facing]
+    agree = [
+        face.count.share > item.limit and face.count.share / face.could_agree > _FLOOR for face in item.facing
+    ]
     return 2 * sum(agree) >= len(agree)
+
+
+def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
+    """Order attempts: coordinates that are the right ones first, then by how much agrees in them."""
+    return any(_enough(item) for item in found), max(item.mean_share for item in found)
 
 
 def _matrix(frame: Frame | None) -> Array | None:

@@ -59,7 +59,7 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         return _not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
     shared, other = _split_layers(by_layer, rule) if certain else ((), ())
     return ComponentVerdict(
-        conclusion=_conclusion(certain, other),
+        conclusion=_conclusion(without_echoes(certain, rule), other),
         log10_p=bonferroni([_best_of(group) for group in by_layer.values()]),
         effect=_deciding_effect(certain, made, set(other)),
         n_tests=len(made),
@@ -74,6 +74,19 @@ def certain_tests(made: Sequence[Tested], rule: DecisionRule, *, penalty: float)
     """Return the tests of a component that are findings, corrected for all of them, and not negligible."""
     by_layer = _by_layer(made)
     return _certain(by_layer, rule.log10_p - penalty - math.log10(max(1, len(by_layer))), rule)
+
+
+def without_echoes(found: Sequence[Tested], rule: DecisionRule) -> list[Tested]:
+    """Leave out what shows a little in coordinates as they are of what is found in others."""
+    changed: dict[tuple[int, ...], float] = {}
+    for test in found:
+        if test.frame != "identity":
+            changed[test.layers] = max(changed.get(test.layers, 0.0), abs(test.effect.value))
+    return [
+        test
+        for test in found
+        if test.frame != "identity" or abs(test.effect.value) >= rule.echo * changed.get(test.layers, 0.0)
+    ]
 
 
 def _not_testable(reason: Message) -> ComponentVerdict:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from modelkin.comparison.methods import Agreement, Contrast, Evidence, Tested
 from modelkin.message import Message, say
 
-from ._components import certain_tests, judge_component
+from ._components import certain_tests, judge_component, without_echoes
 from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
 from .pattern import pattern_of
@@ -144,7 +144,7 @@ def _only_in_changed_coordinates(
     ]
     for name in sorted(shared):
         made = [test for test in evidence if isinstance(test, Tested) and test.component == name]
-        found += certain_tests(made, rule, penalty=penalty)
+        found += without_echoes(certain_tests(made, rule, penalty=penalty), rule)
     only_signs = {test.frame for test in found if test.frame != "identity"} == {"signed-permutation"}
     as_stored = any(
         isinstance(test, Tested)

@@ -11,7 +11,7 @@ from importlib import resources
 
 from modelkin.errors import SpecError
 
-CURRENT = "rule-3"
+CURRENT = "rule-4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,8 @@ class DecisionRule:
     layer_log10_p: float
     body: Sequence[str]
     """Components of which one must be shared before a whole model is called so; empty for any."""
+    echo: float
+    """Share of the effect in changed coordinates below which one in coordinates as they are does not count."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
     """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
