@@ -27,9 +27,9 @@ REPEATED = 0.5
 """Agreement of two layers of one model from which on they are taken for the same layer: copies agree in most
 units, neighbours that learned the same features in a quarter at most."""
 _ANY, _CLOSE = -1.0, 0.5
-"""Cosines, by both rows, from which on two units that are each other's best match agree. Layers of one model
-that follow each other share features: at a width of 5,120 a sixth of their units agree, with cosines of 0.06 to
-0.3, where a copy with 2 % of noise has 0.98."""
+"""Cosines, by both rows, from which on a best match agrees. Layers of one model that follow each other share
+features: at a width of 5,120 a sixth of their units agree, with cosines of 0.06 to 0.3, where a copy with 2 %
+of noise has 0.98."""
 LEVELS = 2
 """How many of them may be tried."""
 _NEARLY = 0.9
@@ -156,7 +156,7 @@ def contrast_in(
     """Measure facing and mismatched layers in given coordinates; None if no two layers are different.
 
     Any best match counts; if that does not show enough, only close ones do. Where a part of the units was
-    read, only close ones do from the beginning: most partners are not there, and the next best is a neighbour.
+    read, only close ones do at once: most partners are not there, and the next best is another unit.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class DecisionRule:
     body: Sequence[str]
     """Components of which one must be shared before a whole model is called so; empty for any."""
     echo: float
-    """Share of the effect in changed coordinates below which one in coordinates as they are does not count."""
+    """Share of the effect in changed coordinates below which one in the old coordinates does not count."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
     """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
