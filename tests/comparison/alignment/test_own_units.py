@@ -130,6 +130,7 @@ def test_neighbours_that_share_features_do_not_hide_a_copy_that_was_read_in_part
     layers = facing_layers_of(parts_of(copy, 1, share=0.25), parts_of(base, 2, share=0.25), range(3))
     assert max(agreeing(a, b).share for a, b in zip(layers.candidate, layers.base[1:], strict=False)) > 0.1
     found = contrast_in(layers, None, range(3), enough=is_above)
+    assert found is not None
     assert found.closer_than == 0.5
     assert found.largest.agreeing == 0
     assert all(face.count.share / face.could_agree > 0.5 for face in found.facing)
@@ -139,6 +140,7 @@ def test_neighbours_that_share_features_do_not_make_a_copy_of_a_stranger():
     for share in (0.25, 1.0):
         mine, theirs = (parts_of(neighbours(seed), seed, share=share) for seed in (1, 2))
         found = contrast_in(facing_layers_of(mine, theirs, range(3)), None, range(3), enough=is_above)
+        assert found is not None
         assert not is_above(found)
         assert (found.closer_than is None) == (share == 1.0)
 
@@ -150,6 +152,7 @@ def test_a_close_match_is_asked_for_where_any_match_shows_nothing():
     copy = [np.where(kept, rows, other) for rows, other in zip(base, (one, two, three), strict=True)]
     layers = facing_layers_of(parts_of(copy, 1, share=1.0), parts_of(base, 2, share=1.0), range(3))
     found = contrast_in(layers, None, range(3), enough=is_above)
+    assert found is not None
     assert found.closer_than == 0.5
     assert is_above(found)
 
