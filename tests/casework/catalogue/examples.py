@@ -324,7 +324,8 @@ def cosine_about_one(table: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def pearson_matrix() -> np.ndarray:
-    return np.loadtxt(DATA / "pearson_47x47.csv", delimiter=",")
+    # The last column is the prediction layer of GLM, which faces no decoder layer.
+    return np.loadtxt(DATA / "pearson_47x47.csv", delimiter=",")[:46, :46]
 
 
 def expected_matrix() -> np.ndarray:
@@ -334,7 +335,7 @@ def expected_matrix() -> np.ndarray:
 def cosine_matrix() -> np.ndarray:
     """Cosines from the digitised correlations: right to three digits."""
     rest = np.outer(np.sqrt(1 - RHO["A"] ** 2), np.sqrt(1 - RHO["B"] ** 2))
-    return np.asarray(expected_matrix() + pearson_matrix()[:46, :46] * rest)
+    return np.asarray(expected_matrix() + pearson_matrix() * rest)
 
 
 def layer_decay() -> Figure:
@@ -401,7 +402,7 @@ def intuition() -> Figure:
 
 def cosine_and_pearson() -> Figure:
     return c.cosine_and_pearson(
-        cosine_matrix(), pearson_matrix()[:46, :46], expected=expected_matrix(), names=PAIR, n=N
+        cosine_matrix(), pearson_matrix(), expected=expected_matrix(), names=PAIR, n=N
     )
 
 

@@ -136,6 +136,16 @@ def test_every_figure_belongs_to_a_chapter_and_shows_chance(story):
     assert isinstance(heat, HeatMap)
     assert heat.values[0][5] is None
     assert heat.values[0][0] == 1.0
+    # The prediction layer of GLM is no decoder layer, and no row or column.
+    depth = {"Solar": 47, "GLM": 46, "INTELLECT": 46, "Phi": 32}
+    for name in ("pearson_matrix", "pair_matrices"):
+        for panel in figures[name].panels:
+            (heat,) = (mark for mark in panel.marks if isinstance(mark, HeatMap))
+            models = panel.title.partition(":")[0].split(" | ")
+            assert [len(heat.values), len(heat.values[0])] == [depth[model] for model in models]
+    answer = figures["claimed_evidence"].to_json()
+    assert "difference 0.612" in answer
+    assert "expected difference 0.617" in answer
 
 
 def test_the_folder_holds_what_is_linked(story, tmp_path):

@@ -36,8 +36,8 @@ def all_contradictions(facts: PublishedFacts) -> tuple[Contradiction, ...]:
 def _review(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the retraction."""
     norms, post = facts.norms["input"], facts.norms["post"]
-    offset = float((facts.pearson.diagonal()[: len(norms.pearson)] - norms.pearson).mean())
-    read = facts.pearson - offset
+    offset = float((facts.pearson.facing - norms.pearson).mean())
+    read = facts.pearson.published - offset  # what is said is about the figure as it was drawn
     yield (
         1,
         "S",

@@ -118,7 +118,7 @@ def _tensor_cases(facts: PublishedFacts) -> tuple[Case, ...]:
 
 
 def _control_cases(facts: PublishedFacts) -> tuple[Case, ...]:
-    facing = facts.abs_pearson["GLM-INTELLECT"].diagonal()
+    facing = facts.abs_pearson["GLM-INTELLECT"].facing
     changed = facts.single["changed"]["per_cent"]
     cosines = named(facts, "layer_10_cosine")
     within = facts.three_models

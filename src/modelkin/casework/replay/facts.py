@@ -80,6 +80,29 @@ class Norms:
 
 
 @dataclass(frozen=True)
+class LayerTable:
+    """Correlations of input norms, all layers of one model against all of another, read from a figure.
+
+    The figure drew the prediction layer of GLM as if it were its decoder layer 46.
+    """
+
+    published: Floats = field(repr=False)
+    """As it was drawn."""
+    decoders: Floats = field(repr=False)
+    """Decoder layers alone: the prediction layer faces nothing."""
+
+    @property
+    def facing(self) -> Floats:
+        """Decoder layers of equal number."""
+        return self.decoders.diagonal()
+
+    @property
+    def others(self) -> Floats:
+        """Decoder layers of different numbers."""
+        return self.decoders[np.eye(*self.decoders.shape) == 0]
+
+
+@dataclass(frozen=True)
 class PublishedFacts:
     """Everything that ships, as arrays and plain values."""
 
@@ -89,9 +112,10 @@ class PublishedFacts:
     three_models: Mapping[tuple[str, str, str, str], float] = field(repr=False)
     """(measure, layers, tensor, models) -> value."""
     embedding_rows: Mapping[str, Floats] = field(repr=False)
-    pearson: Floats = field(repr=False)
-    """Input norms of Solar (rows) and GLM (columns), layer 46 of GLM being its next-token layer."""
-    abs_pearson: Mapping[str, Floats] = field(repr=False)
+    pearson: LayerTable = field(repr=False)
+    """Input norms of Solar (rows) and GLM (columns)."""
+    abs_pearson: Mapping[str, LayerTable] = field(repr=False)
+    """By pair, without sign."""
     configs: Mapping[str, Mapping[str, Any]] = field(repr=False)
     single: Mapping[str, Any] = field(repr=False)
     claims: Mapping[str, tuple[float, float, str, str]] = field(repr=False)
@@ -121,6 +145,8 @@ def load_facts() -> PublishedFacts:
     norms = _rows("norms.csv")
     router = _rows("router.csv")
     embedding = _rows("embedding_rows.csv")
+    configs = json.loads(_file("configs.json").read_text("utf-8"))
+    depth = {"GLM": int(configs["glm"]["num_hidden_layers"])}
     return PublishedFacts(
         norms={
             role: Norms(
@@ -136,9 +162,9 @@ def load_facts() -> PublishedFacts:
             for row in _rows("three_models.csv")
         },
         embedding_rows={name: _column(embedding, name) for name in embedding[0]},
-        pearson=_matrix("pearson_solar_glm.csv"),
-        abs_pearson={pair: _matrix(f"abs_pearson_{pair}.csv") for pair in PAIRS},
-        configs=json.loads(_file("configs.json").read_text("utf-8")),
+        pearson=_layers("pearson_solar_glm.csv", "Solar-GLM", depth),
+        abs_pearson={pair: _layers(f"abs_pearson_{pair}.csv", pair, depth) for pair in PAIRS},
+        configs=configs,
         single=json.loads(_file("facts.json").read_text("utf-8")),
         claims={
             row["key"]: (float(row["value"]), float(row["tolerance"]), row["source"], row["kind"])
@@ -159,6 +185,9 @@ def _column(rows: list[dict[str, str]], name: str, role: str | None = None) -> F
     return np.array([float(row[name]) for row in rows if role is None or row["role"] == role])
 
 
-def _matrix(name: str) -> Floats:
+def _layers(name: str, pair: str, depth: Mapping[str, int]) -> LayerTable:
+    """Read a table of layers; `depth` has the decoder layers of models that were drawn with one more."""
     lines = _file(name).read_text("utf-8").split()
-    return np.array([[int(cell) for cell in line.split(",")] for line in lines]) * _PIXELS
+    published = np.array([[int(cell) for cell in line.split(",")] for line in lines]) * _PIXELS
+    rows, columns = (depth.get(model) for model in pair.split("-"))
+    return LayerTable(published=published, decoders=published[:rows, :columns])

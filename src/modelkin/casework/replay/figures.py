@@ -128,9 +128,9 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
         "confusion_pearson": draw.confusion(
             {name: three(role) for name, role in roles.items()}, _THREE, measure="Pearson r", where="layer 20"
         ),
-        "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson}),
+        "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson.decoders}),
         "pair_matrices": draw.pair_matrices(
-            {pair.replace("-", " | "): _legible(pair, matrix) for pair, matrix in facts.abs_pearson.items()},
+            {pair.replace("-", " | "): _legible(pair, table.decoders) for pair, table in facts.abs_pearson.items()},
             measure="|Pearson r|, read from a figure",
             limits={
                 pair.replace("-", " | "): 1.0 if pair == "GLM-INTELLECT" else 0.1

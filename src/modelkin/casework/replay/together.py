@@ -62,11 +62,11 @@ def together(facts: PublishedFacts) -> Chapter:
     found = {role: joint_mean(facts, role) for role in facts.norms}
     first = found["input"]
     r = facts.norms["input"].pearson
-    matrix = facts.pearson
-    facing = np.diag(matrix)
-    others = matrix[~np.eye(len(matrix), dtype=bool)]
-    offset = float((facing[: len(r)] - r).mean())
-    decoder = matrix[: len(r), : len(r)]
+    facing, others = facts.pearson.facing, facts.pearson.others
+    offset = float((facing - r).mean())
+    best = facts.pearson.decoders.argmax(axis=1)[: len(r)]
+    as_drawn = facts.pearson.published
+    off_diagonal = as_drawn[~np.eye(len(as_drawn), dtype=bool)]
     rows = tuple(
         (role, item.mean, item.naive_z, item.joint_z, item.sure_z, autocorrelation(facts.norms[role].pearson))
         for role, item in found.items()
@@ -85,7 +85,7 @@ def together(facts: PublishedFacts) -> Chapter:
             "sure_z": first.sure_z,
             "facing": float(facing.mean()) - offset,
             "others": float(others.mean()) - offset,
-            "best_rows": int((decoder.argmax(axis=1) == np.arange(len(r))).sum()),
+            "best_rows": int((best == np.arange(len(r))).sum()),
         },
         grids=(
             FactTable(
@@ -102,8 +102,9 @@ def together(facts: PublishedFacts) -> Chapter:
             facts.check("norms.input.pearson_most", r.max()),
             facts.check("norms.post.pearson", facts.norms["post"].pearson.mean()),
             facts.check("norms.post.pearson_std", facts.norms["post"].pearson.std()),
-            facts.check("figure.diagonal", facing.mean()),
-            facts.check("figure.others", others.mean()),
+            # The figure's own means take the prediction layer of GLM for a decoder layer.
+            facts.check("figure.diagonal", as_drawn.diagonal().mean()),
+            facts.check("figure.others", off_diagonal.mean()),
         ),
     )
 
@@ -120,7 +121,7 @@ def controls(facts: PublishedFacts) -> Chapter:
         "GLM-INTELLECT": "siblings",
     }
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (pair, relation, cosines.get(pair), known[pair], float(facts.abs_pearson[pair].max()))
+        (pair, relation, cosines.get(pair), known[pair], float(facts.abs_pearson[pair].decoders.max()))
         for pair, relation in pairs.items()
     )
     void = facts.single["void_controls"]
@@ -129,8 +130,8 @@ def controls(facts: PublishedFacts) -> Chapter:
         values={
             "asked": known["Solar-GLM"],
             "control": max(known[pair] for pair, relation in pairs.items() if relation == "independent"),
-            "asked_most": float(facts.abs_pearson["Solar-GLM"].max()),
-            "control_most": float(facts.abs_pearson["GLM-Phi"].max()),
+            "asked_most": float(facts.abs_pearson["Solar-GLM"].decoders.max()),
+            "control_most": float(facts.abs_pearson["GLM-Phi"].decoders.max()),
             "siblings": known["GLM-INTELLECT"],
             "least_cosine": min(cosines.values()),
             "void": ", ".join(item["model"] for item in void),
