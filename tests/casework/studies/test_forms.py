@@ -133,6 +133,20 @@ def test_controls_have_a_mean_or_nothing_for_every_category(done: RunStudy):
     assert found["GLM_vs_Phi_CONTROL"]["norm_pre"]["mean"] > 0.9
 
 
+def test_no_router_faces_that_of_a_prediction_layer(done: RunStudy):
+    run = done("original-claim")
+    found = read(run.folder / "data/routers.json")
+    # GLM's first layer is dense, and its prediction layer has the number of a decoder layer of Solar.
+    assert [row["layer"] for row in found["layers"]] == list(range(1, LAYERS))
+    gone = {str(item.what): str(item.reason) for item in run.result.left_out}
+    for layer in (0, LAYERS, LAYERS + 1):
+        assert gone[f"routers: layer {layer}"] == "not both models have a router there"
+    rows = rows_of(run.folder / "layerwise_similarity.csv")
+    named = [row["category"] for row in rows]
+    assert [named.count(name) for name in ("norm_pre", "norm_post")] == [LAYERS, LAYERS]
+    assert named.count("router_or_gate") == LAYERS - 1
+
+
 def test_every_tensor_of_the_windows_has_its_row_and_status(done: RunStudy):
     rows = rows_of(done("original-claim").folder / "solar_vs_glm45air_trunc.csv")
     assert len(rows) == 8 * LAYERS  # published: 8 x 46

@@ -249,20 +249,6 @@ def test_matched_experts_are_held_against_the_same_search_on_noise(done: RunStud
     assert abs(found["mean"]["matched"] - middle) < 0.03
 
 
-def test_no_router_faces_that_of_a_prediction_layer(done: RunStudy):
-    run = done("original-claim")
-    found = json.loads((run.folder / "data/routers.json").read_text())
-    # GLM's first layer is dense, and its prediction layer has the number of a decoder layer of Solar.
-    assert [row["layer"] for row in found["layers"]] == list(range(1, LAYERS))
-    gone = {str(item.what): str(item.reason) for item in run.result.left_out}
-    for layer in (0, LAYERS, LAYERS + 1):
-        assert gone[f"routers: layer {layer}"] == "not both models have a router there"
-    rows = rows_of(run.folder / "layerwise_similarity.csv")
-    named = [row["category"] for row in rows]
-    assert [named.count(name) for name in ("norm_pre", "norm_post")] == [LAYERS, LAYERS]
-    assert named.count("router_or_gate") == LAYERS - 1
-
-
 def test_code_is_shown_beside_the_weights_and_named_no_evidence(done: RunStudy):
     run = done("original-claim")
     found = json.loads((run.folder / "data/code.json").read_text())
