@@ -328,6 +328,27 @@ def test_a_part_of_a_tensor_is_found_in_its_bytes(axis, length, stride, n_groups
 # -- samples -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("shape", "limit", "blocks"),
+    [
+        ((1024, 4096), 262_144, [65_536] * 4),
+        ((1024, 4096), 65_536, [16_384] * 4),
+        ((1024, 4096), 4096, [4096]),
+        # Four blocks of 65,536 would be all of it, and more than was allowed.
+        ((75, 4096), 262_144, [16_384] * 16),
+    ],
+)
+def test_a_sample_takes_four_requests_unless_that_would_be_more_than_the_sample(shape, limit, blocks):
+    stop = 2 * shape[0] * shape[1]
+    info = TensorInfo(name="x", dtype="BF16", shape=shape, file="f", start=0, stop=stop)
+    like = View(info=info, full=shape)
+    found = like.chosen(limit=limit, seed=0, key="k").selection
+    assert isinstance(found, Blocks)
+    # Neighbours are one request: then there are fewer.
+    assert sum(stop - start for start, stop in found.blocks) == sum(blocks)
+    assert len(found.blocks) <= len(blocks)
+
+
 def test_a_large_tensor_is_sampled_at_the_same_places_each_value_once():
     shape = LlamaShape(hidden=64, mlp=256)
     base = llama_tensors(shape)

@@ -23,6 +23,10 @@ from modelkin.tensors import Array, Blocks, TensorInfo, TensorSlice, sample_bloc
 
 BLOCK = 16_384
 """Values in a block of a sample: one request of 32 kB in BF16, which a usual line moves as fast as less."""
+RUNS = 4
+"""Blocks of a larger sample: more of them are as many requests, and a Hub counts these. Four blocks of 65,536
+values are as many rows as sixteen of a quarter; more of them lie in one head, which matters to no cosine of
+unrelated tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,8 @@ class View:
         if self.size > limit and windows:
             blocks = published_windows(key, seed=seed, windows=windows, length=limit, size=self.size)
         elif self.size > limit:
-            block = min(BLOCK, limit)
+            # A tensor that is hardly larger than the sample would be read whole in long blocks.
+            block = min(limit, BLOCK if self.size < 2 * limit else max(BLOCK, limit // RUNS))
             like = replace(self.info, name=key, shape=self.stored_shape)
             sample = sample_blocks(like, n_blocks=limit // block, block_elements=block, seed=seed, key=key)
             assert isinstance(sample.selection, Blocks)
