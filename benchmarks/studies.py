@@ -78,13 +78,13 @@ def arguments(name: str, out: Path) -> list[str]:
     return ["compare", candidate, base, "--depth", "deep", "--json"]
 
 
-def measure(hub: HubServer, name: str) -> Cost:
-    """Run a command in a fresh process with an empty store."""
+def measure(hub: HubServer, name: str, kept: Path | None = None) -> Cost:
+    """Run a command in a fresh process with an empty store; keep what a study writes, if a folder is named."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         surroundings = {**environment(home, hub.url), "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}
         hub.reset()
-        job = {"arguments": arguments(name, home / "out")}
+        job = {"arguments": arguments(name, kept / name if kept else home / "out")}
         found = run_job("benchmarks.studies_job", job, environment=surroundings)
     return Cost(
         name=f"study {name}" if name in STUDIES else f"compare --depth deep, {name}",
@@ -107,12 +107,12 @@ def outcome(name: str, found: Mapping[str, Any]) -> str:
     return f"{done} of {len(steps)} parts"
 
 
-def measured(names: Iterable[str]) -> list[Cost]:
+def measured(names: Iterable[str], kept: Path | None = None) -> list[Cost]:
     """Measure runs one after another on one Hub."""
     with emulated_hub() as hub:
         costs = []
         for name in names:
-            costs.append(measure(hub, name))
+            costs.append(measure(hub, name, kept))
             print(" | ".join(costs[-1].row()), flush=True)
     return costs
 
@@ -132,9 +132,11 @@ def main() -> None:
     """Run what was asked for, or serve."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.studies", description=__doc__)
     parser.add_argument("names", nargs="+", choices=["serve", *STUDIES, *COMPARISONS])
-    asked = parser.parse_args().names
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="Keep what studies write, in folders of it.")
+    given = parser.parse_args()
+    asked = given.names
     if asked != ["serve"]:
-        measured(asked)
+        measured(asked, given.keep and given.keep.resolve())
         return
     with emulated_hub() as hub:
         print(f"HF_ENDPOINT={hub.url}", flush=True)

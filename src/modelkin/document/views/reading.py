@@ -35,12 +35,12 @@ def plans_view(
 ) -> tuple[Block, ...]:
     """Return the byte plans of several models, each under its name."""
     whole = size_text(sum(plan.bytes_to_fetch for plan in plans.values()))
-    end = language.say("cost.together_to_fetch", size=whole)
+    end = [Paragraph(language.say("cost.together_to_fetch", size=whole))]
     if further := sum((differences or {}).values()):
-        end += " " + language.say("cost.of_relatives", size=size_text(further))
+        end.append(Paragraph(language.say("cost.of_relatives", size=size_text(further))))
     return (
         *(Section(title=name, blocks=plan_view(plan, language)) for name, plan in plans.items()),
-        Paragraph(end),
+        *end,
     )
 
 
