@@ -99,7 +99,8 @@ class LayerTable:
     @property
     def others(self) -> Floats:
         """Decoder layers of different numbers."""
-        return self.decoders[np.eye(*self.decoders.shape) == 0]
+        found: Floats = self.decoders[np.eye(*self.decoders.shape) == 0]
+        return found
 
 
 @dataclass(frozen=True)

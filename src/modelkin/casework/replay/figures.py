@@ -130,7 +130,10 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
         ),
         "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson.decoders}),
         "pair_matrices": draw.pair_matrices(
-            {pair.replace("-", " | "): _legible(pair, table.decoders) for pair, table in facts.abs_pearson.items()},
+            {
+                pair.replace("-", " | "): _legible(pair, table.decoders)
+                for pair, table in facts.abs_pearson.items()
+            },
             measure="|Pearson r|, read from a figure",
             limits={
                 pair.replace("-", " | "): 1.0 if pair == "GLM-INTELLECT" else 0.1
