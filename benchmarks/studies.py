@@ -79,7 +79,7 @@ def arguments(name: str, out: Path) -> list[str]:
 
 
 def measure(hub: HubServer, name: str, kept: Path | None = None) -> Cost:
-    """Run a command in a fresh process with an empty store; keep what a study writes, if a folder is named."""
+    """Run a command in a fresh process with an empty store; with `kept`, what a study writes stays there."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         surroundings = {**environment(home, hub.url), "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}
