@@ -27,6 +27,7 @@ from modelkin.fingerprint.recipe import (
 
 Words = npt.NDArray[np.uint64]
 Scores = npt.NDArray[np.float32]
+_Numbers = npt.NDArray[np.intp]
 
 N_WORDS = CODE_BYTES // 8
 LEAST_SCORE = 4.5
@@ -132,7 +133,8 @@ class CodeQuery:
         cells = [group for group in _slot_groups(made) if any(made.slots[own].n_units for own, _ in group)]
         self._groups = [_group(group, code, mask) for group in cells]
         pairs = [pair for group in cells for pair in group]
-        scales = [_scale(mask, made, pair) for pair in pairs]
+        sigmas = {own: _sigma(made.block(own)) for own in {own for own, _ in pairs} if made.block(own).any()}
+        scales = [_scale(mask, pair, sigmas.get(pair[0], 1.0)) for pair in pairs]
         # A score is what bits agree above half of them, in standard deviations: linear in the distance.
         self._level = np.array([n * scale for n, scale in scales], np.float32)[:, None]
         self._slope = np.array([-2.0 * scale for _, scale in scales], np.float32)[:, None]
@@ -155,13 +157,25 @@ class CodeQuery:
             distance = np.concatenate([space.distance(tile, group) for group in self._groups])
             scores = np.multiply(distance, self._slope, dtype=np.float32)
             scores += self._level
-            for made in (self._sums @ scores, scores):
-                if len(made):
-                    np.maximum(best, np.abs(made, out=made).max(axis=0), out=best)
+            for places, share in self._sums:
+                # Row by row. A matrix product would start threads of its own and wait for them longer than
+                # they work; and its order of adding up depends on the size of a tile.
+                total = scores[places[0]] + scores[places[1]]
+                for place in places[2:]:
+                    total += scores[place]
+                np.maximum(best, np.abs(np.multiply(total, share, out=total), out=total), out=best)
+            for row in scores:
+                np.maximum(best, np.abs(row, out=row), out=best)
         if self._gram is None:
             return best, np.zeros(n_rows, np.float32)
         differ = space.distance(tile, self._gram)[0]
         return best, np.float32(1) - differ * np.float32(2 / GRAM_BYTES)
+
+    def passing(self, tile: Words, space: Workspace | None = None) -> tuple[_Numbers, Scores, Scores]:
+        """Return which rows of a tile are worth a second look, with their scores and correlations."""
+        scores, grams = self.scores(tile, space)
+        kept = np.flatnonzero((scores >= LEAST_SCORE) | (grams >= LEAST_GRAM))
+        return kept, scores[kept], grams[kept]
 
 
 def _slot_groups(made: Fingerprint) -> Iterator[list[tuple[int, int]]]:
@@ -187,24 +201,19 @@ def _words(own: int, other: int) -> tuple[slice, slice]:
     return slice(mine, mine + n_words), slice(theirs, theirs + n_words)
 
 
-def _scale(mask: Words, made: Fingerprint, pair: tuple[int, int]) -> tuple[int, float]:
+def _scale(mask: Words, pair: tuple[int, int], sigma: float) -> tuple[int, float]:
     """Return how many bits are compared, and what one of them is worth; 0 where we have no block."""
     n_bits = int(np.bitwise_count(mask[_words(*pair)[0]]).sum())
-    return n_bits, n_bits**-0.5 / _sigma(made.block(pair[0])) if n_bits else 0.0
+    return n_bits, n_bits**-0.5 / sigma if n_bits else 0.0
 
 
-def _sums(equal: Sequence[bool], kinds: Sequence[str]) -> Scores:
-    """Return the weights of what is added up: units of equal layers, dimensions, both."""
+def _sums(equal: Sequence[bool], kinds: Sequence[str]) -> list[tuple[list[int], np.float32]]:
+    """Return what is added up, units of equal layers, dimensions, both, and what one is worth then."""
     chosen = [
-        [same and kind in wanted for same, kind in zip(equal, kinds, strict=True)]
+        [at for at, (same, kind) in enumerate(zip(equal, kinds, strict=True)) if same and kind in wanted]
         for wanted in (UNIT_KINDS, DIMENSION_KINDS, (*UNIT_KINDS, *DIMENSION_KINDS))
     ]
-    several = [np.array(places, np.float32) for places in chosen if sum(places) > 1]
-    return (
-        np.stack([places / np.sqrt(places.sum()) for places in several])
-        if several
-        else np.zeros((0, len(kinds)), np.float32)
-    )
+    return [(places, np.float32(len(places) ** -0.5)) for places in chosen if len(places) > 1]
 
 
 def _group(pairs: Sequence[tuple[int, int]], code: Words, mask: Words) -> _CellGroup:
@@ -232,7 +241,6 @@ def _sigma(block: npt.NDArray[np.int8]) -> float:
     return found if found > 1.25 else 1.0
 
 
-_Numbers = npt.NDArray[np.intp]
 _Kept = tuple[_Numbers, Scores, Scores]
 
 
@@ -270,10 +278,9 @@ def coarse_pass(
             if job is None:
                 return found
             numbers, tile = job
-            scores, grams = query.scores(tile, space)
-            kept = np.flatnonzero((scores >= LEAST_SCORE) | (grams >= LEAST_GRAM))
+            kept, scores, grams = query.passing(tile, space)
             if len(kept):
-                found.append((numbers[kept], scores[kept], grams[kept]))
+                found.append((numbers[kept], scores, grams))
 
     if n_threads < 2:
         found = look(0)
