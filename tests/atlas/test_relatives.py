@@ -41,9 +41,12 @@ def test_signs_lose_nothing_and_spare_strangers(made, whole, monkeypatch):
     assert chosen.n_tested < whole.n_tested
 
 
-def test_centred_rows_are_made_again_where_memory_is_short(made, whole, monkeypatch):
+@pytest.mark.parametrize("block", [1, 3, 7])
+def test_blocks_of_any_size_give_the_same(made, whole, monkeypatch, block):
     monkeypatch.setattr(relatives, "_HELD", 2)
-    assert all_kin(made, Silent()) == whole
+    assert all_kin(made, Silent(), block=block) == whole
+    monkeypatch.setattr(relatives, "MOST_EXHAUSTIVE", 0)
+    assert all_kin(made, Silent(), block=block) == all_kin(made, Silent())
 
 
 def test_groups_are_what_pairs_connect():

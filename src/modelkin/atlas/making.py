@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 from modelkin._version import __version__
 from modelkin.comparison import Comparison, compare
-from modelkin.errors import ModelkinError
+from modelkin.errors import FormatError, ModelkinError
 from modelkin.fingerprint.recipe import RECIPE
 from modelkin.message import Message, say, told
 from modelkin.options import CompareOptions, Depth, FetchOptions
 from modelkin.progress import Progress, Silent
-from modelkin.registry import Registry
+from modelkin.registry import Registry, open_cluster
 from modelkin.registry.scanning import LOG10_FOUND, LOG10_SIZE
 from modelkin.registry.segments import RegistryRow
 
@@ -42,12 +42,13 @@ class AtlasOptions:
     """Members up to which the tree of a family is grown on weights, 20 MB of each; 0 grows none."""
     reports: int = 20
     """Edges that are compared on weights at standard depth, for the report on the pair."""
-    n_threads: int = 2
+    cluster: str | None = None
+    """Where all pairs are tested: ``tcp://host:8786`` or ``local`` for Dask; here, if not given."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
 
     def __post_init__(self) -> None:
-        if self.grow < 0 or self.reports < 0 or self.n_threads < 1:
-            raise ValueError("grow, reports: expected at least 0; n_threads: expected at least 1")
+        if self.grow < 0 or self.reports < 0:
+            raise ValueError("grow, reports: expected at least 0")
 
 
 def make_atlas(
@@ -78,9 +79,12 @@ class _Making:
     compared: dict[frozenset[str], tuple[Depth, Comparison | Message]] = field(default_factory=dict)
 
     def made(self) -> Atlas:
-        readable, problems = self.registry.without_damaged()
+        damaged: dict[str, FormatError] = {}
+        every = range(self.registry.n_rows)
         # Later rows are newer revisions of the same model.
-        rows = readable.rows(range(readable.n_rows))
+        rows = list(
+            self.registry.each_row(every, damaged=lambda at, error: damaged.update({at.segment: error}))
+        )
         self.rows = {row.ref: row for row in rows}
         self.revised = frozenset(ref for ref, count in Counter(row.ref for row in rows).items() if count > 1)
         found = self._kin()
@@ -118,14 +122,19 @@ class _Making:
                 say("atlas-limit-edges"),
                 say("atlas-limit-licences"),
             ),
-            notes=tuple(say("scan-damaged", problem=problem) for problem in problems),
+            notes=tuple(
+                say("scan-damaged", problem=f"{name}: {error.problem}") for name, error in damaged.items()
+            ),
         )
 
     # -- relatives -------------------------------------------------------------------------------------
 
     def _kin(self) -> AllKin:
         made = [row.fingerprint() for row in self.rows.values() if row.reason_code is None]
-        return all_kin(made, self.told, n_threads=self.options.n_threads)
+        if self.options.cluster is None:
+            return all_kin(made, self.told)
+        with open_cluster(self.options.cluster) as client:
+            return all_kin(made, self.told, client=client)
 
     def _known(self, found: AllKin) -> KnownKin:
         refs = [ref for ref, row in self.rows.items() if row.reason_code is None]

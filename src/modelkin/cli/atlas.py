@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, out_option, output_options, registry_option
+from modelkin.cli.options import cluster_option, fetch_options, out_option, output_options, registry_option
 
 if TYPE_CHECKING:
     from modelkin.atlas import AboutModel
@@ -52,6 +52,7 @@ DEPTHS = ("none", "standard", "deep", "full")
     metavar="N",
     help="Compare the first N edges on weights, for the report on the pair.",
 )
+@cluster_option
 @out_option("Write the atlas as pages that need no server, and atlas.json.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With serve: where to listen.")
 @click.option(
@@ -79,6 +80,7 @@ def atlas(
     claims_depth: str,
     grow: int,
     reports: int,
+    cluster: str | None,
     out: Path | None,
     host: str,
     port: int,
@@ -100,6 +102,7 @@ def atlas(
     Examples
       modelkin atlas --registry ./registry --out atlas
       modelkin atlas --registry ./registry --about models.tsv --claims-depth none --json
+      modelkin atlas --registry s3://bucket/registry --cluster tcp://host:8786 --out atlas
       modelkin atlas --registry ./registry serve --token-file token.txt
     """  # noqa: D301  click wants the character itself
     from modelkin.atlas import AtlasIndex, AtlasOptions, make_atlas
@@ -110,7 +113,9 @@ def atlas(
         raise click.UsageError("serve shows pages on a port: it goes with neither --out nor --json")
     access = None if action is None else _access(host, token_file)
     depth: Depth | None = None if claims_depth == "none" else claims_depth  # type: ignore[assignment]
-    options = AtlasOptions(cards=cards, claims_depth=depth, grow=grow, reports=reports, fetch=fetch)
+    options = AtlasOptions(
+        cards=cards, claims_depth=depth, grow=grow, reports=reports, cluster=cluster, fetch=fetch
+    )
     found = make_atlas(open_registry(registry), options, about=_about(about), progress=output)
     if access is not None:
         from modelkin.serving import serve_atlas

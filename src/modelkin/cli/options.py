@@ -186,6 +186,11 @@ registry_option = click.option(
     metavar="PLACE",
     help="A folder, or s3://bucket/prefix; MODELKIN_REGISTRY if not given.",
 )
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Do the work on Dask: tcp://host:8786, or local for processes of this machine.",
+)
 
 
 def fetch_options(function: Function) -> Function:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import fetch_options, output_options, registry_option
+from modelkin.cli.options import cluster_option, fetch_options, output_options, registry_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from modelkin.fingerprint import Fingerprint
     from modelkin.options import FetchOptions
     from modelkin.registry import SyncTarget
-
-cluster_option = click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="Do the work on Dask: tcp://host:8786, or local for processes of this machine.",
-)
 
 
 @click.group()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from modelkin._version import __version__
 from modelkin.errors import MissingExtra, SourceError
 from modelkin.fingerprint import Fingerprint
+from modelkin.fingerprint.recipe import RECIPE
 from modelkin.options import FetchOptions
 
 from .pairs import BLOCK, Pairs, block_pairs, blocks_of_pairs
@@ -26,6 +28,12 @@ RETRIES = 3
 
 AHEAD = 4
 """Models under way for each thread of the cluster, so that none waits while another takes long."""
+_BLOCKS_AHEAD = 32
+"""Blocks of pairs under way for each thread: enough to share, and no scheduler holds millions of tasks."""
+PATIENCE = 60.0
+"""Seconds that a scheduler without a worker is waited for: workers that were just started need a few."""
+_Held = TypeVar("_Held")
+_Found = TypeVar("_Found")
 
 
 @contextmanager
@@ -59,7 +67,34 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
             where, "no scheduler answers here", hint="Start one with: dask scheduler"
         ) from error
     with client:
+        _check_workers(client, where)
         yield client
+
+
+def _check_workers(client: Any, where: str) -> None:  # noqa: ANN401  a client of Dask
+    """Refuse a cluster that would wait for ever, or whose workers would make something else than we do."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise SourceError(
+            where, "the scheduler has no worker", hint=f"Start one with: dask worker {where}"
+        ) from error
+    try:
+        found = set(client.run(_made_by).values())
+    except ImportError as error:
+        raise SourceError(
+            where, "a worker cannot import modelkin", hint="Install the same version on all machines."
+        ) from error
+    if other := found - {_made_by()}:
+        raise SourceError(
+            where,
+            f"expected workers with {_made_by()}, got {min(other)}",
+            hint="Install the same version on all machines.",
+        )
+
+
+def _made_by() -> str:
+    return f"modelkin {__version__}, recipe {RECIPE}"
 
 
 def rows_on(client: Any) -> MakeRows:  # noqa: ANN401  a client of Dask
@@ -98,25 +133,50 @@ def all_pairs_on(
     log10_size: float = LOG10_SIZE,
 ) -> Pairs:
     """Test all pairs of fingerprints on a cluster; the same list as `all_pairs`, bit for bit."""
+    found = blocks_on(client, _held, block_pairs, rows, block=block, log10_size=log10_size)
+    return sorted(pair for pairs in found for pair in pairs)
+
+
+def blocks_on(
+    client: Any,  # noqa: ANN401  a client of Dask
+    hold: Callable[[Sequence[Fingerprint]], _Held],
+    work: Callable[..., _Found],
+    rows: Sequence[Fingerprint],
+    *,
+    block: int,
+    **options: object,
+) -> Iterator[_Found]:
+    """Yield what `work` finds in every block of all pairs, in the order of the blocks.
+
+    Parameters
+    ----------
+    hold
+        Makes of some rows what `work` takes; that is done once for each, and stays on the cluster.
+    work
+        Is given two of those, `same` and `offsets`, as `block_pairs` is, and the options.
+    """
     # A task that returns its input, not scattered data: what a dead worker held is made again.
     held = {
-        start: client.submit(_held, rows[start : start + block], pure=False, retries=RETRIES)
+        start: client.submit(hold, rows[start : start + block], pure=False, retries=RETRIES)
         for start in range(0, len(rows), block)
     }
-    tasks = [
-        client.submit(
-            block_pairs,
+    waiting: deque[Any] = deque()
+    for first, second in blocks_of_pairs(len(rows), block):
+        task = client.submit(
+            work,
             held[first],
             held[second],
             same=first == second,
             offsets=(first, second),
-            log10_size=log10_size,
             pure=False,
             retries=RETRIES,
+            **options,
         )
-        for first, second in blocks_of_pairs(len(rows), block)
-    ]
-    return sorted(pair for found in client.gather(tasks) for pair in found)
+        waiting.append(task)
+        if len(waiting) >= _BLOCKS_AHEAD * max(1, sum(client.nthreads().values())):
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _held(rows: Sequence[Fingerprint]) -> Sequence[Fingerprint]:
