@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ from modelkin.errors import FormatError, MissingExtra, NotFound, OutputError, So
 from modelkin.registry import create_registry, export_registry, open_registry
 from modelkin.registry.segments import failed_row
 from modelkin.registry.store import Registry
+
+LOG_ENTRY = (
+    '{"segment": "00000001-0123456789ab", "n_rows": %s, "added": %s,'
+    ' "digest": "", "time": "", "modelkin": ""}'
+)
 
 
 @pytest.fixture
@@ -79,8 +85,9 @@ def test_there_is_no_registry_where_none_was_made(place):
             '{"schema": "modelkin.registry/1", "recipe": "7"}',
             "expected fingerprints of recipe 1, got recipe '7'",
         ),
-        ("[]", "expected the schema"),
+        ("[]", "expected a JSON object"),
         ("{", "expected a JSON object"),
+        ("[" * 100_000, "expected a JSON object"),
     ],
 )
 def test_another_version_is_refused(place, text, message):
@@ -97,21 +104,68 @@ def test_a_damaged_segment_leaves_the_rest_intact(place):
     first.write_bytes(first.read_bytes()[:-100])
     found = open_registry(place).verify()
     assert [item.segment for item in found.damaged] == [registry.commits[0].segment]
-    readable, problems = open_registry(place).without_damaged()
-    assert len(problems) == 1
-    assert [row.ref for row in readable.rows(range(readable.n_rows))] == ["org/good"]
+    assert read_with_damage(place) == (["org/good"], [registry.commits[0].segment])
     with pytest.raises(FormatError, match="damaged"):
         open_registry(place).rows([0])
 
 
-def test_a_changed_byte_is_found(place):
+def read_with_damage(place: str) -> tuple[list[str], list[str]]:
+    """Return models that can be read, and segments that cannot."""
+    registry, damaged = open_registry(place), []
+    rows = registry.each_row(
+        range(registry.n_rows), damaged=lambda commit, error: damaged.append(commit.segment)
+    )
+    return [row.ref for row in rows], damaged
+
+
+def test_a_changed_byte_is_found_by_a_check_and_by_whoever_reads_it(place):
     registry = filled(place)
     path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    at = data.index(drawn("org/1", 1).data)
+    data[at + 100] ^= 1
     path.write_bytes(data)
     (damage,) = open_registry(place).verify().damaged
     assert "not those that were committed" in damage.problem
+    with pytest.raises(FormatError, match="damaged"):
+        open_registry(place).rows([1])
+
+
+def test_a_segment_that_is_a_folder_leaves_the_rest_intact(place):
+    filled(place)
+    registry, _ = open_registry(place).add([drawn("org/good", 9)])
+    path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    path.unlink()
+    path.mkdir()
+    assert read_with_damage(place) == (["org/good"], [registry.commits[0].segment])
+    assert [item.segment for item in open_registry(place).verify().damaged] == [registry.commits[0].segment]
+
+
+def test_rows_of_another_recipe_are_left_out_and_the_rest_is_read(place):
+    from modelkin.registry.segments import row_of, write_segment
+
+    filled(place)
+    registry, _ = open_registry(place).add([drawn("org/good", 9)])
+    rows = [replace(row_of(drawn(f"org/{at}", at), added="now"), recipe="2") for at in range(3)]
+    path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    path.write_bytes(write_segment(rows, [drawn("x", 1).code()] * 3))
+    assert read_with_damage(place) == (["org/good"], [registry.commits[0].segment])
+    with pytest.raises(FormatError, match="expected a fingerprint of recipe 1, got recipe '2'"):
+        open_registry(place).rows([0])
+
+
+def test_a_segment_that_unpacks_to_far_more_than_it_holds_is_refused(place):
+    import pyarrow.parquet as pq
+
+    registry = filled(place)
+    path = Path(place, "segments", f"{registry.commits[0].segment}.parquet")
+    table = pq.read_table(path)
+    column = table.schema.get_field_index("reason")
+    bomb = table.set_column(column, table.schema.field(column), [["x" * 30_000_000] * 3])
+    pq.write_table(bomb, path, compression="ZSTD", use_dictionary=False)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(FormatError, match="a row group takes more than"):
+        open_registry(place).rows([0])
 
 
 def test_codes_that_are_lost_are_made_again(place):
@@ -123,9 +177,30 @@ def test_codes_that_are_lost_are_made_again(place):
     assert open_registry(place).verify().repaired == ()
 
 
-def test_a_damaged_log_entry_is_named(place):
+def test_codes_that_cannot_be_written_again_are_no_damage(place):
+    registry = filled(place)
+    name = f"codes/{registry.commits[0].segment}.tiles"
+    Path(place, name).unlink()
+    Path(place, "codes").rmdir()
+    Path(place, "codes").write_text("no folder")
+    found = open_registry(place).verify()
+    assert (found.damaged, found.repaired) == ((), ())
+    assert found.not_repaired[0].startswith(f"{name}: ")
+    assert [table.size for _, table in open_registry(place).codes()] == [3 * 464]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"segment": "../../etc/passwd"}',
+        "[" * 100_000,
+        LOG_ENTRY % ("1e308", "[]"),
+        LOG_ENTRY % ("-1", "[[]]"),
+    ],
+)
+def test_a_damaged_log_entry_is_named(place, text):
     filled(place)
-    Path(place, "log", "00000001.json").write_text('{"segment": "../../etc/passwd"}')
+    Path(place, "log", "00000001.json").write_text(text)
     with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is damaged"):
         open_registry(place)
 
@@ -164,7 +239,6 @@ def test_there_may_be_more_segments_than_files_may_be_open(place):
     try:
         again = open_registry(place)
         assert again.info().n_models == 40
-        assert again.without_damaged()[1] == ()
         assert len(again.rows(range(40))) == 40
         assert sum(len(table) for _, table in again.codes()) == 40 * 464
     finally:
@@ -194,6 +268,33 @@ def test_what_a_stopped_writer_left_is_removed_by_the_next(place):
     registry, _ = open_registry(place).add([drawn("org/new", 7)])
     assert registry.verify().left_over == ()
     assert list(Path(place).rglob("*.draft")) == []
+
+
+def test_files_of_others_in_the_same_folder_are_left_alone(place):
+    filled(place)
+    theirs = [Path(place, name) for name in ("novel.draft", "mine/chapter.0a0b0c0d.draft", "log/notes.draft")]
+    for path in theirs:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    open_registry(place).add([drawn("org/new", 7)])
+    assert [path.read_text() for path in theirs] == ["mine"] * 3
+
+
+def test_a_place_that_cannot_be_written_is_one_line(place, monkeypatch):
+    Path(place).write_text("a file")
+    with pytest.raises(UsageError, match="cannot be written"):
+        create_registry(place)
+    with pytest.raises(UsageError, match="cannot be read"):
+        open_registry(place)
+    Path(place).unlink()
+    filled(place)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "open", full)  # what makes the file of the lock
+    with pytest.raises(OutputError, match="No space left"):
+        open_registry(place).add([drawn("org/new", 7)])
 
 
 def test_one_writer_at_a_time_and_readers_do_not_wait(place):
@@ -285,6 +386,16 @@ def test_what_another_writer_on_an_object_store_has_not_finished_is_left_alone()
     registry.place.write(name, b"another writer's")
     registry.add([drawn("org/b", 2)])
     assert registry.place.read(name) == b"another writer's"
+
+
+def test_what_a_writer_that_came_second_left_on_an_object_store_is_removed():
+    place = "memory://bucket-5/registry"
+    registry, _ = create_registry(place).add([drawn("org/a", 1)])
+    name = "segments/00000001-0123456789ab.parquet"
+    registry.place.write(name, b"of the second")
+    assert registry.verify().left_over == (name,)
+    registry, _ = registry.add([drawn("org/b", 2)])
+    assert registry.verify().left_over == ()
 
 
 def test_an_object_store_that_fails_is_one_line(monkeypatch):

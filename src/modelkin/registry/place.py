@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, final
 
 from modelkin.errors import MissingExtra, ModelkinError, SourceError, UsageError, not_written
 
 _DRAFT = ".draft"
+_OUR_DRAFT = re.compile(rf".+\.[0-9a-f]{{8}}{re.escape(_DRAFT)}")
+_FOLDERS = (".", "log", "segments", "codes")
+"""Where drafts are written. A registry may lie in a folder that holds files of others as well."""
 
 
 class RegistryPlace(ABC):
@@ -117,7 +121,8 @@ class FolderPlace(RegistryPlace):
             draft.replace(path)
             _sync_folder(path.parent)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
             raise not_written(self.name, f"{file} ", error) from error
 
     def names(self, folder: str) -> list[str]:
@@ -140,23 +145,30 @@ class FolderPlace(RegistryPlace):
         """Hold the lock file; the system lets go of it when a process ends, however it ends."""
         from filelock import FileLock, Timeout
 
+        lock = FileLock(str(self._folder / "writer.lock"), timeout=timeout)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(str(self._folder / "writer.lock"), timeout=timeout):
-                yield
+            lock.acquire()
         except Timeout as error:
             raise UsageError(
                 self.name,
                 "another process is writing to this registry",
                 hint="Wait until it has finished; readers need not wait.",
             ) from error
-        except PermissionError as error:
+        except OSError as error:
             raise not_written(self.name, "the registry ", error) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def tidy(self) -> None:
-        """Remove drafts."""
-        for draft in self._folder.rglob(f"*{_DRAFT}"):
-            draft.unlink(missing_ok=True)
+        """Remove drafts, and nothing that only looks like one."""
+        for folder in _FOLDERS:
+            place = self._folder / folder
+            for draft in place.iterdir() if place.is_dir() else ():
+                if _OUR_DRAFT.fullmatch(draft.name):
+                    draft.unlink(missing_ok=True)
 
 
 @final

@@ -195,8 +195,6 @@ def _tested(
     while rows := list(islice(waiting, _AT_ONCE)):
         n_tested += len(rows)
         made = [row.fingerprint() for row in rows]
-        for item, row in zip(made, rows, strict=True):
-            item.check(row.ref)
         (worth,) = stack.worth(FingerprintStack(made), least_gram=LEAST_COSINE)
         found += [
             (rows[at], fingerprint_product(mine, FingerprintRows(made[at])))

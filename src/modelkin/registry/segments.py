@@ -13,10 +13,13 @@ from typing import IO, Any
 from modelkin.errors import FormatError, MissingExtra
 from modelkin.fingerprint import Fingerprint, FingerprintedModel, SlotRecord
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, RECIPE, SLOTS
+from modelkin.untrusted import JsonRefused, strict_json
 
 SEGMENT_SCHEMA = "modelkin.registry-segment/1"
 ROW_GROUP = 64
 """Rows that are read together: 2 MB, as one of them is often all that is wanted."""
+_MOST_GROUP_BYTES = 64 * 1024 * 1024
+"""Of a row group when it is unpacked, thirty times what ours take: a registry may come from anywhere."""
 _EMPTY = bytes(DATA_BYTES)
 _TEXTS = ("ref", "revision", "kind", "family", "model_type", "format", "added", "reason_code", "reason")
 _NUMBERS = ("layers", "hidden_size", "vocab_size", "parameters")
@@ -132,6 +135,8 @@ def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
         compression={name: "NONE" if name in ("code", "data") else "ZSTD" for name in arrays},
         use_dictionary=[name for name in arrays if name not in ("code", "data")],
         write_statistics=[name for name in arrays if name not in ("code", "data")],
+        # A changed byte of a sketch would not show otherwise.
+        write_page_checksum=True,
     )
     return out.getvalue()
 
@@ -155,7 +160,7 @@ class SegmentFile:
         self._errors = (arrow.ArrowException, OSError, ValueError)
         self._source = io.BytesIO(source) if isinstance(source, bytes) else source
         try:
-            self._file = parquet.ParquetFile(self._source)
+            self._file = parquet.ParquetFile(self._source, page_checksum_verification=True)
             schema = (self._file.schema_arrow.metadata or {}).get(b"modelkin.schema", b"").decode()
         except self._errors as error:
             self._source.close()
@@ -174,8 +179,12 @@ class SegmentFile:
             said = f"column {(lacking or wrong)[0]!r} is {'missing' if lacking else 'of another type'}"
             raise FormatError(where, f"the segment is damaged: {said}")
         about = self._file.metadata
+        groups = [about.row_group(at) for at in range(about.num_row_groups)]
+        if any(not 0 <= group.total_byte_size <= _MOST_GROUP_BYTES for group in groups):
+            self._source.close()
+            raise FormatError(where, f"a row group takes more than {_MOST_GROUP_BYTES:,} bytes")
         self.n_rows: int = about.num_rows
-        self._ends = list(accumulate(about.row_group(at).num_rows for at in range(about.num_row_groups)))
+        self._ends = list(accumulate(group.num_rows for group in groups))
 
     def __enter__(self) -> SegmentFile:
         return self
@@ -229,7 +238,7 @@ class SegmentFile:
                 },
                 **{name: values[name] for name in _NUMBERS},
             )
-        return RegistryRow(
+        row = RegistryRow(
             **{name: values[name] for name in ("ref", "revision", "kind", "added", "reason_code", "reason")},
             model=model,
             slots=_slots(values["slots"], self._where),
@@ -237,6 +246,8 @@ class SegmentFile:
             recipe=values["recipe"],
             data=values["data"],
         )
+        row.fingerprint().check(self._where)
+        return row
 
     def _damaged(self, error: Exception) -> FormatError:
         return FormatError(
@@ -259,10 +270,17 @@ def _slots(text: str, where: str) -> tuple[SlotRecord, ...]:
                 n_units=int(n_units),
                 marks=tuple(map(str, marks)),
             )
-            for kind, layer, n_units, marks in json.loads(text)
+            for kind, layer, n_units, marks in _listed(text)
         )
     except (ValueError, TypeError) as error:
         raise FormatError(where, "the segment is damaged: its blocks are not described") from error
+
+
+def _listed(text: str) -> list[Any]:
+    found = strict_json(text)
+    if not isinstance(found, list):
+        raise JsonRefused("expected a list of blocks")
+    return found
 
 
 def _arrow() -> tuple[Any, Any]:

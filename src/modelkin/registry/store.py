@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from modelkin._version import __version__
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, RECIPE
+from modelkin.untrusted import JsonRefused, strict_object
 
 from .coarse import TILE_ROWS, tiled
 from .place import RegistryPlace, open_place
@@ -88,6 +89,8 @@ class RegistryCheck:
     damaged: tuple[DamagedSegment, ...]
     repaired: tuple[str, ...]
     """Code files that were made anew from their segments."""
+    not_repaired: tuple[str, ...]
+    """Code files that are lost and could not be written, and why: a scan makes them for itself each time."""
     left_over: tuple[str, ...]
     """Files that no log entry speaks of: a writer was stopped. Harmless."""
 
@@ -175,6 +178,8 @@ class Registry:
             opened = SegmentFile(self.place.open(name), where)
         except FileNotFoundError as error:
             raise FormatError(self.place.name, f"the segment {name} is missing") from error
+        except OSError as error:
+            raise FormatError(where, f"cannot be read: {error.strerror or error}") from error
         if opened.n_rows != commit.n_rows:
             with opened:
                 raise FormatError(
@@ -208,39 +213,44 @@ class Registry:
         """Check every byte against the log; make missing codes anew; touch nothing else."""
         damaged: list[DamagedSegment] = []
         repaired: list[str] = []
+        not_repaired: list[str] = []
         for commit in self.commits:
             try:
-                data = self.place.read(f"segments/{commit.segment}.parquet")
-                if _digest(data) != commit.digest:
-                    raise FormatError(commit.segment, "its bytes are not those that were committed")
-                with SegmentFile(data, commit.segment) as segment:
-                    codes = tiled(segment.codes())
-                if self._stored_codes(commit) != codes:
+                codes = tiled(self._checked_codes(commit))
+            except FormatError as error:
+                found = DamagedSegment(segment=commit.segment, n_rows=commit.n_rows, problem=error.problem)
+                damaged.append(found)
+                continue
+            if self._stored_codes(commit) != codes:
+                try:
                     with self.place.writing(timeout=10.0):
                         self.place.write(_code_file(commit), codes)
                     repaired.append(_code_file(commit))
-            except (ModelkinError, FileNotFoundError) as error:
-                problem = error.problem if isinstance(error, ModelkinError) else "it is missing"
-                damaged.append(DamagedSegment(segment=commit.segment, n_rows=commit.n_rows, problem=problem))
+                except ModelkinError as error:
+                    # Whoever may not write here, or not now, has found no damage.
+                    not_repaired.append(f"{_code_file(commit)}: {error.problem}")
         return RegistryCheck(
             place=self.place.name,
             n_commits=len(self.commits),
             n_rows=self.n_rows,
             damaged=tuple(damaged),
             repaired=tuple(repaired),
+            not_repaired=tuple(not_repaired),
             left_over=tuple(self._left_over()),
         )
 
-    def without_damaged(self) -> tuple[Registry, tuple[str, ...]]:
-        """Return the registry without segments that cannot be opened, and what is wrong with those."""
-        good, problems = [], []
-        for commit in self.commits:
-            try:
-                with self.segment(commit):
-                    good.append(commit)
-            except FormatError as error:
-                problems.append(f"{commit.segment}: {error.problem}")
-        return Registry(self.place, tuple(good)), tuple(problems)
+    def _checked_codes(self, commit: RegistryCommit) -> bytes:
+        """Return the codes of a segment whose bytes are those that were committed."""
+        try:
+            data = self.place.read(f"segments/{commit.segment}.parquet")
+        except FileNotFoundError as error:
+            raise FormatError(commit.segment, "it is missing") from error
+        except OSError as error:
+            raise FormatError(commit.segment, f"cannot be read: {error.strerror or error}") from error
+        if _digest(data) != commit.digest:
+            raise FormatError(commit.segment, "its bytes are not those that were committed")
+        with SegmentFile(data, commit.segment) as segment:
+            return segment.codes()
 
     def _codes(self, commit: RegistryCommit) -> npt.NDArray[np.uint64]:
         name = _code_file(commit)
@@ -262,18 +272,18 @@ class Registry:
     def _stored_codes(self, commit: RegistryCommit) -> bytes | None:
         try:
             return self.place.read(_code_file(commit))
-        except FileNotFoundError:
-            return None
+        except OSError:
+            return None  # the segment has them as well
 
-    def _left_over(self) -> list[str]:
-        """Return files of numbers that the log has not reached."""
-        last = self.commits[-1].number if self.commits else 0
-        return [
-            f"{folder}/{name}"
+    def _left_over(self) -> dict[str, int]:
+        """Return files of segments that no entry of the log speaks of, and the number of each."""
+        known = {commit.segment for commit in self.commits}
+        return {
+            f"{folder}/{name}": int(match[1])
             for folder in ("segments", "codes")
             for name in self.place.names(folder)
-            if (match := _SEGMENT.fullmatch(name.rpartition(".")[0])) is not None and int(match[1]) > last
-        ]
+            if (match := _SEGMENT.fullmatch(name.rpartition(".")[0])) is not None and match[0] not in known
+        }
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -293,9 +303,12 @@ class Registry:
         with self.place.writing(timeout=timeout):
             current = Registry(self.place, _read_log(self.place, self.commits))
             self.place.tidy()
-            # Without a lock, what looks left over may be another writer's commit that is not finished yet.
-            for name in current._left_over() if self.place.locks else ():
-                self.place.remove(name)
+            last = current.commits[-1].number if current.commits else 0
+            for name, number in current._left_over().items():
+                # Without a lock, a later number may be another writer's commit that is not finished yet. An
+                # earlier one is of a writer that came second, whose entry of the log was or will be refused.
+                if self.place.locks or number <= last:
+                    self.place.remove(name)
             known = current.known()
             fresh: list[RegistryRow] = []
             for item in rows:
@@ -338,7 +351,7 @@ def create_registry(where: str) -> Registry:
     place = open_place(where)
     try:
         place.read(_ABOUT)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         about = {"schema": REGISTRY_SCHEMA, "recipe": RECIPE}
         with place.writing(timeout=60.0):
             place.write(_ABOUT, (json.dumps(about, indent=1) + "\n").encode())
@@ -357,15 +370,15 @@ def open_registry(where: str) -> Registry:
     """
     place = open_place(where)
     try:
-        about = json.loads(place.read(_ABOUT))
+        about = strict_object(place.read(_ABOUT))
     except FileNotFoundError as error:
         hint = "Make one with: modelkin registry init --registry PLACE"
         raise NotFound(place.name, "there is no registry here", hint=hint) from error
-    except ValueError as error:
+    except JsonRefused as error:
         raise FormatError(f"{place.name}/{_ABOUT}", "expected a JSON object") from error
     except OSError as error:
         raise UsageError(place.name, f"cannot be read: {error.strerror or error}") from error
-    schema = about.get("schema") if isinstance(about, dict) else None
+    schema = about.get("schema")
     if schema != REGISTRY_SCHEMA:
         raise FormatError(
             place.name,
@@ -394,13 +407,19 @@ def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> t
     if len(known) > len(numbers):
         known = ()
     names = [f"log/{number:08d}.json" for number in numbers[len(known) :]]
-    read = zip(numbers[len(known) :], names, place.read_all(names), strict=True)
+    try:
+        texts = place.read_all(names)
+    except OSError as error:
+        raise FormatError(
+            f"{place.name}/log", f"an entry of the log cannot be read: {error.strerror or error}"
+        ) from error
+    read = zip(numbers[len(known) :], names, texts, strict=True)
     return (*known, *(_commit(place, number, name, text) for number, name, text in read))
 
 
 def _commit(place: RegistryPlace, number: int, name: str, text: bytes) -> RegistryCommit:
     try:
-        said = json.loads(text)
+        said: Any = strict_object(text)
         commit = RegistryCommit(
             number=number,
             segment=str(said["segment"]),
@@ -415,7 +434,7 @@ def _commit(place: RegistryPlace, number: int, name: str, text: bytes) -> Regist
         match = _SEGMENT.fullmatch(commit.segment)
         if match is None or int(match[1]) != number or len(commit.added) != commit.n_rows:
             raise ValueError("it does not fit together")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise FormatError(
             f"{place.name}/{name}",
             "the entry of the log is damaged",

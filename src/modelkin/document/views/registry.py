@@ -94,6 +94,7 @@ def check_view(found: RegistryCheck, language: Language = ENGLISH) -> tuple[Bloc
             ],
         ),
         (say("repaired"), list(found.repaired)),
+        (say("not_repaired"), list(found.not_repaired)),
         (say("left_over"), list(found.left_over)),
     ):
         if items:
