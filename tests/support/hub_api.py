@@ -95,13 +95,13 @@ def paths_info(
 
 def commits(state: RepoState, commit: str) -> list[dict[str, Any]]:
     """Return the commits up to one, newest first."""
-    known = state.known_commits()
+    known, dates = state.known_commits(), state.repo.dates
     return [
         {
             "id": name,
             "title": f"Push {number}",
             "message": "",
-            "date": _DATE,
+            "date": f"{dates[number]}T12:00:00.000Z" if number < len(dates) else _DATE,
             "authors": [{"user": state.name.partition("/")[0]}],
         }
         for number, name in reversed(list(enumerate(known[: known.index(commit) + 1])))

@@ -105,6 +105,8 @@ class HubRepo:
     tags: tuple[str, ...] = ()
     card_data: Mapping[str, Any] = field(default_factory=dict)
     """Front matter of the model card, as the API returns it: `base_model`, `license` and so on."""
+    dates: tuple[str, ...] = ()
+    """Of the commits, oldest first, as ``2024-01-31``; the others have one and the same."""
 
 
 class RepoState:
@@ -172,6 +174,7 @@ def _repo_json(repo: HubRepo | Files) -> dict[str, Any]:
         "gated": repo.gated,
         "tags": list(repo.tags),
         "card_data": dict(repo.card_data),
+        "dates": list(repo.dates),
     }
 
 
@@ -183,6 +186,7 @@ def _repo(value: Mapping[str, Any]) -> HubRepo:
         gated=value.get("gated", False),
         tags=tuple(value.get("tags", ())),
         card_data=value.get("card_data", {}),
+        dates=tuple(value.get("dates", ())),
     )
 
 

@@ -9,6 +9,7 @@ from .result import (
     Atlas,
     AtlasClaim,
     AtlasEdge,
+    AtlasMerge,
     AtlasModel,
     AtlasPair,
     LicenceStep,
@@ -32,6 +33,7 @@ class AtlasIndex:
         self._pairs = _by_model((pair, (pair.first, pair.second)) for pair in atlas.pairs)
         self._claims = _by_model((claim, (claim.child, claim.parent)) for claim in atlas.claims)
         self._unnamed = {item.child: item for item in atlas.unnamed}
+        self._merges = _by_model((merge, (merge.model, *merge.parents)) for merge in atlas.merges)
         self._licences = _by_model((step, (step.child,)) for step in atlas.licences)
 
     def edges(self, ref: str) -> list[AtlasEdge]:
@@ -56,6 +58,10 @@ class AtlasIndex:
     def licences(self, ref: str) -> list[LicenceStep]:
         """Return licences that widen towards this model."""
         return self._licences.get(ref, [])
+
+    def merges(self, ref: str) -> list[AtlasMerge]:
+        """Return mixtures that this model is, or is a part of."""
+        return self._merges.get(ref, [])
 
     def is_flagged(self, ref: str) -> bool:
         """Say whether there is something to look at."""

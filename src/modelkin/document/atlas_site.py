@@ -51,6 +51,7 @@ class AtlasSite:
         self.served = served
         self._name = short_place(atlas)
         self._assets = site_assets()
+        self._families = {family_file(at).rpartition("/")[2]: at for at in range(len(atlas.families))}
 
     def paths(self) -> Iterator[str]:
         """Yield every file, the first page first."""
@@ -76,7 +77,7 @@ class AtlasSite:
                 kind: Literal["css", "js"] = "css" if name.endswith(".css") else "js"
                 return SitePart(kind=kind, text=self._assets[name], policy=_NOTHING)
             case ["families", name]:
-                return self._family(name.removesuffix(".html"))
+                return self._family(name)
             case ["models", name]:
                 model = self.index.models.get(name.removesuffix(".html"))
                 return None if model is None else self._deep(model_view(self.index, model.ref, self.language))
@@ -139,9 +140,8 @@ class AtlasSite:
         )
 
     def _family(self, name: str) -> SitePart | None:
-        if not name.isascii() or not name.isdecimal() or int(name[:9]) >= len(self.index.atlas.families):
-            return None
-        return self._deep(family_view(self.index, int(name), self.language))
+        number = self._families.get(name)
+        return None if number is None else self._deep(family_view(self.index, number, self.language))
 
     def _deep(self, blocks: tuple[Block, ...]) -> SitePart:
         return self.page(blocks, up="../")

@@ -39,6 +39,7 @@ _MOST_PAGES = 256
 """Pages that are kept as they were made."""
 _MOST_LISTED = 100
 """Models in one answer to a search."""
+_LIMITS = frozenset(map(str, range(1, _MOST_LISTED + 1)))
 _PATIENCE = 900.0
 """Seconds that one stream of events lasts; a browser then asks again."""
 _TICK = 0.2
@@ -248,7 +249,7 @@ class _Served:
     async def models(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with models by a part of their name."""
         limit = request.query_params.get("limit", "20")
-        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= _MOST_LISTED):
+        if limit not in _LIMITS:
             return _error(400, f"limit: expected a number from 1 to {_MOST_LISTED}")
         found, total = self.index.found(request.query_params.get("q", ""), limit=int(limit))
         listed = [{"key": model_key(model.ref), **_fields(model)} for model in found]
@@ -263,6 +264,9 @@ class _Served:
             {
                 **_fields(model),
                 "claims": plain(tuple(self.index.claims(model.ref))),
+                "unnamed": plain(self.index.unnamed(model.ref)),
+                "licences": plain(tuple(self.index.licences(model.ref))),
+                "merges": plain(tuple(self.index.merges(model.ref))),
                 "edges": plain(tuple(self.index.edges(model.ref))),
                 "relatives": plain(tuple(self.index.relatives(model.ref))),
             }

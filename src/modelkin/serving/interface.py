@@ -40,7 +40,7 @@ ROUTES = (
         method="get",
         path="/api/models/{key}",
         name="model",
-        about="One model with its claims, edges and nearest relatives.",
+        about="One model with its claims, unnamed origins, licences, merges, edges and nearest relatives.",
     ),
     ApiRoute(method="get", path="/api/families", name="families", about="All families."),
     ApiRoute(method="get", path="/api/pairs/{key}", name="pair", about="What is known of two models."),

@@ -9,6 +9,7 @@ from modelkin.atlas import (
     AtlasClaim,
     AtlasEdge,
     AtlasIndex,
+    AtlasMerge,
     AtlasPair,
     LicenceStep,
     UnnamedOrigin,
@@ -136,7 +137,7 @@ class _Writer:
         if atlas.n_undated:
             yield Paragraph(self.said("undated", n=f"{atlas.n_undated:,}"), "note")
         yield self._section("licences", self._licence_table(atlas.licences), has=atlas.licences)
-        yield self._section("merges", self._merge_table(), has=atlas.merges)
+        yield self._section("merges", self._merge_table(atlas.merges), has=atlas.merges)
         if atlas.families:
             yield Section(title=self.said("families"), blocks=tuple(self._families()), key="families")
         without = [model for model in atlas.models.values() if model.reason is not None]
@@ -238,9 +239,9 @@ class _Writer:
         ]
         yield from self._table(self.titles("child", "licence", "parent", "parent-licence", "left-out"), rows)
 
-    def _merge_table(self) -> Iterator[Block]:
+    def _merge_table(self, merges: Sequence[AtlasMerge]) -> Iterator[Block]:
         rows = []
-        for merge in self.atlas.merges:
+        for merge in merges:
             parts: list[Inline] = []
             for ref, weight in zip(merge.parents, merge.weights, strict=True):
                 parts += [*([", "] if parts else []), self.to(ref), f" {weight:.2f}"]
@@ -331,6 +332,8 @@ class _Writer:
             yield self._section("unnamed", self._unnamed_table([unnamed]), has=[unnamed])
         if steps := index.licences(ref):
             yield self._section("licences", self._licence_table(steps), has=steps)
+        if merges := index.merges(ref):
+            yield self._section("merges", self._merge_table(merges), has=merges)
         if edges := index.edges(ref):
             yield Section(title=self.said("edges"), blocks=tuple(self._edges(edges)), key="edges")
         if pairs := index.relatives(ref):
