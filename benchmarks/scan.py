@@ -1,7 +1,8 @@
 """Scans: fingerprints a second beside the bandwidth of the memory, and products of unrelated blocks.
 
 ``python -m benchmarks scan`` measures the rate on a million codes and a hundred million products of reordered
-real blocks; ``python -m benchmarks.scan 10`` measures ten times as many products.
+real blocks; ``python -m benchmarks.scan 10`` measures ten times as many products, and
+``python -m benchmarks.scan whole 10`` ten million pairs of whole fingerprints by the code that scans.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,9 +23,10 @@ from tests.registry.made import drawn
 
 import modelkin as mk
 from benchmarks.tables import Table
-from modelkin.fingerprint import FingerprintRows, fingerprint_model
-from modelkin.fingerprint.recipe import SLOTS, Kind, slot_numbers
+from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_model
+from modelkin.fingerprint.recipe import N_FEATURES, N_UNITS, SLOTS, UNIT_KINDS, Kind, slot_numbers
 from modelkin.registry.coarse import N_WORDS, CodeQuery, coarse_pass
+from modelkin.registry.pairs import BLOCK, block_pairs, blocks_of_pairs
 from modelkin.stats import trace_test
 
 KINDS: tuple[Kind, ...] = ("mlp", "tok", "gram", "val", "norms", "emb", "head")
@@ -92,6 +95,46 @@ def nulls(n_products: int) -> str:
     return (
         f"{total:,} products of blocks of unrelated models in random orders; a bound is "
         f"computed from |z| of {limit:.1f} on:\n\n" + Table(titles, rows).markdown()
+    )
+
+
+def whole(n_pairs: int) -> str:
+    """Hold whole fingerprints of unrelated models, in random orders of their units, against each other."""
+    rng = np.random.default_rng(0)
+    made = [item.made for item in _zoo()]
+    n_rows = math.ceil(math.sqrt(2 * n_pairs)) + 1
+    rows = [_reordered(made[at % len(made)], rng, at) for at in range(n_rows)]
+    held = [FingerprintRows(item) for item in made]
+    counts = np.array([[len(item.layers(kind)) for kind in KINDS] for item in held])
+    many = counts[np.arange(n_rows) % len(made)].astype(np.float64)
+    n_products = (float((many.sum(axis=0) ** 2).sum()) - float((many**2).sum())) / 2
+    found: list[float] = []
+    for first, second in blocks_of_pairs(n_rows, BLOCK):
+        sides = rows[first : first + BLOCK], rows[second : second + BLOCK]
+        found += [log10_p for _, _, log10_p, _ in block_pairs(*sides, same=first == second, log10_size=0.0)]
+    pairs = n_rows * (n_rows - 1) // 2
+    return (
+        f"{pairs:,} pairs of {n_rows:,} reordered fingerprints of {len(made)} unrelated models, "
+        f"{n_products:,.0f} products of blocks: {sum(p < NEEDED for p in found)} findings; "
+        f"{len(found)} have a p below 10^-6 before the price of the registry's size, "
+        f"the smallest is 10^{min(found, default=0.0):.1f}."
+    )
+
+
+def _reordered(made: Fingerprint, rng: np.random.Generator, number: int) -> Fingerprint:
+    """Give all units new numbers, those of one layer the same in all its blocks."""
+    data = np.frombuffer(made.data, np.int8).copy()
+    orders: dict[tuple[str, int], npt.NDArray[np.intp]] = {}
+    for slot in SLOTS:
+        unit = "units" if slot.kind in UNIT_KINDS else "dimensions" if slot.n_units > N_UNITS else slot.kind
+        block = data[slot.start : slot.stop].reshape(slot.n_units, N_FEATURES)
+        order = orders.setdefault((unit, slot.place), rng.permutation(slot.n_units))
+        block[:] = block[order]
+    return replace(
+        made,
+        model=replace(made.model, ref=f"{made.model.ref}-{number}"),
+        token_gram=False,  # says where to look, and is the same in all orders
+        data=data.tobytes(),
     )
 
 
@@ -186,4 +229,7 @@ def _read(table: npt.NDArray[np.uint64], n_threads: int) -> int:
 
 
 if __name__ == "__main__":
-    print(nulls(round(float(sys.argv[1]) * 100_000_000) if len(sys.argv) > 1 else 100_000_000))
+    if sys.argv[1:2] == ["whole"]:
+        print(whole(round(float(sys.argv[2]) * 1_000_000)))
+    else:
+        print(nulls(round(float(sys.argv[1]) * 100_000_000) if len(sys.argv) > 1 else 100_000_000))
