@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import jsonschema
@@ -20,6 +21,7 @@ from modelkin.document import (
     write_atlas,
 )
 from modelkin.errors import FormatError
+from modelkin.message import say
 
 HOSTILE = (
     "<script>alert(1)</script>/x",
@@ -109,6 +111,9 @@ def test_the_data_of_the_map_cannot_end_its_script(drawn):
         "families/-1.html",
         "families/٣.html",
         "families/999999999999999999999.html",
+        "families/0000000000001.html",
+        "families/" + "0" * 5_000 + ".html",
+        "families/0",
         "pairs/x/report.html",
         "assets/../page.css",
         "assets/head.py",
@@ -117,6 +122,31 @@ def test_the_data_of_the_map_cannot_end_its_script(drawn):
 )
 def test_a_path_that_is_not_listed_is_nothing(drawn, path):
     assert AtlasSite(drawn).part(path) is None
+
+
+def test_an_empty_registry_says_how_it_is_filled(drawn):
+    bare = dict.fromkeys(("families", "pairs", "edges", "merges", "claims", "unnamed", "licences"), ())
+    page = text_of(AtlasSite(replace(drawn, models={}, **bare)), "index.html")
+    assert "modelkin registry add" in page
+    assert "family-map" not in page
+    assert "No card is contradicted" not in page
+
+
+def test_what_nobody_looked_at_is_not_called_clean(drawn):
+    def first(atlas):
+        return text_of(AtlasSite(atlas), "index.html")
+
+    clean = replace(drawn, claims=(), unnamed=(), licences=())
+    assert "No card is contradicted." in first(clean)
+    assert "No family was looked at on weights" in first(clean)
+    assert "only that can contradict a card" in first(replace(clean, claims_depth="standard"))
+    unread = {
+        ref: replace(model, declared=replace(model.declared, reason=say("atlas-no-cards")))
+        for ref, model in clean.models.items()
+    }
+    assert first(replace(clean, models=unread)).count("No card was read") == 3
+    some = {**clean.models, HOSTILE[0]: unread[HOSTILE[0]]}
+    assert "The cards of 1 of 12 models were not read" in first(replace(clean, models=some))
 
 
 def test_the_record_follows_its_schema_and_reads_back_equal(drawn):

@@ -153,7 +153,7 @@ def test_what_is_not_there_is_404(client, path):
     assert client.get(path).status == 404
 
 
-@pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "٣"])
+@pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "٣", "0000000015", "0" * 5_000])
 def test_a_limit_is_a_small_number(client, limit):
     assert client.get(f"/api/models?limit={limit}").status == 400
 

@@ -29,7 +29,7 @@
     const [width, height] = size();
     view.x = (left + right) / 2;
     view.y = (top + bottom) / 2;
-    view.scale = Math.min(2, (width - 40) / Math.max(1, right - left), (height - 40) / Math.max(1, bottom - top));
+    view.scale = Math.min(4, (width - 40) / Math.max(1, right - left), (height - 40) / Math.max(1, bottom - top));
     redraw();
   };
   const toScreen = (px, py) => {
@@ -117,8 +117,12 @@
     }
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    // The chosen one is named first; a name that would lie on another is left out.
-    const taken = [];
+    // The chosen one is named first; a name that would lie on another, or on a circle, is left out.
+    const named = seen.length <= 80;
+    const taken = named ? seen.map((i) => {
+      const [px, py] = toScreen(x[i], y[i]);
+      return [px - radius, py, px + radius];
+    }) : [];
     const label = (i, strong) => {
       const [px, py] = toScreen(x[i], y[i]);
       const name = data.names[i];
@@ -144,7 +148,7 @@
       pen.stroke();
       label(current, true);
     }
-    if (seen.length <= 80) for (const i of seen) if (i !== current) label(i, false);
+    if (named) for (const i of seen) if (i !== current) label(i, false);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn || 0) + 1);
   };
   const redraw = () => {

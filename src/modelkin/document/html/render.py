@@ -73,9 +73,10 @@ def render_html(
     writer = _Writer(language, images or {})
     made_by = language.say("atlas.made" if site else "text.made_by", version=version)
     links = [(key, text) for block in listed for key, text in _linked(block)]
+    skip = language.say("text.skip_site" if site else "text.skip")
     body = element(
         "body",
-        element("a", language.say("text.skip"), href=f"#{links[0][0]}", class_="skip") if links else None,
+        element("a", skip, href=f"#{links[0][0]}", class_="skip") if links else None,
         element(
             "header",
             element("span", "modelkin", class_="brand"),

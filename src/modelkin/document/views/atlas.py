@@ -131,6 +131,10 @@ class _Writer:
             ),
             "strong",
         )
+        if not atlas.models:
+            yield Paragraph(Marked(self.said("empty")))
+            yield from self._about()
+            return
         yield PageOnly(blocks=(Section(title=self.said("map"), blocks=(FamilyMap(self.index),), key="map"),))
         yield self._section("contradicted", self._claims_table(atlas.contradicted), has=atlas.contradicted)
         yield self._section("unnamed", self._unnamed_table(atlas.unnamed), has=atlas.unnamed)
@@ -145,7 +149,22 @@ class _Writer:
             rows = [(self.to(model.ref), model.reason or "") for model in without]
             listed = self._table(self.titles("model", "reason"), rows)
             yield Section(title=self.said("without"), blocks=tuple(listed), key="without", closed=True)
+        unread = [model for model in atlas.models.values() if model.declared.reason is not None]
+        if 0 < len(unread) < len(atlas.models):
+            yield Paragraph(self.said("unread", n=f"{len(unread):,}", all=f"{len(atlas.models):,}"), "note")
         yield from self._about()
+
+    def _nothing(self, key: str) -> str:
+        """Say that there is nothing, or that nobody looked: what was not read is not clean."""
+        atlas = self.atlas
+        if key == "merges":
+            looked = not atlas.families or any(family.grown for family in atlas.families)
+            return self.said("merges-none" if looked else "merges-unread")
+        if all(model.declared.reason is not None for model in atlas.models.values()):
+            return self.said(f"{key}-unread")
+        if key == "contradicted" and atlas.claims_depth not in ("deep", "full"):
+            return self.said("contradicted-shallow")
+        return self.said(f"{key}-none")
 
     def _about(self) -> Iterator[Block]:
         atlas = self.atlas
@@ -169,7 +188,7 @@ class _Writer:
         )
 
     def _section(self, key: str, blocks: Iterable[Block], *, has: Sequence[object]) -> Section:
-        inside: tuple[Block, ...] = (Paragraph(self.said(f"{key}-none")),)
+        inside: tuple[Block, ...] = (Paragraph(self._nothing(key)),)
         if has:
             lead = f"{key}-lead"
             first = (Paragraph(self.said(lead)),) if f"atlas.{lead}" in self.language.texts else ()
