@@ -210,6 +210,28 @@ def test_another_recipe_or_a_damaged_file_is_refused(change, message):
         fingerprint_from_json(json.dumps(document))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parameters": 2**70}, "none that a model can have"),
+        ({"layers": -1}, "none that a model can have"),
+        ({"revision": "x" * 300}, "more than 256 letters"),
+        ({"ref": "\ud800"}, "no UTF-8"),
+    ],
+)
+def test_a_model_that_no_registry_can_hold_is_refused(change, message):
+    found = zoo("base").made
+    with pytest.raises(FormatError, match=message):
+        replace(found, model=replace(found.model, **change)).check("sent")
+
+
+@pytest.mark.parametrize("change", [{"n_units": 65}, {"n_units": -1}, {"layer": 10**30}, {"marks": ("x",)}])
+def test_a_block_that_cannot_be_is_refused(change):
+    found = zoo("base").made
+    with pytest.raises(FormatError, match="described as none can be"):
+        replace(found, slots=(replace(found.slots[0], **change), *found.slots[1:])).check("sent")
+
+
 def test_fingerprints_of_two_recipes_are_not_compared():
     other = FingerprintRows(replace(zoo("base").made, recipe="9"))
     with pytest.raises(FormatError, match="recipe"):

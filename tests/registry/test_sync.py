@@ -192,6 +192,17 @@ def test_a_folder_is_followed_and_changed_files_are_new(tmp_path, registry):
     assert not np.array_equal(one, two)
 
 
+def test_a_name_that_no_table_can_hold_does_not_stop_the_run(tmp_path, registry):
+    folder = tmp_path / "models"
+    for name in ("good", "b\udcffad"):
+        shutil.copytree(ZOO / "base", folder / name)
+    registry, found = sync(registry, targets_of_folder(folder))
+    assert found.n_added == 1
+    assert [(item.ref, item.reason.code) for item in found.later] == [
+        (repr(str(folder / "b\udcffad")), "sync-no-text")
+    ]
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(NotFound, match="cannot be read"):
         list(targets_of_folder(tmp_path / "nowhere"))

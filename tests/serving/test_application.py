@@ -296,6 +296,15 @@ def test_what_is_added_can_be_opened_on_the_hub_alone(client_of, place):
     assert open_registry(str(place)).n_rows == 3
 
 
+@pytest.mark.parametrize("change", [{"parameters": 2**70}, {"revision": "\ud800"}, {"layers": -1}])
+def test_what_no_registry_can_hold_is_not_added(client_of, place, change):
+    client = client_of(token=TOKEN)
+    sent = fingerprint()
+    sent["model"] |= change
+    assert client.post(ADD, sent, authorization=f"Bearer {TOKEN}").status == 400
+    assert open_registry(str(place)).n_rows == 3
+
+
 def test_the_token_is_told_to_nobody(client_of, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     client = client_of(token=TOKEN)

@@ -14,6 +14,12 @@ from modelkin.message import Message
 from .recipe import BLOCK_BYTES, CODE_BYTES, DATA_BYTES, N_FEATURES, RECIPE, SLOTS
 
 FINGERPRINT_SCHEMA = "modelkin.fingerprint/1"
+_LONGEST_NAME = 4_096
+"""Letters of a reference: the longest path of most systems."""
+_LONGEST_WORD = 256
+"""Letters of anything else that is said of a model."""
+_LARGEST = 2**53
+"""Parameters, or whatever else is counted: what JSON and a column of 64 bits hold exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,19 @@ class FingerprintedModel:
     vocab_size: int | None
     parameters: int
     format: str
+
+    def check(self, where: str) -> None:
+        """Refuse what no registry can hold: whoever sends a fingerprint says this of his model."""
+        counts = (self.layers, self.hidden_size, self.vocab_size, self.parameters)
+        if not all(count is None or 0 <= count < _LARGEST for count in counts):
+            raise FormatError(where, "the shape of the model is none that a model can have")
+        words = (self.kind, self.revision, self.family, self.model_type, self.format)
+        if len(self.ref) > _LONGEST_NAME or any(len(word or "") > _LONGEST_WORD for word in words):
+            raise FormatError(where, f"the model is described in more than {_LONGEST_WORD} letters")
+        try:
+            "".join(word or "" for word in (self.ref, *words)).encode()
+        except UnicodeEncodeError as error:
+            raise FormatError(where, "a name of the model is no UTF-8") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,11 @@ class Fingerprint:
         wrong = [slot.kind for slot, known in zip(self.slots, SLOTS, strict=True) if slot.kind != known.kind]
         if wrong:
             raise FormatError(where, f"expected the blocks of recipe {RECIPE}, got {wrong[0][:20]!r}")
+        for slot, known in zip(self.slots, SLOTS, strict=True):
+            layer = slot.layer is None or 0 <= slot.layer < _LARGEST
+            if not (layer and 0 <= slot.n_units <= known.n_units and set(slot.marks) <= {"tied", "sorted"}):
+                raise FormatError(where, f"a block {slot.kind!r} is described as none can be")
+        self.model.check(where)
 
 
 def slot_block(data: bytes | memoryview, number: int) -> npt.NDArray[np.int8]:

@@ -23,6 +23,7 @@ from modelkin.options import FetchOptions
 from modelkin.progress import Progress, Silent
 from modelkin.source import ModelRef
 from modelkin.source.hub_models import listed_models
+from modelkin.untrusted import plain
 
 from .segments import RegistryRow, failed_row, row_of
 from .store import Registry
@@ -128,6 +129,9 @@ class _Run:
         """Yield what is not there at its revision. Whatever needs a server keeps to the pace."""
         for target in targets:
             self.n_seen += 1
+            if any("\ud800" <= letter <= "\udfff" for letter in target.ref):
+                self.later.append(NotSynced(ref=plain(target.ref), reason=say("sync-no-text")))
+                continue
             asked = target.revision is None
             if asked:
                 self._pace.wait(target)
@@ -168,9 +172,9 @@ def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
         with open_model(_pinned(target), fetch) as model:
             made = fingerprint_model(model)
             revision = target.revision or revision_of(model)
-            return row_of(
-                replace(made, model=replace(made.model, ref=target.ref, revision=revision)), added=now
-            )
+            named = replace(made, model=replace(made.model, ref=target.ref, revision=revision))
+            named.check(target.ref)
+            return row_of(named, added=now)
     except (NotFound, AccessDenied, FormatError, UsageError) as error:
         if target.revision is None:
             return _later(target, error)
