@@ -257,7 +257,12 @@ def test_the_sign_of_a_correlation_is_kept():
     heat = marks(figure, HeatMap)[0]
     assert heat.scale.kind == "signed"
     assert heat.values[0] == (0.5, -0.5)
-    assert "same layer 0.300, others" in figure.panels[0].title
+    assert figure.panels[0].title.endswith("same layer 0.300, others −0.250")
+
+
+def test_a_mean_of_some_cells_says_that_it_is_one():
+    figure = c.pair_matrices({"A | B": [[1.0, np.nan, 0.95], [np.nan, 1.0, np.nan]]})
+    assert figure.panels[0].title.endswith("same layer 1.00, others 0.950, where known (3 of 6)")
 
 
 def test_strangers_share_a_scale_that_relatives_do_not_blank():

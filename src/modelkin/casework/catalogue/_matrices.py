@@ -117,6 +117,8 @@ def pair_matrices(
         same, other = _diagonal_means(values)
         first, _, second = pair.partition(" | ")
         title = f"{pair}: same layer {fig.brief(same)}, others {fig.brief(other)}"
+        if not np.isfinite(values).all():
+            title += f", where known ({int(np.isfinite(values).sum())} of {values.size})"
         panels.append(layers_against_layers(title, values, scale, (first or "A", second or "B")))
     return fig.Figure(
         title=f"{measure}, all layers against all layers",
