@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from benchmarks.emulated import MODELS, tokenizer_json
 from benchmarks.studies import COMPARISONS
+from msgspec.structs import replace
 from tests.support import DrawnFile, HubServer
 from tests.support.amount import marked
 
 import modelkin as mk
+from modelkin.casework.studies import load_study, plan_study
 from modelkin.comparison import plan_comparison
 from modelkin.formats.safetensors import safetensors_head
 from modelkin.tensors import decode
@@ -88,3 +90,16 @@ def test_a_deep_comparison_takes_at_most_two_thousand_requests(hub, tmp_path, pa
     plans = plan_comparison(candidate=candidate, base=base, options=options)
     assert hub.n_requests() + sum(plan.n_requests for plan in plans) <= 2000
     assert all(plan.bytes_to_fetch <= 1_000_000_000 for plan in plans)
+
+
+@pytest.mark.more
+def test_cut_matrices_of_a_study_take_few_requests(hub, tmp_path):
+    study = load_study("original-claim")
+    windows = tuple(item for item in study.experiments if item.id == "windows")
+    only = replace(study, compare=None, experiments=windows, figures=())
+    fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
+    plans = plan_study(only, fetch=fetch).models
+    # Four for each tensor of 46 layers, and what is read whole; row by row it was six thousand.
+    assert sum(plan.n_requests for plan in plans.values()) < 2500
+    for plan in plans.values():
+        assert plan.bytes_to_fetch < 1.1 * plan.bytes_needed

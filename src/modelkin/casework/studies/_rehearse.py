@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelkin.comparison import wanted_by_comparison
+from modelkin.describe.matrix import MAX_WASTE
 from modelkin.errors import ModelkinError
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.progress import Progress
@@ -76,7 +77,9 @@ def plan_study(
                     listed[alias] += items
         plans, further = {}, {}
         for alias, model in opened.items():
-            plans[alias] = model.plan(dict.fromkeys((*slices[alias], *of_relatives[alias])))
+            # Ranges are joined as experiments join them: most bytes are read by these.
+            every = dict.fromkeys((*slices[alias], *of_relatives[alias]))
+            plans[alias] = model.plan(every, max_waste=MAX_WASTE)
             certain = model.plan(dict.fromkeys(slices[alias])).bytes_needed
             further[alias] = plans[alias].bytes_needed - certain
         gone = missing_models(bench)

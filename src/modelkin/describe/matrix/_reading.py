@@ -31,6 +31,9 @@ from ._options import MatrixOptions, RoleChoice, parse_layer_list, parse_role
 from .views import Truncation
 
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
+MAX_WASTE = 1.0
+"""Share of unneeded bytes that joining ranges may add. Columns of a matrix that is cut to a smaller one lie some
+kilobytes apart: row by row they took 5,554 requests of GLM-4.5-Air, and a request costs more than these bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,9 @@ class SliceReader:
         self._left = {name: Counter(slices) for name, slices in self.wanted.get(choice, {}).items()}
         own = {name: list(slices) for name, slices in self.wanted.get(choice, {}).items()}
         with ThreadPoolExecutor(max(1, len(own))) as pool:
-            arrays = pool.map(lambda item: self.models[item[0]].read(item[1]), own.items())
+            arrays = pool.map(
+                lambda item: self.models[item[0]].read(item[1], max_waste=MAX_WASTE), own.items()
+            )
             for (name, slices), found in zip(own.items(), arrays, strict=True):
                 self._arrays.update(zip(((name, item) for item in slices), found, strict=True))
 
