@@ -257,7 +257,7 @@ def test_the_sign_of_a_correlation_is_kept():
     heat = marks(figure, HeatMap)[0]
     assert heat.scale.kind == "signed"
     assert heat.values[0] == (0.5, -0.5)
-    assert figure.panels[0].title.endswith("same layer 0.300, others −0.250")
+    assert figure.panels[0].title.endswith("same layer 0.300, others \u22120.250")
 
 
 def test_a_mean_of_some_cells_says_that_it_is_one():

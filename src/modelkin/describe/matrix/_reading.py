@@ -32,8 +32,8 @@ from .views import Truncation
 
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
 MAX_WASTE = 1.0
-"""Share of unneeded bytes that joining ranges may add. Columns of a matrix that is cut to a smaller one lie some
-kilobytes apart: row by row they took 5,554 requests of GLM-4.5-Air, and a request costs more than these bytes."""
+"""Share of unneeded bytes that joining ranges may add. Columns of a matrix that is cut to a smaller one lie
+some kilobytes apart: row by row they took 5,554 requests of GLM-4.5-Air, and a request costs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
