@@ -4,12 +4,14 @@ import xml.etree.ElementTree as ET
 
 import matplotlib
 import pytest
+from matplotlib.text import Text
 from PIL import Image
 from tests.casework.catalogue.examples import centring_animation
 
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Animation,
+    Axis,
     Bars,
     BarSeries,
     Figure,
@@ -83,6 +85,19 @@ def test_an_svg_has_words_and_no_date():
     assert root[0].text == figure.title
     assert root[1].text == figure.alt
     assert not re.search(r"<dc:date>", text)
+
+
+@pytest.mark.parametrize("values", [(1.3e-4, 5e-4), (2.2e-4, 2.6e-4), (3e-4, 8e-3), (1e-6, 1e-2)])
+def test_a_log_axis_has_at_least_two_numbers(values):
+    curve = Lines(name="loss", x=(0.0, 1.0), y=values, style=series_styles(["loss"])["loss"])
+    axis = Axis(label="share", kind="log")
+    panel = Panel(title="", marks=(curve,), y=axis, without_null="it has none")
+    with settings(LIGHT):
+        texts = lay_out(Figure(title="", panels=(panel,)), LIGHT).findobj(Text)
+    words = [text.get_text() for text in texts]
+    numbers = [float(word) for word in words if re.fullmatch(r"[0-9.]+(?:e-[0-9]+)?", word)]
+    low, high = values
+    assert len({number for number in numbers if low / 2 <= number <= 2 * high and number < 0.1}) >= 2
 
 
 def test_a_png_has_its_alt_text():

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ._draw_heat import draw_heat_map
 from ._draw_marks import (
@@ -49,6 +49,9 @@ NARROW = 4.4
 DPI = 150
 """Dots per inch of a drawing unless told otherwise; letters are measured with them."""
 _TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
+_FEW_DECADES, _NARROW = 100.0, 5.0
+"""Reach of a log axis, largest over least: below the first powers of ten are too few ticks, or none; below the
+second so are twice and five times these."""
 _DRAWN: dict[type, Callable[[Axes, Any, Pen], None]] = {
     Lines: draw_lines,
     Bars: draw_bars,
@@ -188,6 +191,12 @@ def _set_limits(axes: Axes, name: str, spec: Axis) -> None:
         low = low if spec.low is None else spec.low
         high = high if spec.high is None else spec.high
         getattr(axes, f"set_{name}lim")(low, high)
+    if spec.kind == "log":
+        low, high = sorted(getattr(axes, f"get_{name}lim")())
+        if high < _FEW_DECADES * low:
+            narrow = high < _NARROW * low
+            some = MaxNLocator(nbins=5) if narrow else LogLocator(subs=(1.0, 2.0, 5.0))
+            getattr(axes, f"{name}axis").set_major_locator(some)
     if spec.ticks:
         places, words = zip(*spec.ticks, strict=True)
         name_ticks(getattr(axes, f"{name}axis"), places, words)

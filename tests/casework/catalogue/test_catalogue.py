@@ -223,6 +223,16 @@ def test_zoomed_pairs_are_points():
     assert {mark.role for mark in marks(figure, Scatter)} == {"data", "expectation"}
 
 
+@pytest.mark.parametrize("n_models", [3, 4])
+def test_many_models_are_points_which_have_room_beside_each_other(n_models):
+    values = {f"model {number}": [0.4, 0.9] for number in range(n_models)}
+    figure = c.layer_pairs(["0 and 1", "1 and 2"], values, values, title="Layers")
+    drawn = marks(figure, Scatter)
+    assert len(marks(figure, Bars)) == (n_models == 3)
+    assert len(drawn) == (0 if n_models == 3 else 2 * n_models)
+    assert len({x for mark in drawn if mark.role == "data" for x in mark.x}) == len(drawn)
+
+
 def test_groups_show_every_pair():
     values = {"g": {"p": 0.9, "q": 0.8, "r": None}}
     figure = c.group_means(values, {"g": {"p": 0.9, "q": 0.9}}, measure="cosine")

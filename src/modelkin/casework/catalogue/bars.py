@@ -60,6 +60,8 @@ class Claim:
     pearson: float | None = None
 
 
+_BARS_BESIDE = 3
+"""More models than these have no room for bars with their numbers, twice each, beside each other."""
 _SIDE_BY_SIDE = 4
 """More bars than these have no room for their labels in a third of the width."""
 _SERVED: Mapping[str, tuple[str, fig.Tone]] = {
@@ -160,8 +162,10 @@ def layer_pairs(
     Parameters
     ----------
     zoom
-        Show the range of the values. They are points then, since bars have to start at zero.
+        Show the range of the values. They are points then, since bars have to start at zero; those of more
+        than three models are points in any case.
     """
+    zoom |= len(cosines) > _BARS_BESIDE
     tones = {model: style.tone for model, style in fig.complete(styles, cosines).items()}
     marks: list[fig.Mark] = []
     series: list[fig.BarSeries] = []
