@@ -171,7 +171,8 @@ def layer_pairs(
     series: list[fig.BarSeries] = []
     for i, (model, values) in enumerate(cosines.items()):
         name = f"{model}: {EXPECTED}"
-        x = [place + 0.16 * (i - (len(cosines) - 1) / 2) for place in range(len(labels))]
+        step = min(0.16, 0.7 / len(cosines))
+        x = [place + step * (i - (len(cosines) - 1) / 2) for place in range(len(labels))]
         cross, dot = (fig.Style(tone=tones[model], marker=marker) for marker in ("X", "o"))
         marks.append(_points(name, x, expected[model], cross, "expectation"))
         marks.append(_points(model, x, values, dot))
