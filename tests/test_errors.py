@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from modelkin import errors
 from modelkin.errors import ModelkinError
 from modelkin.message import say
 
+ROOT = Path(errors.__file__).parent
 ALL = [
     each
     for _, each in inspect.getmembers(errors, inspect.isclass)
@@ -37,7 +40,7 @@ def test_the_drawing_is_the_tree():
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 def test_every_error_says_where_and_what_and_survives_a_trip(kind):
-    error = kind("model.safetensors", "expected this, got that", hint="Do this.")
+    error = kind("model.safetensors", say("quoted", text="expected this, got that"), hint="Do this.")
     assert str(error) == "model.safetensors: expected this, got that"
     assert kind.__doc__
     for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
@@ -59,8 +62,8 @@ def test_a_message_is_told_in_english_and_kept():
 
 
 def test_without_a_place_the_sentence_stands_alone():
-    assert str(ModelkinError("", "something")) == "something"
-    assert ModelkinError("a", "b").hint is None
+    assert str(ModelkinError("", say("quoted", text="something"))) == "something"
+    assert ModelkinError("a", say("quoted", text="b")).hint is None
 
 
 @pytest.mark.parametrize(
@@ -75,3 +78,29 @@ def test_families_have_their_exit_codes(family, code):
 def test_every_error_is_of_one_family():
     assert {each.exit_code for each in ALL if each is not ModelkinError} == {2, 3, 4, 74}
     assert ModelkinError.exit_code == 70
+
+
+def says_a_sentence(call: ast.Call) -> bool:
+    """Say whether what an error says is written into the code, in any part of its second argument."""
+    inside: list[ast.expr] = [call.args[1]] if len(call.args) > 1 else []
+    while inside:
+        match inside.pop():
+            case ast.Constant(value=str()) | ast.JoinedStr():
+                return True
+            case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
+                inside += [one, other]
+            case ast.BoolOp(values=values):
+                inside += values
+    return False
+
+
+def test_every_error_says_a_message_and_none_a_sentence():
+    """A report in another language would quote the sentence: say a code, and tell it in both languages."""
+    names, n_raised, wrong = {each.__name__ for each in ALL}, 0, []
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                n_raised += 1
+                wrong += [f"{path.relative_to(ROOT)}:{node.lineno}"] if says_a_sentence(node) else []
+    assert n_raised > 400
+    assert wrong == []

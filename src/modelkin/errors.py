@@ -79,15 +79,15 @@ class ModelkinError(Exception):
     where
         What the sentence is about: a file, a model reference, a tensor.
     problem
-        What was expected and what came. A message is told in the language of the report that goes on without
-        what failed; of a plain sentence a report in another language names the kind of error alone.
+        What was expected and what came: a message, so that a report that goes on without what failed tells it
+        in its own language.
     hint
         One sentence the reader can act on.
     """
 
     exit_code = 70
 
-    def __init__(self, where: str, problem: str | Message, *, hint: str | None = None) -> None:
+    def __init__(self, where: str, problem: Message, *, hint: str | None = None) -> None:
         super().__init__(where, problem)
         self.where = where
         self.said = problem
@@ -106,9 +106,7 @@ class ModelkinError(Exception):
         return (_rebuild, (type(self), self.where, self.said, self.hint))
 
 
-def _rebuild(
-    kind: type[ModelkinError], where: str, problem: str | Message, hint: str | None
-) -> ModelkinError:
+def _rebuild(kind: type[ModelkinError], where: str, problem: Message, hint: str | None) -> ModelkinError:
     return kind(where, problem, hint=hint)
 
 
@@ -187,8 +185,10 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 def not_written(where: str, what: str, error: OSError) -> OutputError | UsageError:
     """Return the error for a file that cannot be written: a full disk is nobody's wrong request."""
+    from modelkin.message import say
+
     kind = OutputError if error.errno in _NO_ROOM else UsageError
-    return kind(where, f"{what}cannot be written: {error.strerror or error}")
+    return kind(where, say("problem.not-written", what=what, why=error.strerror or str(error)))
 
 
 class FormatError(ModelkinError):

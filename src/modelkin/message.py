@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
@@ -52,13 +51,16 @@ def joined(messages: Iterable[Message]) -> Message:
 
 
 def told(error: ModelkinError) -> Message:
-    """Return an error as a message, for a report that goes on without what failed.
+    """Return an error as a message, for a report that goes on without what failed."""
+    return say("error.said", where=error.where or "modelkin", problem=error.said)
 
-    A problem that is a message is told in every language. Of a plain sentence, which English quotes, another
-    language says what kind of error it is and where; the rest stays in the record, in English.
-    """
-    where = error.where or "modelkin"
-    if isinstance(error.said, Message):
-        return say("error.said", where=where, problem=error.said)
-    kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
-    return say(f"error.{kind}", where=where, problem=error.said)
+
+class Refusal(ValueError):
+    """A value that is not taken, with the reason: raised where nobody knows yet which file it stands in."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.reason)

@@ -187,7 +187,7 @@ class Model:
         try:
             return strict_object(data or b"", as_python_writes=True)
         except JsonRefused as error:
-            raise ConfigError("config.json", say("problem.json-object", why=str(error))) from error
+            raise ConfigError("config.json", say("problem.json-object", why=error.reason)) from error
 
     @cached_property
     def weights(self) -> Weights:
@@ -431,7 +431,7 @@ def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, 
         ref = model.text if isinstance(model, ModelRef) else model
         name = ref if isinstance(ref, str) else ref.location.ref
         if name in named:
-            raise UsageError(name, "a model was given twice", hint="Give both names: NAME=MODEL.")
+            raise UsageError(name, say("problem.model-twice"), hint="Give both names: NAME=MODEL.")
         named[name] = model
     return named
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec import inspect as declared
 
 from modelkin.errors import SpecError
+from modelkin.message import Message, Refusal, say
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,19 +31,23 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`\Z", re.DOTALL)
 
 
-class Refused(ValueError):
-    """A value that is not what it has to be; raised while msgspec converts, which adds the place."""
+class Refused(Refusal):
+    """A value that is not what it has to be; raised while msgspec converts, which adds the place.
+
+    What was expected is in the words of the declaration, in English. Such a file is refused before anything
+    is read, so no report tells it.
+    """
 
     def __init__(
         self,
         expected: str,
         value: object = None,
         *,
-        said: str = "",
+        said: Message | None = None,
         inside: str = "",
         hint: str | None = None,
     ) -> None:
-        super().__init__(said or f"expected {expected}, got {_shown(value)}")
+        super().__init__(said or say("problem.expected-got", expected=expected, got=_shown(value)))
         self.inside = inside
         self.hint = hint
 
@@ -72,7 +77,7 @@ def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | 
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(file, f"is not TOML: {error}") from error
+        raise SpecError(file, say("problem.no-toml", why=str(error))) from error
     return read(file, table, kind, check)
 
 
@@ -100,7 +105,9 @@ def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | 
         if check is not None:
             check(found)
     except Refused as refused:
-        said = f"{refused.inside}: {refused}" if refused.inside else str(refused)
+        said = refused.reason
+        if refused.inside:
+            said = say("error.said", where=refused.inside, problem=said)
         raise SpecError(where, said, hint=refused.hint) from None
     return found
 
@@ -137,7 +144,9 @@ def inside(step: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        refused = error if isinstance(error, Refused) else Refused("", said=str(error))
+        refused = (
+            error if isinstance(error, Refused) else Refused("", said=say("problem.file-odd", why=str(error)))
+        )
         refused.inside = joined(step, refused.inside)
         raise refused from None
 
@@ -149,13 +158,13 @@ def joined(path: str, inside: str) -> str:
 
 def missing(key: str) -> Refused:
     """Refuse that a key is not there."""
-    return Refused("", said="expected it, and it is missing", inside=key)
+    return Refused("", said=say("problem.file-missing-key"), inside=key)
 
 
 def no_such_key(key: str, known: Sequence[str]) -> Refused:
     """Refuse a key, with the one that was meant or all there are."""
     hint = meant(key, known) or f"There are {', '.join(known)}."
-    return Refused("", said="there is no such key", inside=key[:_SHOWN], hint=hint)
+    return Refused("", said=say("problem.file-no-key"), inside=key[:_SHOWN], hint=hint)
 
 
 def meant(value: object, known: Iterable[str]) -> str | None:
@@ -175,7 +184,7 @@ def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused
     if isinstance(error.__cause__, Refused):
         refused = error.__cause__
     elif error.__cause__ is not None:
-        refused = Refused("", said=str(error.__cause__))
+        refused = Refused("", said=say("problem.file-odd", why=str(error.__cause__)))
     elif field and field[1] == "missing required":
         refused = missing(field[2])
     elif field:

@@ -66,9 +66,9 @@ def test_only_a_deep_comparison_with_nothing_else_between_contradicts(known, wei
 
 def test_a_model_that_cannot_be_read_contradicts_nobody():
     def gone(child, parent):
-        return say("error.not-found", where=parent, problem="gone")
+        return say("error.said", where=parent, problem="gone")
 
-    assert status(CHILD, kin(), gone) == ("untestable", "error.not-found")
+    assert status(CHILD, kin(), gone) == ("untestable", "error.said")
 
 
 def test_what_is_not_in_the_registry_or_the_model_itself_is_untestable():

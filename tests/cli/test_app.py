@@ -17,6 +17,7 @@ from modelkin.cli import failures
 from modelkin.document import schema
 from modelkin.errors import ModelkinError
 from modelkin.formats.safetensors import safetensors_bytes
+from modelkin.message import say
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_an_unknown_architecture_is_an_answer_not_an_error(run, tmp_path):
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (ModelkinError("here", "something"), 70, "error: here: something"),
+        (ModelkinError("here", say("quoted", text="something")), 70, "error: here: something"),
         (RuntimeError("surprise"), 70, "This is a bug in modelkin"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

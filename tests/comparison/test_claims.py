@@ -8,6 +8,7 @@ from tests.support import llama_files
 import modelkin as mk
 from modelkin.comparison.claims import MAX_CARD_BYTES, Claims, read_claims
 from modelkin.errors import NetworkError
+from modelkin.message import say
 from modelkin.source import MemorySource
 
 CARD = """---
@@ -172,7 +173,7 @@ def test_a_card_that_cannot_be_had_becomes_a_note(monkeypatch):
 
     def broken(source, file, wanted):
         if file.name == "README.md":
-            raise NetworkError("README.md", "the line was cut")
+            raise NetworkError("README.md", say("quoted", text="the line was cut"))
         return read(source, file, wanted)
 
     monkeypatch.setattr(MemorySource, "_read", broken)

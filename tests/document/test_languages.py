@@ -20,7 +20,7 @@ from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict.words import limitations, summary
 from modelkin.document import LANGUAGES, load_language, report_markdown
 from modelkin.document.views.words import not_examined
-from modelkin.errors import ModelkinError, UsageError
+from modelkin.errors import UsageError
 from modelkin.message import joined, say, told
 
 ROOT = Path(modelkin.__file__).parent
@@ -187,7 +187,7 @@ def test_every_told_method_has_a_card():
 MESSAGES = [
     key
     for key in ENGLISH.texts
-    if key.split(".")[0] in ("message", "summary", "limitation", "study", "problem")
+    if key.split(".")[0] in ("message", "summary", "limitation", "study", "problem", "part")
 ]
 
 
@@ -319,20 +319,6 @@ def filled(pattern, member):
 
 def test_every_pattern_has_its_family():
     assert {item.code for item in computed()} == FAMILIES.keys()
-
-
-def kinds_of(error):
-    return [error, *(kind for child in error.__subclasses__() for kind in kinds_of(child))]
-
-
-@pytest.mark.parametrize("kind", kinds_of(ModelkinError), ids=lambda kind: kind.__name__)
-def test_an_error_in_a_report_is_quoted_in_english_and_named_in_korean(kind):
-    error = kind("org/model", "no such file")
-    assert str(told(error)) == str(error) == "org/model: no such file"
-    korean = KOREAN.tell(told(error))
-    assert korean.startswith("org/model: ")
-    assert HANGUL.search(korean)
-    assert "no such file" not in korean
 
 
 def test_an_error_that_says_a_message_is_told_in_full_in_both_languages():

@@ -126,7 +126,7 @@ def test_a_changed_byte_is_found_by_a_check_and_by_whoever_reads_it(place):
     data[at + 100] ^= 1
     path.write_bytes(data)
     (damage,) = open_registry(place).verify().damaged
-    assert "not those that were committed" in damage.problem
+    assert "not those that were committed" in str(damage.problem)
     with pytest.raises(FormatError, match="damaged"):
         open_registry(place).rows([1])
 
@@ -185,7 +185,7 @@ def test_codes_that_cannot_be_written_again_are_no_damage(place):
     Path(place, "codes").write_text("no folder")
     found = open_registry(place).verify()
     assert (found.damaged, found.repaired) == ((), ())
-    assert found.not_repaired[0].startswith(f"{name}: ")
+    assert str(found.not_repaired[0]).startswith(f"{name}: ")
     assert [table.size for _, table in open_registry(place).codes()] == [3 * 464]
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelkin.errors import BudgetExceeded, NotFound, SourceError, WrongBytes
+from modelkin.message import say
 from modelkin.options import FetchOptions
 from modelkin.source import (
     ByteBudget,
@@ -196,7 +197,7 @@ def test_a_plan_that_exceeds_the_budget_sends_nothing(store):
 class Failing(Far):
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         if wanted.start == 20_000:
-            raise SourceError(file.name, "this one fails")
+            raise SourceError(file.name, say("quoted", text="this one fails"))
         threading.Event().wait(0.01)
         return super()._read(file, wanted)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.errors import NetworkError, RateLimited
+from modelkin.message import say
 from modelkin.source import retry as retry_module
 from modelkin.source.retry import Retry, Transient, asked_wait
 
@@ -46,7 +47,7 @@ def failing(times: int, wait: float | None = None):
     def attempt(number: int) -> str:
         calls.append(number)
         if number < times:
-            raise Transient(NetworkError("here", f"failure {number}"), wait=wait)
+            raise Transient(NetworkError("here", say("quoted", text=f"failure {number}")), wait=wait)
         return "done"
 
     return attempt, calls
@@ -64,7 +65,7 @@ def test_attempts_are_numbered_and_bounded(clock):
 
 def test_the_cause_of_the_last_failure_is_kept(clock):
     def attempt(number: int) -> None:
-        raise Transient(NetworkError("here", "failed")) from OSError("cut")
+        raise Transient(NetworkError("here", say("quoted", text="failed"))) from OSError("cut")
 
     with pytest.raises(NetworkError, match="failed") as caught:
         retry_of(clock, attempts=1).run(attempt, host="h")
@@ -73,7 +74,7 @@ def test_the_cause_of_the_last_failure_is_kept(clock):
 
 def test_other_errors_are_not_tried_again(clock):
     def attempt(number: int) -> None:
-        raise NetworkError("here", f"final {number}")
+        raise NetworkError("here", say("quoted", text=f"final {number}"))
 
     with pytest.raises(NetworkError, match="final 0"):
         retry_of(clock).run(attempt, host="h")

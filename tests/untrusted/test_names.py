@@ -41,7 +41,7 @@ def test_ordinary_names_are_fine(name):
     ],
 )
 def test_names_that_could_do_harm_are_refused(name, problem):
-    assert path_problem(name) == problem
+    assert str(path_problem(name)) == problem
 
 
 @given(st.text(alphabet=st.characters(), max_size=30))

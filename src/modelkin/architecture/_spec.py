@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta, field
 
+from modelkin.message import say
 from modelkin.structs import ByName, Fields, Refused, convert, inside, missing
 
 from ._roles import Part, Role
@@ -175,7 +176,7 @@ def demand(key: str, value: object, *, here: bool) -> None:
     if here and value is None:
         raise missing(key)
     if not here and value is not None:
-        raise Refused("", said="it means nothing here", inside=key)
+        raise Refused("", said=say("problem.means-nothing"), inside=key)
 
 
 def _tensors(pattern: str, entry: TensorEntry, kind: Kind) -> list[TensorSpec]:
@@ -209,7 +210,7 @@ def _spaces(text: str) -> tuple[str, ...]:
 def _fusion(entry: TensorEntry, axes: Sequence[tuple[str, ...]]) -> Fusion | None:
     fused = [index for index, spaces in enumerate(axes) if spaces == ("fused",)]
     if len(fused) > 1:
-        raise Refused("", said="only one axis can be fused")
+        raise Refused("", said=say("problem.one-fused"))
     demand("parts", entry.parts, here=bool(fused))
     if entry.parts is None:
         demand("per", entry.per, here=False)
@@ -228,10 +229,10 @@ def _bias_of(weight: TensorSpec) -> TensorSpec:
     """Return the bias that goes with a weight: its output axis, and the experts' axis if stacked."""
     stem, dot, last = weight.template.rpartition(".")
     if last != "weight":
-        raise Refused("", said="'bias' is for names that end in '.weight'")
+        raise Refused("", said=say("problem.bias-names"))
     output = len(weight.axes) - 1 if weight.transposed else max(len(weight.axes) - 2, 0)
     if weight.fusion is not None and weight.fusion.axis != output:
-        raise Refused("", said="the fused axis has to be the output axis to have a bias")
+        raise Refused("", said=say("problem.fused-output"))
     return replace(
         weight,
         pattern=weight.pattern.removesuffix("weight") + "bias",
@@ -250,7 +251,9 @@ def _check_distinct(tensors: Sequence[TensorSpec]) -> None:
         rivals = seen.setdefault((tensor.in_body, tensor.template), [])
         for rival in rivals:
             if _overlap(tensor, rival):
-                raise Refused("", said=f"{tensor.pattern!r} and {rival.pattern!r} match the same names")
+                raise Refused(
+                    "", said=say("problem.same-names", first=repr(tensor.pattern), second=repr(rival.pattern))
+                )
         rivals.append(tensor)
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Final
 
 from modelkin.errors import SpecError
+from modelkin.message import say
 from modelkin.structs import Refused, inside, meant, no_such_key, read_toml
 
 from ._spaces import SPACES
@@ -32,7 +33,7 @@ def family(name: str) -> ArchitectureSpec:
     """Return one family; raise `SpecError` with the nearest name if there is none."""
     known = {spec.family: spec for spec in families()}
     if name not in known:
-        raise SpecError("families", f"there is no family {name!r}", hint=meant(name, known))
+        raise SpecError("families", say("problem.no-family", name=repr(name)), hint=meant(name, known))
     return known[name]
 
 
@@ -64,7 +65,7 @@ def _check(spec: ArchitectureSpec) -> None:
             used.update({tensor.fusion.per} if tensor.fusion.per else ())
     defined = spec.sizes.keys() | {name for name, space in SPACES.items() if space.measured} | {"one"}
     for space in sorted(used - defined):
-        raise Refused("", said=f"the space {space!r} is used by a tensor, but [sizes] does not define it")
+        raise Refused("", said=say("problem.space-undefined", space=repr(space)))
     changed = {f"when[{number}].sizes": variant.sizes for number, variant in enumerate(spec.variants)}
     for place, sizes in {"sizes": spec.sizes, **changed}.items():
         with inside(place):
@@ -72,5 +73,5 @@ def _check(spec: ArchitectureSpec) -> None:
                 if name not in spec.sizes:
                     raise no_such_key(name, list(spec.sizes))
                 for size in sorted(frozenset[str]().union(*(one.sizes for one in candidates)) - defined):
-                    said = f"the size {size!r} is not defined"
+                    said = say("problem.size-undefined", size=repr(size))
                     raise Refused("", said=said, inside=name, hint=meant(size, defined))

@@ -11,7 +11,7 @@ from itertools import islice
 
 from modelkin.comparison.cards.statements import read_card
 from modelkin.errors import FormatError, ModelkinError
-from modelkin.message import Message, told
+from modelkin.message import Message, say, told
 from modelkin.model import open_model
 from modelkin.options import FetchOptions
 from modelkin.registry.segments import RegistryRow
@@ -60,20 +60,18 @@ def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
     """
     lines = csv.reader(io.StringIO(text), delimiter="\t")
     if tuple(next(lines, ())) != _COLUMNS:
-        raise FormatError(where, f"expected the columns {', '.join(_COLUMNS)}, with tabs between them")
+        raise FormatError(where, say("problem.columns-tabs", columns=", ".join(_COLUMNS)))
     found: dict[str, AboutModel] = {}
     for number, cells in enumerate(islice(lines, _MOST_LINES), start=2):
         if not cells:
             continue
         if len(cells) != len(_COLUMNS) or not cells[0] or cells[0] in found:
-            raise FormatError(where, f"line {number}: expected a model that is not above, its name and date")
+            raise FormatError(where, say("problem.line-model-date", number=number))
         ref, name, day = cells
         try:
             told_date = date.fromisoformat(day).isoformat() if day else None
         except ValueError as error:
-            raise FormatError(
-                where, f"line {number}: expected a date YYYY-MM-DD, got {day[:20]!r}"
-            ) from error
+            raise FormatError(where, say("problem.line-date", number=number, day=repr(day[:20]))) from error
         found[ref] = AboutModel(name=name or None, date=told_date)
     return found
 

@@ -123,7 +123,8 @@ class _Making:
                 say("atlas-limit-licences"),
             ),
             notes=tuple(
-                say("scan-damaged", problem=f"{name}: {error.problem}") for name, error in damaged.items()
+                say("scan-damaged", problem=say("error.said", where=name, problem=error.said))
+                for name, error in damaged.items()
             ),
         )
 

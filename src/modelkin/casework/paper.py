@@ -12,6 +12,7 @@ from pathlib import Path
 from modelkin.comparison import Comparison
 from modelkin.document import print_html
 from modelkin.errors import MissingExtra, OutputError, UsageError, not_written
+from modelkin.message import say
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge", "microsoft-edge")
 """A browser draws the page as readers know it; from version 131 on it numbers pages as well."""
@@ -31,7 +32,7 @@ def print_folder(folder: Path, *, language: str = "en", out: Path | None = None)
     """
     record = folder / "comparison.json"
     if not record.is_file():
-        raise UsageError(str(folder), "expected a report folder with comparison.json")
+        raise UsageError(str(folder), say("problem.report-folder"))
     result = Comparison.from_json(record.read_text(encoding="utf-8"))
     data = pdf_of(print_html(result, language=language))
     path = out or folder / NAME
@@ -51,7 +52,7 @@ def pdf_of(page: str) -> bytes:
         weasyprint = import_module("weasyprint")
     except (ImportError, OSError) as error:  # it needs libraries of the system
         hint = "Install Chromium, or pip install 'modelkin[print]'."
-        raise MissingExtra("print", "neither a browser nor WeasyPrint is there", hint=hint) from error
+        raise MissingExtra("print", say("problem.no-printer"), hint=hint) from error
     made: bytes = weasyprint.HTML(string=page).write_pdf()
     return made
 
@@ -77,4 +78,4 @@ def _by_browser(browser: str, page: str) -> bytes:
             subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE)  # noqa: S603  found by name, no shell
             return target.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
-            raise OutputError(browser, f"the browser printed nothing ({type(error).__name__})") from error
+            raise OutputError(browser, say("problem.nothing-printed", kind=type(error).__name__)) from error

@@ -70,7 +70,7 @@ def verify_folder(
         It is no report folder.
     """
     if not (folder / "manifest.json").is_file() or not (folder / "comparison.json").is_file():
-        raise UsageError(str(folder), "expected a report folder with manifest.json and comparison.json")
+        raise UsageError(str(folder), say("problem.report-manifest"))
     parts = [_files(folder)]
     try:
         result = Comparison.from_json((folder / "comparison.json").read_text(encoding="utf-8"))
@@ -212,7 +212,7 @@ def _numbers(
     """Compute everything anew."""
     about = result.environment
     if about.depth not in READING:
-        raise FormatError("comparison.json", f"the depth {quoted(about.depth)} is not known")
+        raise FormatError("comparison.json", say("problem.depth-unknown", depth=quoted(about.depth)))
     fetch = replace(fetch, byte_budget=about.byte_budget)
     options = CompareOptions(depth=about.depth, seed=about.seed, fetch=fetch)
     sides = [_opened(side, fetch, progress) for side in (result.candidate, result.base)]

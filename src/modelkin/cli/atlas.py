@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import cluster_option, fetch_options, out_option, output_options, registry_option
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.atlas import AboutModel
@@ -151,7 +152,7 @@ def _access(host: str, token_file: Path | None) -> ServeAccess:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(str(token_file), f"cannot be read: {type(error).__name__}") from None
+            raise UsageError(str(token_file), say("problem.unreadable", why=type(error).__name__)) from None
     return ServeAccess(host=host, token=token)
 
 
@@ -164,5 +165,5 @@ def _about(path: Path | None) -> dict[str, AboutModel]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(str(path), f"cannot be read: {error}") from error
+        raise UsageError(str(path), say("problem.unreadable", why=str(error))) from error
     return read_about(text, where=str(path))

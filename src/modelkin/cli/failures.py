@@ -12,6 +12,7 @@ from typing import TextIO
 import click
 
 from modelkin.errors import ModelkinError, OutputError, SourceError
+from modelkin.message import say
 
 BUG = 70
 INTERRUPTED = 130
@@ -49,13 +50,13 @@ def _lost() -> OutputError | None:
     """Return why the results did not reach the standard output, if they did not."""
     try:
         if sys.stdout is None:
-            return OutputError("standard output", "it is closed, so that the result could not be printed")
+            return OutputError("standard output", say("problem.output-closed"))
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         if isinstance(error, BrokenPipeError):
             return None  # the reader has seen enough
         _drop(sys.stdout)
-        return OutputError("standard output", f"the result could not be printed: {_reason(error)}")
+        return OutputError("standard output", say("problem.not-printed", why=_reason(error)))
     return None
 
 
@@ -87,10 +88,14 @@ def _run(command: click.Command) -> int:
     except OSError as error:
         # Errors of reading models have names of their own: what is left comes from writing.
         where = str(error.filename) if error.filename else "writing"
-        return _told(OutputError(where, _reason(error), hint="Is there room, and may you write there?"))
+        return _told(
+            OutputError(
+                where, say("problem.os", why=_reason(error)), hint="Is there room, and may you write there?"
+            )
+        )
     except Exception as error:
         if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
-            return _told(SourceError("reading", "the system gives no more threads", hint="Try again later."))
+            return _told(SourceError("reading", say("problem.no-threads"), hint="Try again later."))
         say_beside(traceback.format_exc() + _REPORT)
         _as_json(type(error).__name__, "", str(error), _REPORT, BUG)
         return BUG

@@ -11,6 +11,7 @@ import click
 from modelkin.cli.lab_zoo import build, embed
 from modelkin.cli.options import fetch_options, out_option, output_options
 from modelkin.errors import FormatError, NotFound
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import NormsOptions, VectorPair
@@ -118,9 +119,9 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise NotFound(str(path), f"cannot be read: {error.strerror or error}") from error
+        raise NotFound(str(path), say("problem.unreadable", why=error.strerror or str(error))) from error
     except UnicodeDecodeError as error:
-        raise FormatError(str(path), "expected text in UTF-8") from error
+        raise FormatError(str(path), say("problem.utf8-text")) from error
 
 
 def _norms_options(

@@ -15,6 +15,7 @@ import click
 from modelkin.cli.failures import result_printed, say_beside
 from modelkin.cli.status import StatusLine, drawn
 from modelkin.errors import OutputError
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -108,7 +109,7 @@ class Output:
         """Print a result: as JSON, or as its view for a person."""
         self._undraw()
         if sys.stdout is None:
-            raise OutputError("standard output", "it is closed, so that the result could not be printed")
+            raise OutputError("standard output", say("problem.output-closed"))
         if self.as_json:
             from modelkin.document import to_json
 
@@ -124,7 +125,7 @@ class Output:
         """Print a document of another program's format."""
         self._undraw()
         if sys.stdout is None:
-            raise OutputError("standard output", "it is closed, so that the result could not be printed")
+            raise OutputError("standard output", say("problem.output-closed"))
         click.echo(text.encode("utf-8"))
 
     def say(self, key: str, **values: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import cluster_option, fetch_options, output_options, registry_option
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -212,7 +213,7 @@ def saved_fingerprint(name: str) -> Fingerprint | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(name, f"cannot be read: {error}") from error
+        raise UsageError(name, say("problem.unreadable", why=str(error))) from error
     if name.endswith(".index.json"):
         return None
     return fingerprint_from_json(text, where=name)

@@ -93,7 +93,7 @@ def diff(
     """
     options, told = options or CompareOptions(), progress or Silent()
     if options.depth == "quick":
-        raise UsageError("depth", "expected standard, deep or full: nothing is subtracted at depth quick")
+        raise UsageError("depth", say("problem.depth-quick"))
     full = options.depth == "full"
     # Every value is counted here, tensor by tensor; the comparison need not do it as well.
     asked = replace(options, depth="deep") if full else options

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from modelkin.errors import UsageError, not_written
+from modelkin.message import say
 
 DEMO_MODELS = ("base", "twin-1", "finetune-light", "continued", "norms-only", "moe-base", "moe-tuned")
 """Names of the embedded models, as ``demo:NAME`` gives them; what each is says ``zoo.json``."""
@@ -47,7 +48,7 @@ def copy_demo_models(folder: Path) -> tuple[Path, ...]:
     """
     for name in (*DEMO_MODELS, "zoo.json"):
         if (folder / name).exists():
-            raise UsageError(str(folder / name), "this is there already", hint="Choose another folder.")
+            raise UsageError(str(folder / name), say("problem.already-there"), hint="Choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with demo_zoo() as zoo:

@@ -152,11 +152,11 @@ def compare_embeddings(
         Told about long reads.
     """
     if role not in ROLES:
-        raise UsageError("role", f"expected one of {', '.join(ROLES)}, got {role!r}")
+        raise UsageError("role", say("problem.one-of", known=", ".join(ROLES), got=repr(role)))
     if tokens not in TOKEN_FILTERS:
-        raise UsageError("tokens", f"expected one of {', '.join(TOKEN_FILTERS)}, got {tokens!r}")
+        raise UsageError("tokens", say("problem.one-of", known=", ".join(TOKEN_FILTERS), got=repr(tokens)))
     if n_tokens < _FEWEST:
-        raise UsageError("n_tokens", f"expected at least {_FEWEST}, got {n_tokens}")
+        raise UsageError("n_tokens", say("problem.at-least", least=_FEWEST, got=n_tokens))
     with open_models([candidate, base], options, progress=progress) as (mine, theirs):
         try:
             return compare_rows(

@@ -142,7 +142,7 @@ def parse(text: str, where: str) -> object:
             parse_float=_finite_number,
         )
     except (ValueError, RecursionError) as error:
-        raise FormatError(where, f"expected a JSON document, got something else ({error})") from error
+        raise FormatError(where, say("problem.no-json", why=str(error))) from error
 
 
 def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> _Record:
@@ -163,10 +163,10 @@ def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> 
     reader = Reader(where)
     document = parse(text, where)
     if not isinstance(document, dict):
-        reader.refuse("", "an object", document)
+        reader.refuse("", say("part.an-object"), document)
     name = document.pop("schema", None)
     if name != schemas[kind]:
-        problem = f"expected the schema {schemas[kind]}, got {_shown(name)}"
+        problem = say("problem.schema-expected", known=schemas[kind], got=_shown(name))
         raise FormatError(where, problem, hint=hint or None)
     found: _Record = reader.read(kind, document, "")
     return found
@@ -186,16 +186,14 @@ class Reader:
         if origin in (Union, types.UnionType):
             return self._one_of(get_args(kind), value, path)
         if origin is Literal:
-            return value if value in get_args(kind) else self.refuse(path, f"one of {get_args(kind)}", value)
+            return value if value in get_args(kind) else self.refuse(path, _one_of(get_args(kind)), value)
         if origin is tuple:
             return self._tuple(get_args(kind), value, path)
         if origin is not None and issubclass(origin, Mapping):
             return self._mapping(get_args(kind)[1], value, path)
         if isinstance(kind, type) and issubclass(kind, Enum):
             known = {member.value: member for member in kind}
-            return (
-                known[value] if _is_in(value, known) else self.refuse(path, f"one of {sorted(known)}", value)
-            )
+            return known[value] if _is_in(value, known) else self.refuse(path, _one_of(sorted(known)), value)
         if isinstance(kind, type) and is_dataclass(kind):
             return self.record(kind, value, path)
         return self._scalar(kind, value, path)
@@ -203,18 +201,16 @@ class Reader:
     def record(self, kind: type[_Record], value: object, path: str) -> _Record:
         """Make a dataclass of an object that has exactly its fields."""
         if not isinstance(value, dict):
-            self.refuse(path, "an object", value)
+            self.refuse(path, say("part.an-object"), value)
         made_of: Any = kind  # a type is hashable, which mypy does not know of a variable one
         hints, names = _hints(made_of), {item.name for item in _written(made_of)}
         said = {name for name in names if Message in _kinds(hints[name])}
         beside = {key for name in said for key in _companions(name)} - names
-        for problem, keys in (
-            ("unknown", value.keys() - names - beside),
-            ("missing", names - value.keys() - _added_later(made_of)),
-        ):
-            if keys:
-                listed = ", ".join(_shown(key) for key in sorted(keys)[:5])
-                raise FormatError(self.where, f"{path or 'the document'}: {problem} keys {listed}")
+        place = path or say("part.document")
+        if keys := value.keys() - names - beside:
+            raise FormatError(self.where, say("problem.unknown-keys", path=place, listed=_listed(keys)))
+        if keys := names - value.keys() - _added_later(made_of):
+            raise FormatError(self.where, say("problem.missing-keys", path=place, listed=_listed(keys)))
         try:
             return kind(
                 **{
@@ -226,11 +222,11 @@ class Reader:
                 }
             )
         except UsageError as error:
-            raise FormatError(self.where, f"{path or 'the document'}: {error.problem}") from error
+            raise FormatError(self.where, say("error.said", where=place, problem=error.said)) from error
 
     def _mapping(self, kind: Any, value: object, path: str) -> dict[str, object]:  # noqa: ANN401
         if not isinstance(value, dict):
-            self.refuse(path, "an object", value)
+            self.refuse(path, say("part.an-object"), value)
         if Message not in _kinds(kind):
             return {key: self.read(kind, item, f"{path}.{key}") for key, item in value.items()}
         coded = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
@@ -252,14 +248,14 @@ class Reader:
             return None
         if get_origin(kind) is tuple:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                self.refuse(place, "a list of sentences", value)
+                self.refuse(place, say("part.sentences"), value)
             codes = members.get(f"{key}_codes")
             coded = codes if isinstance(codes, list) and len(codes) == len(value) else [None] * len(value)
             return tuple(
                 _message(code) or say("quoted", text=text) for code, text in zip(coded, value, strict=True)
             )
         if not isinstance(value, str):
-            self.refuse(place, "a sentence", value)
+            self.refuse(place, say("part.sentence"), value)
         found = {"code": members.get(f"{key}_code"), "values": members.get(f"{key}_values", {})}
         return _message(found) or say("quoted", text=value)
 
@@ -270,7 +266,7 @@ class Reader:
         if type(value) is not kind:
             self.refuse(path, kind.__name__, value)
         if isinstance(value, float) and not math.isfinite(value):
-            self.refuse(path, "a finite number", value)
+            self.refuse(path, say("part.finite-number"), value)
         return value
 
     def _one_of(self, kinds: tuple[Any, ...], value: object, path: str) -> object:
@@ -288,19 +284,27 @@ class Reader:
 
     def _tuple(self, kinds: tuple[Any, ...], value: object, path: str) -> tuple[object, ...]:
         if not isinstance(value, list):
-            self.refuse(path, "a list", value)
+            self.refuse(path, say("part.a-list"), value)
         if len(kinds) == 2 and kinds[1] is Ellipsis:
             kinds = (kinds[0],) * len(value)
         if len(value) != len(kinds):
-            self.refuse(path, f"{len(kinds)} items", value)
+            self.refuse(path, say("part.items", n=len(kinds)), value)
         return tuple(
             self.read(kind, item, f"{path}[{number}]")
             for number, (kind, item) in enumerate(zip(kinds, value, strict=True))
         )
 
-    def refuse(self, path: str, expected: str, value: object) -> NoReturn:
+    def refuse(self, path: str, expected: str | Message, value: object) -> NoReturn:
         """Say what was expected in a place."""
-        raise FormatError(self.where, f"{path or 'the document'}: expected {expected}, got {_shown(value)}")
+        raise FormatError(
+            self.where,
+            say(
+                "problem.codec-expected",
+                path=path or say("part.document"),
+                expected=expected,
+                got=_shown(value),
+            ),
+        )
 
 
 @cache
@@ -348,6 +352,14 @@ def _message_value(value: object, depth: int) -> Value:
 
 def _is_in(value: object, known: Mapping[object, object]) -> bool:
     return isinstance(value, str) and value in known
+
+
+def _one_of(known: Iterable[object]) -> Message:
+    return say("part.one-of", known=", ".join(map(str, known)))
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(_shown(key) for key in sorted(keys)[:5])
 
 
 def _shown(value: object) -> str:

@@ -115,7 +115,7 @@ def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> No
         It is a file, or holds the report of another pair or a record that cannot be read.
     """
     if Path(folder).exists() and not Path(folder).is_dir():
-        raise UsageError(str(folder), "expected a folder for the report, got a file")
+        raise UsageError(str(folder), say("problem.report-place"))
     record = Path(folder) / RECORD
     if not record.is_file():
         return
@@ -124,10 +124,10 @@ def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> No
         found = strict_object(record.read_bytes())
         held = [found[side]["origin"] for side in ("candidate", "base")]  # type: ignore[index]
     except (OSError, JsonRefused, LookupError, TypeError):
-        raise UsageError(str(record), "this is no record of a comparison", hint=hint) from None
+        raise UsageError(str(record), say("problem.no-record"), hint=hint) from None
     if held != list(origins):
         names = " and ".join(quoted(str(origin)) for origin in held)
-        raise UsageError(str(folder), f"this holds the report of another pair: {names}", hint=hint)
+        raise UsageError(str(folder), say("problem.other-report", names=names), hint=hint)
 
 
 def drawing_files(result: Comparison, language: Language = ENGLISH) -> dict[str, str]:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from modelkin.errors import UsageError
-from modelkin.message import Message, Value
+from modelkin.message import Message, Value, say
 
 LANGUAGES = ("en", "ko")
 
@@ -91,7 +91,7 @@ def load_language(code: str) -> Language:
         There are no texts in this language.
     """
     if code not in LANGUAGES:
-        raise UsageError(code, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
+        raise UsageError(code, say("problem.report-language", known=", ".join(LANGUAGES)))
     return Language(code=code, texts=read_texts("modelkin.document", "texts", f"{code}.toml"))
 
 

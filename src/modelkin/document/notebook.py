@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelkin.comparison import Comparison
 from modelkin.errors import MissingExtra, UsageError, not_written
+from modelkin.message import say
 
 from .blocks import LayerFigures
 from .evidence import evidence_class, evidence_row
@@ -97,7 +98,7 @@ def _imported(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingExtra(name, "this is not installed", hint=f"pip install {name}") from error
+        raise MissingExtra(name, say("problem.not-installed"), hint=f"pip install {name}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class Plot:
 
         kinds: dict[str, Format] = {".png": "png", ".svg": "svg"}
         if (ending := Path(path).suffix.lower()) not in kinds:
-            raise UsageError(path, "expected a name that ends in .png or .svg")
+            raise UsageError(path, say("problem.png-or-svg"))
         try:
             Path(path).write_bytes(rendered(self.figure, kinds[ending], dpi=dpi))
         except OSError as error:
@@ -135,6 +136,6 @@ def plot(result: Comparison, name: str) -> Plot:
     if name not in figures:
         known = ["layers", *figures]
         near = get_close_matches(name, known, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(name, f"no such figure{meant}", hint=f"There are {', '.join(known)}.")
+        problem = say("problem.no-figure-near", near=near[0]) if near else say("problem.no-figure")
+        raise UsageError(name, problem, hint=f"There are {', '.join(known)}.")
     return Plot(figures[name])

@@ -28,7 +28,7 @@ from modelkin.describe.measures import COLUMNS, MeasureTable, chosen_measures, t
 from modelkin.errors import FormatError
 from modelkin.fingerprint import FINGERPRINT_SCHEMA, Fingerprint
 from modelkin.lineage import MERGE_SCHEMA, TREE_SCHEMA, FamilyForest, MergeResult
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.registry import (
     PAIRS_SCHEMA,
     SCAN_SCHEMA,
@@ -197,12 +197,12 @@ def _evidence_members(test: Evidence) -> dict[str, object]:
 
 def _evidence(reader: codec.Reader, value: object, path: str) -> Evidence:
     if not isinstance(value, dict):
-        reader.refuse(path, "an object", value)
+        reader.refuse(path, say("part.an-object"), value)
     members = dict(value)
     said = members.pop("class", None)
     found = evidence_of(reader.record(EvidenceRow, members, path))
     if found is None or said not in (None, evidence_class(found)):
-        reader.refuse(path, "the numbers of one kind of evidence", value)
+        reader.refuse(path, say("part.evidence-numbers"), value)
     return found
 
 
@@ -221,7 +221,7 @@ def _matrix(result: MatrixResult) -> dict[str, object]:
 
 def _read_matrix(reader: codec.Reader, value: object, path: str) -> MatrixResult:
     if not isinstance(value, dict) or "measures" not in value:
-        reader.refuse(path, f"the keys {', '.join(_MATRIX)}", value)
+        reader.refuse(path, say("part.the-keys", known=", ".join(_MATRIX)), value)
     return reader.record(MatrixResult, {key: item for key, item in value.items() if key != "measures"}, path)
 
 
@@ -232,10 +232,10 @@ def _table(table: MeasureTable) -> dict[str, object]:
 
 def _read_table(reader: codec.Reader, value: object, path: str) -> MeasureTable:
     if not isinstance(value, dict) or value.get("columns") != list(COLUMNS):
-        reader.refuse(path, f"the columns {', '.join(COLUMNS)}", value)
+        reader.refuse(path, say("part.the-columns", known=", ".join(COLUMNS)), value)
     rows = value.get("rows")
     if not isinstance(rows, list):
-        reader.refuse(f"{path}.rows", "a list", rows)
+        reader.refuse(f"{path}.rows", say("part.a-list"), rows)
     found: dict[str, Message] = {}
     if "messages" in value:
         meant = reader.said(tuple[Message, ...], "messages", value, path)
@@ -243,7 +243,7 @@ def _read_table(reader: codec.Reader, value: object, path: str) -> MeasureTable:
     try:
         return table_from_cells(rows, found)
     except FormatError as error:
-        raise FormatError(reader.where, error.problem) from error
+        raise FormatError(reader.where, error.said) from error
 
 
 def _bytes(data: bytes) -> str:
@@ -252,11 +252,11 @@ def _bytes(data: bytes) -> str:
 
 def _read_bytes(reader: codec.Reader, value: object, path: str) -> bytes:
     if not isinstance(value, str):
-        reader.refuse(path, "bytes in base64", value)
+        reader.refuse(path, say("part.base64"), value)
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        reader.refuse(path, "bytes in base64", value[:40])
+        reader.refuse(path, say("part.base64"), value[:40])
 
 
 codec.writers |= {

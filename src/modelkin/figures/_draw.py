@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from modelkin.errors import UsageError, not_written
+from modelkin.message import say
 
 from ._figure import Figure
 from ._text import readable
@@ -40,7 +41,7 @@ class Animation:
 
     def __post_init__(self) -> None:
         if not self.frames or len(self.frames) != len(self.seconds):
-            raise UsageError("Animation", "expected at least one frame, and a time for each frame")
+            raise UsageError("Animation", say("problem.frames"))
 
 
 def draw(
@@ -178,12 +179,14 @@ def _about(figure: Figure) -> PngInfo:
 
 def _place(folder: str | os.PathLike[str], name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise UsageError(readable(name), "expected a plain file name: letters, digits, dot, dash, underscore")
+        raise UsageError(readable(name), say("problem.plain-name"))
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(str(place), f"the folder cannot be made: {error.strerror or error}") from error
+        raise UsageError(
+            str(place), say("problem.folder-not-made", why=error.strerror or str(error))
+        ) from error
     return place
 
 

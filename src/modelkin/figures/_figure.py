@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec.structs import force_setattr
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._marks import SOLID, WORDS, Bars, Mark, shows_chance
 from ._record import Record
@@ -25,7 +26,7 @@ class Axis(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and not self.low < self.high:
-            raise UsageError(self.label or "axis", f"expected low < high, got {self.low} and {self.high}")
+            raise UsageError(self.label or "axis", say("problem.low-high", low=self.low, high=self.high))
 
 
 class Panel(Record, frozen=True, kw_only=True):
@@ -46,21 +47,21 @@ class Panel(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.marks:
-            raise UsageError(self.title, "expected at least one mark")
+            raise UsageError(self.title, say("problem.one-mark"))
         kinds = {isinstance(mark, SOLID) for mark in self.marks if not isinstance(mark, WORDS)}
         if len(kinds) > 1:
-            raise UsageError(self.title, "expected marks in space or in the plane, not both")
+            raise UsageError(self.title, say("problem.marks-space"))
         bars = [mark for mark in self.marks if isinstance(mark, Bars)]
         if any(((self.x if mark.horizontal else self.y).low or 0) > 0 for mark in bars):
             raise UsageError(
                 self.title,
-                "expected bars to start at zero, got an axis that cuts their feet",
+                say("problem.bars-zero"),
                 hint="Draw points instead of bars to show a small range.",
             )
         if not (self.only_words or self.shows_chance or self.without_null):
             raise UsageError(
                 self.title,
-                "expected a null or expectation among the marks",
+                say("problem.null-mark"),
                 hint="Add a mark with the role null or expectation, or say in without_null why not.",
             )
 
@@ -94,9 +95,9 @@ class Figure(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.panels:
-            raise UsageError(self.title, "expected at least one panel")
+            raise UsageError(self.title, say("problem.one-panel"))
         if self.columns < 1:
-            raise UsageError(self.title, f"expected at least one column, got {self.columns}")
+            raise UsageError(self.title, say("problem.one-column", got=self.columns))
         if not self.alt:
             from ._alt import alt_text
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._marks import Histogram, Lines, ReferenceLine, Role
 from ._style import NULL, Style
@@ -43,7 +44,7 @@ def pearson_chance(n: int) -> Chance:
     scatter more, because few dimensions can carry much of the variance: compare with controls too.
     """
     if n < 3:
-        raise UsageError("pearson_chance", f"expected at least 3 values, got {n}")
+        raise UsageError("pearson_chance", say("problem.three-values", n=n))
     reach = WITHIN / math.sqrt(n - 1)
     return Chance(
         label=f"chance: 0 ± {reach:.3f} (95 % of shuffles, n = {n})", value=0.0, low=-reach, high=reach

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from modelkin.errors import FormatError, UsageError
+from modelkin.message import say
 from modelkin.untrusted import visible
 
 from ._figure import Figure
@@ -40,7 +41,7 @@ def figure_from_json(text: str) -> Figure:
         return msgspec.convert(document, _Document).figure
     except (msgspec.ValidationError, UsageError) as error:
         said = visible(str(error))[:300]
-        raise FormatError("figure", f"expected a description of a figure: {said}") from error
+        raise FormatError("figure", say("problem.no-figure-json", why=said)) from error
 
 
 def _number(value: object) -> object:

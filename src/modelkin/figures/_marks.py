@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._record import Record
 from ._scale import Scale
@@ -21,7 +22,7 @@ SHOWS_CHANCE = ("null", "expectation")
 def _same_length(mark: str, *columns: tuple[object, ...]) -> None:
     lengths = {len(column) for column in columns if column}
     if len(lengths) > 1:
-        raise UsageError(mark, f"expected columns of one length, got lengths {sorted(lengths)}")
+        raise UsageError(mark, say("problem.columns-length", got=str(sorted(lengths))))
 
 
 class Lines(Record, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ class Histogram(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if len(self.edges) != len(self.counts) + 1:
-            raise UsageError("Histogram", "expected one edge more than counts")
+            raise UsageError("Histogram", say("problem.edges"))
 
 
 class Scatter(Record, frozen=True, kw_only=True):

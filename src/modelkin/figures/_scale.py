@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._record import Record
 from .values import known, numbers
@@ -25,11 +26,11 @@ class Scale(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise UsageError("Scale", f"expected low < high, got {self.low} and {self.high}")
+            raise UsageError("Scale", say("problem.low-high", low=self.low, high=self.high))
         if self.kind == "signed":
             centre = self.chance if self.chance is not None else 0.0
             if not math.isclose(self.high - centre, centre - self.low, rel_tol=1e-9, abs_tol=1e-12):
-                raise UsageError("Scale", f"expected a signed scale centred on {centre}")
+                raise UsageError("Scale", say("problem.signed-scale", centre=centre))
 
 
 def signed_scale(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelkin.comparison.methods import Agreement, Contrast, Tested
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._figure import Axis, Figure, Panel
 from ._marks import Lines, ReferenceLine
@@ -32,7 +33,7 @@ def effects_by_layer(result: Comparison) -> Figure:
             if best is None or best.effect is None or abs(test.effect.value) > abs(best.effect.value):
                 layers[test.layers[0]] = test
     if not found:
-        raise UsageError("layers", "no test was made in a single layer", hint="Try --depth standard or deep.")
+        raise UsageError("layers", say("problem.no-layer-tests"), hint="Try --depth standard or deep.")
     styles = series_styles(found)
     last = max(layer for layers in found.values() for layer in layers)
     curves = []

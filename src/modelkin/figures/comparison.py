@@ -12,6 +12,7 @@ import numpy as np
 
 from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.errors import UsageError
+from modelkin.message import say
 from modelkin.untrusted import short_names
 
 from ._figure import Axis, Figure, Panel
@@ -102,7 +103,7 @@ def evidence_forest(
         Rows to draw. Where there are more tests, those of one kind and outcome share a row; none is left out.
     """
     if not tests:
-        raise UsageError("evidence_forest", "expected at least one test")
+        raise UsageError("evidence_forest", say("problem.one-test"))
     order = sorted(tests, key=lambda test: (_effect(test) is None, _log10_p(test) or 0.0, test.component))
     groups: dict[object, list[Evidence]] = {}
     for number, test in enumerate(order):
@@ -295,7 +296,7 @@ def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float
     """
     found = known(numbers(z))
     if not found:
-        raise UsageError("z_histogram", "expected at least one z score")
+        raise UsageError("z_histogram", say("problem.one-z"))
     limit = reach or max(5.0, math.ceil(max(abs(value) for value in found) + 1))
     far = limit > _FAR
     drawn = [math.asinh(value) for value in found] if far else list(found)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 MINUS = "\N{MINUS SIGN}"
 Numbers: TypeAlias = tuple[float | None, ...]
@@ -27,7 +28,7 @@ def grid(values: Matrix) -> Grid:
     """Take a matrix as a description holds it; all rows have one length."""
     rows = tuple(numbers(row) for row in values)
     if len({len(row) for row in rows}) > 1:
-        raise UsageError("figure", "expected rows of one length in a matrix")
+        raise UsageError("figure", say("problem.matrix-rows"))
     return rows
 
 
@@ -38,9 +39,7 @@ def _number(value: object) -> float | None:
     if math.isnan(number):
         return None
     if math.isinf(number):
-        raise UsageError(
-            "figure", "expected finite numbers, got an infinite one", hint="Leave it out as None."
-        )
+        raise UsageError("figure", say("problem.finite-numbers"), hint="Leave it out as None.")
     return number
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import FormatError
-from modelkin.message import Message
+from modelkin.message import Message, say
 
 from .recipe import BLOCK_BYTES, CODE_BYTES, DATA_BYTES, N_FEATURES, RECIPE, SLOTS
 
@@ -56,14 +56,14 @@ class FingerprintedModel:
         """Refuse what no registry can hold: whoever sends a fingerprint says this of his model."""
         counts = (self.layers, self.hidden_size, self.vocab_size, self.parameters)
         if not all(count is None or 0 <= count < _LARGEST for count in counts):
-            raise FormatError(where, "the shape of the model is none that a model can have")
+            raise FormatError(where, say("problem.model-shape"))
         words = (self.kind, self.revision, self.family, self.model_type, self.format)
         if len(self.ref) > _LONGEST_NAME or any(len(word or "") > _LONGEST_WORD for word in words):
-            raise FormatError(where, f"the model is described in more than {_LONGEST_WORD} letters")
+            raise FormatError(where, say("problem.model-words", most=_LONGEST_WORD))
         try:
             "".join(word or "" for word in (self.ref, *words)).encode()
         except UnicodeEncodeError as error:
-            raise FormatError(where, "a name of the model is no UTF-8") from error
+            raise FormatError(where, say("problem.model-name-utf8")) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,22 +105,29 @@ class Fingerprint:
         if self.recipe != RECIPE:
             raise FormatError(
                 where,
-                f"expected a fingerprint of recipe {RECIPE}, got recipe {self.recipe[:20]!r}",
+                say("problem.fingerprint-recipe", recipe=RECIPE, got=repr(self.recipe[:20])),
                 hint="Fingerprints of two recipes cannot be compared: make this one again.",
             )
         if len(self.data) != DATA_BYTES or len(self.slots) != len(SLOTS):
             raise FormatError(
                 where,
-                f"expected {DATA_BYTES} bytes in {len(SLOTS)} blocks, "
-                f"got {len(self.data)} bytes in {len(self.slots)}",
+                say(
+                    "problem.fingerprint-bytes",
+                    n=DATA_BYTES,
+                    blocks=len(SLOTS),
+                    got=len(self.data),
+                    got_blocks=len(self.slots),
+                ),
             )
         wrong = [slot.kind for slot, known in zip(self.slots, SLOTS, strict=True) if slot.kind != known.kind]
         if wrong:
-            raise FormatError(where, f"expected the blocks of recipe {RECIPE}, got {wrong[0][:20]!r}")
+            raise FormatError(
+                where, say("problem.fingerprint-blocks", recipe=RECIPE, got=repr(wrong[0][:20]))
+            )
         for slot, known in zip(self.slots, SLOTS, strict=True):
             layer = slot.layer is None or 0 <= slot.layer < _LARGEST
             if not (layer and 0 <= slot.n_units <= known.n_units and set(slot.marks) <= {"tied", "sorted"}):
-                raise FormatError(where, f"a block {slot.kind!r} is described as none can be")
+                raise FormatError(where, say("problem.block-described", kind=repr(slot.kind)))
         self.model.check(where)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelkin.errors import HeaderError
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetched, Fetcher
 from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, quoted
 
@@ -57,18 +58,18 @@ class Forward:
         """Bytes from here to the end."""
         return self.size - self.position
 
-    def skip(self, n_bytes: int, what: str) -> ByteRange:
+    def skip(self, n_bytes: int, what: Message) -> ByteRange:
         """Step over bytes and return where they are."""
         if n_bytes > self.left:
             raise HeaderError(
                 self.file,
-                f"{what}: expected {n_bytes:,} bytes at {self.position:,}, the file ends after {self.left:,}",
+                say("problem.part-bytes", what=what, n=n_bytes, position=self.position, left=self.left),
                 hint="The file is incomplete, or of another format.",
             )
         start, self.position = self.position, self.position + n_bytes
         return ByteRange(start, self.position)
 
-    def take(self, n_bytes: int, what: str) -> bytes:
+    def take(self, n_bytes: int, what: Message) -> bytes:
         """Return the next bytes."""
         wanted = self.skip(n_bytes, what)
         if not n_bytes:
@@ -82,31 +83,33 @@ class Forward:
     def peek(self, n_bytes: int) -> bytes:
         """Return the next bytes without stepping over them; fewer at the end of the file."""
         position = self.position
-        data = self.take(min(n_bytes, self.left), "the next bytes")
+        data = self.take(min(n_bytes, self.left), say("part.next-bytes"))
         self.position = position
         return data
 
-    def numbers(self, form: str, what: str) -> tuple[Any, ...]:
+    def numbers(self, form: str, what: Message) -> tuple[Any, ...]:
         """Return the next numbers, of a `struct` format in little-endian order."""
         return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}"), what))
 
-    def number(self, form: str, what: str) -> int:
+    def number(self, form: str, what: Message) -> int:
         """Return the next integer."""
         return int(self.numbers(form, what)[0])
 
-    def text(self, n_bytes: int, what: str) -> str:
+    def text(self, n_bytes: int, what: Message) -> str:
         """Return the next bytes as a name that can be shown."""
         if not 0 <= n_bytes <= MAX_NAME_LENGTH:
             raise HeaderError(
-                self.file, f"{what}: expected a name of at most {MAX_NAME_LENGTH} bytes, got {n_bytes}"
+                self.file, say("problem.part-name", what=what, most=MAX_NAME_LENGTH, got=n_bytes)
             )
         data = self.take(n_bytes, what)
         try:
             name = data.decode()
         except UnicodeDecodeError as error:
-            raise HeaderError(self.file, f"{what}: expected UTF-8, got {data[:40]!r}") from error
+            raise HeaderError(self.file, say("problem.part-utf8", what=what, got=repr(data[:40]))) from error
         if problem := name_problem(name):
-            raise HeaderError(self.file, f"{what}: {quoted(name)} {problem}")
+            raise HeaderError(
+                self.file, say("problem.part-name-problem", what=what, name=quoted(name), problem=problem)
+            )
         return name
 
     def seen(self, name: str, start: int) -> None:

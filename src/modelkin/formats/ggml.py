@@ -49,18 +49,18 @@ class GgmlFormat:
     def read(self, request: Request) -> Weights:
         """Walk through the file, and give its tensors the names of transformers."""
         reader = Forward(request.fetcher, request.entry)
-        if (magic := reader.take(4, "the first bytes")) != MAGIC:
+        if (magic := reader.take(4, say("part.first-bytes"))) != MAGIC:
             raise UnsupportedFormat(
                 reader.file,
-                f"expected a file of whisper.cpp, which begins with {MAGIC!r}, got {magic!r}",
+                say("problem.whisper-magic", wanted=repr(MAGIC), got=repr(magic)),
                 hint="Other files end in .bin too: PyTorch's, CTranslate2's, llama2.c's.",
             )
-        sizes = dict(zip(_SIZES, reader.numbers(f"{len(_SIZES)}i", "the sizes"), strict=True))
+        sizes = dict(zip(_SIZES, reader.numbers(f"{len(_SIZES)}i", say("part.sizes")), strict=True))
         config = whisper_config(sizes)
         if config is None:
             raise UnsupportedFormat(
                 reader.file,
-                "the sizes are not those of a Whisper",
+                say("problem.whisper-sizes"),
                 hint="Of the files from before GGUF only those of whisper.cpp are read; convert it to GGUF.",
             )
         _skip_filters(reader)
@@ -85,17 +85,17 @@ def _notes(others: Sequence[str]) -> tuple[Message, ...]:
 
 
 def _skip_filters(reader: Forward) -> None:
-    n_mel, n_fft = reader.numbers("2i", "the mel filters")
+    n_mel, n_fft = reader.numbers("2i", say("part.mel-filters"))
     if min(n_mel, n_fft) < 0 or n_mel * n_fft > _MAX_FILTERS:
-        raise HeaderError(reader.file, f"expected the size of mel filters, got {n_mel} x {n_fft}")
-    reader.skip(4 * n_mel * n_fft, "the mel filters")
+        raise HeaderError(reader.file, say("problem.mel-size", n=n_mel, m=n_fft))
+    reader.skip(4 * n_mel * n_fft, say("part.mel-filters"))
 
 
 def _tokens(reader: Forward) -> list[bytes]:
     """Read the texts of the first rows; the special tokens behind them have none."""
-    count = reader.number("i", "the number of tokens")
+    count = reader.number("i", say("part.n-tokens"))
     if not 0 <= count <= _MAX_TOKENS:
-        raise HeaderError(reader.file, f"expected at most {_MAX_TOKENS:,} tokens, got {count:,}")
+        raise HeaderError(reader.file, say("problem.tokens-count", most=_MAX_TOKENS, n_tokens=count))
     found: list[bytes] = []
     while len(found) < count:
         # Fifty thousand short texts: taken out of long pieces, since asking for each takes a second.
@@ -106,15 +106,15 @@ def _tokens(reader: Forward) -> list[bytes]:
         while len(found) < count and at + 4 <= len(piece):
             length = int.from_bytes(piece[at : at + 4], "little")
             if length > _MAX_TOKEN_BYTES:
-                problem = f"expected a token of at most {_MAX_TOKEN_BYTES} bytes, got {length}"
+                problem = say("problem.token-bytes", most=_MAX_TOKEN_BYTES, got=length)
                 raise HeaderError(reader.file, problem)
             if at + 4 + length > len(piece):
                 break
             found.append(piece[at + 4 : at + 4 + length])
             at += 4 + length
         if not at:
-            reader.skip(reader.left + 1, "a token")
-        reader.skip(at, "tokens")
+            reader.skip(reader.left + 1, say("part.a-token"))
+        reader.skip(at, say("part.tokens"))
     return found
 
 
@@ -122,26 +122,26 @@ def _tensors(reader: Forward, ftype: int) -> list[TensorInfo]:
     found: dict[str, TensorInfo] = {}
     while reader.left:
         if len(found) == MAX_TENSORS:
-            raise HeaderError(reader.file, f"more than {MAX_TENSORS:,} tensors")
+            raise HeaderError(reader.file, say("problem.tensors-more", most=MAX_TENSORS))
         info = _tensor(reader, ftype)
         if info.name in found:
-            raise HeaderError(reader.file, f"tensor {quoted(info.name)} is there twice")
+            raise HeaderError(reader.file, say("problem.tensor-twice", name=quoted(info.name)))
         found[info.name] = info
     if not found:
-        raise HeaderError(reader.file, "expected tensors after the tokens, got nothing")
+        raise HeaderError(reader.file, say("problem.no-tensors-after"))
     return list(found.values())
 
 
 def _tensor(reader: Forward, ftype: int) -> TensorInfo:
     begin = reader.position
-    n_axes, length, kind = reader.numbers("3i", "a tensor")
+    n_axes, length, kind = reader.numbers("3i", say("part.a-tensor"))
     if not 1 <= n_axes <= 4:
-        raise HeaderError(reader.file, f"a tensor at {begin:,}: expected 1 to 4 axes, got {n_axes}")
-    axes = reader.numbers(f"{n_axes}i", "the shape of a tensor")
-    stored = reader.text(length, "the name of a tensor")
-    what = f"tensor {quoted(stored)}"
+        raise HeaderError(reader.file, say("problem.tensor-axes", position=begin, got=str(n_axes)))
+    axes = reader.numbers(f"{n_axes}i", say("part.tensor-shape"))
+    stored = reader.text(length, say("part.name-of-tensor"))
+    what = say("part.tensor", name=quoted(stored))
     if any(axis < 1 for axis in axes):
-        raise HeaderError(reader.file, f"{what}: expected sizes from 1 on, got {axes}")
+        raise HeaderError(reader.file, say("problem.part-sizes", what=what, got=str(axes)))
     # The fastest axis comes first, and the bias of a convolution is kept as one column.
     shape = axes[::-1]
     if len(shape) == 2 and shape[1] == 1:
@@ -150,7 +150,9 @@ def _tensor(reader: Forward, ftype: int) -> TensorInfo:
     name = whisper_name(stored)
     number = _type(reader.file, what, kind, ftype)
     if shape[-1] % number.block:
-        raise HeaderError(reader.file, f"{what}: lines of {shape[-1]} do not fill blocks of {number.block}")
+        raise HeaderError(
+            reader.file, say("problem.part-blocks", what=what, n=str(shape[-1]), block=number.block)
+        )
     n_lines = math.prod(shape[:-1])
     place = reader.skip(n_lines * number.row_bytes(shape[-1]), what)
     rows = BlockRows(file=reader.file, start=place.start, type=number, n_rows=n_lines, width=shape[-1])
@@ -165,13 +167,15 @@ def _tensor(reader: Forward, ftype: int) -> TensorInfo:
     )
 
 
-def _type(file: str, what: str, kind: int, ftype: int) -> GgmlType:
+def _type(file: str, what: Message, kind: int, ftype: int) -> GgmlType:
     if kind not in _READ:
-        raise UnsupportedFormat(file, f"{what}: type {kind} of ggml is not read")
+        raise UnsupportedFormat(file, say("problem.part-ggml-type", what=what, kind=kind))
     found = TYPES[kind]
     if found.plain is None and ftype // 1000 < _BLOCKS_VERSION:
         raise UnsupportedFormat(
-            file, f"{what}: blocks of an early layout ({ftype // 1000})", hint="Quantise the model again."
+            file,
+            say("problem.part-early", what=what, version=ftype // 1000),
+            hint="Quantise the model again.",
         )
     return found
 

@@ -19,7 +19,7 @@ from typing import Final, Literal, final
 import numpy as np
 
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import (
     Array,
@@ -88,15 +88,15 @@ class Header:
         """Dimensions of a head."""
         return self.dim // self.heads
 
-    def problem(self) -> str | None:
+    def problem(self) -> Message | None:
         """Say why these are no sizes of a model."""
         sizes = self.dim, self.hidden, self.vocab, self.positions, self.heads, self.kv_heads
         if not all(0 < size <= _MAX_SIZE for size in sizes) or not 0 < self.layers <= _MAX_LAYERS:
-            return "sizes that no model has"
+            return say("problem.llama2c-sizes")
         if self.dim % self.heads or self.heads % self.kv_heads or self.head_dim % 2:
-            return f"{self.heads} heads and {self.kv_heads} of keys for a width of {self.dim}"
+            return say("problem.llama2c-heads", n=self.heads, m=self.kv_heads, width=self.dim)
         if self.version == 2 and (self.group < 1 or self.dim % self.group):
-            return f"groups of {self.group} for a width of {self.dim}"
+            return say("problem.llama2c-groups", group=self.group, width=self.dim)
         return None
 
     def shape(self, kind: str) -> tuple[int, ...]:
@@ -151,7 +151,7 @@ class Llama2cFormat:
         if end != info.size:
             raise (HeaderError if header.version else UnsupportedFormat)(
                 file,
-                f"expected {end:,} bytes for the sizes at its beginning, got {info.size:,}",
+                say("problem.llama2c-size", n=end, got=info.size),
                 hint="The file is incomplete, or no checkpoint of llama2.c.",
             )
         if header.version == 2:
@@ -182,7 +182,7 @@ def parse_header(head: bytes, *, file: str) -> Header:
         They are not those of a model.
     """
     if len(head) < _FIRST_BYTES:
-        raise UnsupportedFormat(file, f"expected at least {_FIRST_BYTES} bytes, got {len(head)}")
+        raise UnsupportedFormat(file, say("problem.header-short", least=_FIRST_BYTES, got=len(head)))
     (magic,) = struct.unpack("<I", head[:4])
     if magic != MAGIC:
         dim, hidden, layers, heads, kv_heads, vocab, positions = struct.unpack("<7i", head[:_FIRST_BYTES])
@@ -200,17 +200,17 @@ def parse_header(head: bytes, *, file: str) -> Header:
         if problem := header.problem():
             raise UnsupportedFormat(
                 file,
-                f"not a weight file of a format that can be read; as one of llama2.c it has {problem}",
+                say("problem.llama2c-other", problem=problem),
                 hint="Of files in .bin those of PyTorch, CTranslate2, whisper.cpp and llama2.c are read.",
             )
         return header
     if len(head) < _HEADER_BYTES:
-        raise HeaderError(file, f"expected a header of {_HEADER_BYTES} bytes, got {len(head)}")
+        raise HeaderError(file, say("problem.llama2c-header", n=_HEADER_BYTES, got=len(head)))
     version, dim, hidden, layers, heads, kv_heads, vocab, positions, tied, group = struct.unpack(
         "<8iBi", head[4:41]
     )
     if version not in (1, 2):
-        raise UnsupportedFormat(file, f"expected version 1 or 2 of llama2.c, got {version}")
+        raise UnsupportedFormat(file, say("problem.llama2c-version", got=version))
     header = Header(
         version=version,
         dim=dim,
@@ -224,7 +224,7 @@ def parse_header(head: bytes, *, file: str) -> Header:
         group=group if version == 2 else 0,
     )
     if problem := header.problem():
-        raise HeaderError(file, f"the header gives {problem}")
+        raise HeaderError(file, say("problem.llama2c-gives", problem=problem))
     return header
 
 
@@ -237,7 +237,7 @@ def _tensors(header: Header, file: str) -> tuple[list[TensorInfo], int]:
         count = math.prod(shape)
         coded = header.version == 2 and kind in _MATRICES
         if coded and count % header.group:
-            raise HeaderError(file, f"{count} numbers do not fill groups of {header.group}")
+            raise HeaderError(file, say("problem.numbers-groups", n=count, group=header.group))
         stop = position + (count + 4 * (count // header.group) if coded else 4 * count)
         if kind not in ("cosines", "sines"):
             name = _SINGLE[kind] if layer is None else f"model.layers.{layer}.{_PER_LAYER[kind]}"
@@ -351,7 +351,7 @@ def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[Ten
     if not (np.isfinite(scales).all() and (scales >= 0).all() and (scales < 1e6).all()):
         raise UnsupportedFormat(
             file,
-            "expected the scales of the embedding behind it, got other numbers",
+            say("problem.llama2c-scales"),
             hint="Export the model again with a current export.py of llama2.c.",
         )
 

@@ -61,11 +61,11 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
         It is not an index, lists a tensor twice, or names a file that it must not.
     """
 
-    def error(problem: str) -> IndexFileError:
+    def error(problem: Message) -> IndexFileError:
         return IndexFileError(plain(file), problem)
 
     if len(data) > MAX_INDEX_BYTES:
-        raise error(f"has {len(data)} bytes, more than the {MAX_INDEX_BYTES} of an index file")
+        raise error(say("problem.index-long", n=len(data), most=MAX_INDEX_BYTES))
     if data.startswith(b"version https://git-lfs"):
         raise IndexFileError(
             plain(file),
@@ -76,7 +76,7 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
     weight_map: dict[str, str] | None = None
     more_files: tuple[str, ...] = ()
     metadata: object = None
-    for key in scanner.members("the index", limit=_MAX_TOP_KEYS):
+    for key in scanner.members(say("part.index"), limit=_MAX_TOP_KEYS):
         match key:
             case "weight_map":
                 weight_map, more_files = _read_weight_map(
@@ -86,12 +86,12 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
                 metadata = scanner.value("metadata", max_bytes=_MAX_METADATA_BYTES)
             case _:
                 # Some writers add notes of their own; they change nothing.
-                scanner.value(f"the value of {quoted(key)}", max_bytes=_MAX_METADATA_BYTES)
+                scanner.value(say("part.value-of", key=quoted(key)), max_bytes=_MAX_METADATA_BYTES)
     scanner.finish(padding=b" \t\r\n")
     if not weight_map:
-        raise error("expected a weight_map from tensors to files, got none or an empty one")
+        raise error(say("problem.index-map"))
     if metadata is not None and not isinstance(metadata, dict):
-        raise error("expected an object for metadata")
+        raise error(say("problem.index-metadata"))
     return ShardIndex(
         weight_map=MappingProxyType(weight_map),
         metadata=MappingProxyType(metadata or {}),
@@ -134,17 +134,24 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
             if info.name in found:
                 raise IndexFileError(
                     plain(file),
-                    f"tensor {quoted(info.name)} is in two shards, "
-                    f"{quoted(shard_of[info.name])} and {quoted(shard)}",
+                    say(
+                        "problem.index-two-shards",
+                        name=quoted(info.name),
+                        first=quoted(shard_of[info.name]),
+                        second=quoted(shard),
+                    ),
                 )
             found[info.name] = info
             shard_of[info.name] = shard
     if all(shard_of.get(name) != shard for name, shard in index.weight_map.items()):
         name, shard = next(iter(index.weight_map.items()))
-        elsewhere = f"; it is in {quoted(shard_of[name])}" if name in shard_of else ""
+        untrue = say("problem.index-not-there", name=quoted(name), shard=quoted(shard))
+        if name in shard_of:
+            other = quoted(shard_of[name])
+            untrue = say("problem.index-elsewhere", name=quoted(name), shard=quoted(shard), other=other)
         raise IndexFileError(
             plain(file),
-            f"tensor {quoted(name)} should be in {quoted(shard)}, which does not have it{elsewhere}",
+            untrue,
             hint="The index belongs to another version of the files.",
         )
     return TensorIndex(found.values(), unlisted=found.keys() - index.weight_map.keys())
@@ -167,18 +174,18 @@ def _read_weight_map(
     paths: dict[str, str] = {}
     result: dict[str, str] = {}
     odd: dict[str, str] = {}
-    problem: str | None = None
+    problem: Message | None = None
     for name in scanner.members("weight_map", limit=MAX_LISTED_TENSORS):
         wrong = name_problem(name)
-        shard = scanner.string(f"the file of tensor {quoted(name)}")
+        shard = scanner.string(say("part.file-of-tensor", name=quoted(name)))
         if shard not in paths:
             if unsafe := plain_path_problem(shard, endings=endings):
-                scanner.fail(f"the shard path {quoted(shard)} {unsafe}")
+                scanner.fail(say("problem.index-shard-path", shard=quoted(shard), problem=unsafe))
             if len(paths) >= MAX_SHARDS:
-                scanner.fail(f"weight_map names more than {MAX_SHARDS} files")
+                scanner.fail(say("problem.index-files", most=MAX_SHARDS))
             paths[shard] = posixpath.join(folder, shard)
         if wrong is not None:
-            problem = problem or f"the tensor name {quoted(name)} {wrong}"
+            problem = problem or say("problem.tensor-name", name=quoted(name), problem=wrong)
         (result if wrong is None else odd)[name] = paths[shard]
     if problem and not result:
         scanner.fail(problem)

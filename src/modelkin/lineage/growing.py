@@ -80,9 +80,9 @@ def family_forest(
     options, told = options or CompareOptions(), progress or Silent()
     given = by_name(models)
     if len(given) < _FEWEST:
-        raise UsageError("models", f"expected at least two, got {len(given)}")
+        raise UsageError("models", say("problem.two-needed", n=len(given)))
     if unknown := sorted(set(dates or {}) - given.keys()):
-        raise UsageError(unknown[0], "a date was given for a model that is not in the collection")
+        raise UsageError(unknown[0], say("problem.date-unknown"))
     with open_models(list(given.values()), options.fetch, progress=progress) as opened:
         read_headers(opened)
         grove = _Forest(dict(zip(given, opened, strict=True)), dict(dates or {}), options, told)

@@ -73,7 +73,7 @@ def explain_merge(
     options, told = options or CompareOptions(), progress or Silent()
     others = [*parents, *([base] if base is not None else [])]
     if len(others) < 2:
-        raise UsageError("parents", f"expected at least two models to mix, got {len(others)}")
+        raise UsageError("parents", say("problem.two-to-mix", n=len(others)))
     with open_models((candidate, *others), options.fetch, progress=progress) as opened:
         read_headers(opened)
         told.note(say("step-layer-maps"))

@@ -27,7 +27,7 @@ def read_reference_cards(text: str) -> dict[str, ReferenceCard]:
         level = facts.pop("level", None)
         kinds = {key: type(value) for key, value in facts.items()}
         if kinds != _FACTS or facts["needs"] not in get_args(Needs) or not isinstance(level, float | None):
-            raise SpecError(name, f"expected exactly the keys {list(_FACTS)}, and a number as level if any")
+            raise SpecError(name, say("problem.card-level", known=str(list(_FACTS))))
         told = {key: say(f"reference.{name}.{key}") for key in _TOLD}
         page = f"docs/reference/{name}.md"
         found[name] = ReferenceCard(**(facts | told), name=name, level=level, reference=page)
@@ -47,7 +47,7 @@ def load_reference(name: str) -> ReferenceMethod:
     if name not in cards:
         close = difflib.get_close_matches(name, [*cards, ALL], n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(cards)}."
-        raise UsageError(name, "no such published method", hint=hint)
+        raise UsageError(name, say("problem.no-published-method"), hint=hint)
     module, _, attribute = cards[name].class_path.partition(":")
     found: ReferenceMethod = getattr(import_module(f"modelkin.reference.{module}"), attribute)(cards[name])
     return found

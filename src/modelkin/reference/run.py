@@ -58,10 +58,10 @@ def read_prompts(path: Path) -> tuple[str, ...]:
         with path.open("rb") as file:
             text = file.read(_MOST_PROMPT_BYTES + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(str(path), "expected prompts as UTF-8 text, one a line") from error
+        raise UsageError(str(path), say("problem.prompts-text")) from error
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not len(found) >= _FEWEST_PROMPTS or len(text) > _MOST_PROMPT_BYTES:
-        problem = f"expected {_FEWEST_PROMPTS} prompts or more, up to 10 MB, got {len(found)}"
+        problem = say("problem.prompts-few", least=_FEWEST_PROMPTS, n=len(found))
         raise UsageError(str(path), problem)
     return found
 

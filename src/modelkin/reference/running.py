@@ -51,7 +51,7 @@ def repr_module(name: str) -> Any:  # noqa: ANN401  a module
     except ImportError as error:
         raise MissingExtra(
             "published methods that run models",
-            f"running a model needs the package {name!r}",
+            say("problem.running-needs", name=repr(name)),
             hint="pip install 'modelkin[repr]'",
         ) from error
 

@@ -16,6 +16,7 @@ from modelkin._version import __version__
 from modelkin.errors import MissingExtra, SourceError
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import RECIPE
+from modelkin.message import say
 from modelkin.options import FetchOptions
 
 from .pairs import BLOCK, Pairs, block_pairs, blocks_of_pairs
@@ -49,7 +50,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            where, "clusters need Dask", hint="Install it with: pip install 'modelkin[dask]'"
+            where, say("problem.needs-dask"), hint="Install it with: pip install 'modelkin[dask]'"
         ) from error
     if where == "local":
         with (
@@ -64,7 +65,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
         client = Client(where, timeout="20s")
     except (OSError, ValueError, TimeoutError) as error:
         raise SourceError(
-            where, "no scheduler answers here", hint="Start one with: dask scheduler"
+            where, say("problem.no-scheduler"), hint="Start one with: dask scheduler"
         ) from error
     with client:
         _check_workers(client, where)
@@ -77,18 +78,18 @@ def _check_workers(client: Any, where: str) -> None:  # noqa: ANN401  a client o
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
         raise SourceError(
-            where, "the scheduler has no worker", hint=f"Start one with: dask worker {where}"
+            where, say("problem.no-worker"), hint=f"Start one with: dask worker {where}"
         ) from error
     try:
         found = set(client.run(_made_by).values())
     except ImportError as error:
         raise SourceError(
-            where, "a worker cannot import modelkin", hint="Install the same version on all machines."
+            where, say("problem.worker-import"), hint="Install the same version on all machines."
         ) from error
     if other := found - {_made_by()}:
         raise SourceError(
             where,
-            f"expected workers with {_made_by()}, got {min(other)}",
+            say("problem.other-workers", wanted=_made_by(), got=min(other)),
             hint="Install the same version on all machines.",
         )
 
@@ -121,7 +122,7 @@ def _row(target: SyncTarget, task: Any) -> Made:  # noqa: ANN401  a future of Da
     try:
         made: Made = task.result()
     except KilledWorker:
-        return not_made(target.ref, "every worker that read it died")
+        return not_made(target.ref, say("problem.workers-died"))
     return made
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from modelkin.errors import MissingExtra, ModelkinError, SourceError, UsageError, not_written
+from modelkin.message import say
 
 _DRAFT = ".draft"
 _OUR_DRAFT = re.compile(rf".+\.[0-9a-f]{{8}}{re.escape(_DRAFT)}")
@@ -152,7 +153,7 @@ class FolderPlace(RegistryPlace):
         except Timeout as error:
             raise UsageError(
                 self.name,
-                "another process is writing to this registry",
+                say("problem.registry-busy"),
                 hint="Wait until it has finished; readers need not wait.",
             ) from error
         except OSError as error:
@@ -186,13 +187,13 @@ class BucketPlace(RegistryPlace):
             import fsspec
         except ModuleNotFoundError as error:
             raise MissingExtra(
-                url, "object stores need fsspec", hint="Install it with: pip install 'modelkin[cloud]'"
+                url, say("problem.needs-fsspec"), hint="Install it with: pip install 'modelkin[cloud]'"
             ) from error
         self.name = url.split("@")[-1] if "@" in url else url
         try:
             self._files, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise SourceError(self.name, f"cannot be opened: {error}") from error
+            raise SourceError(self.name, say("problem.cannot-open", why=str(error))) from error
 
     def read(self, file: str) -> bytes:
         """Get the object."""
@@ -254,7 +255,7 @@ class BucketPlace(RegistryPlace):
             raise
         except Exception as error:
             said = " ".join(str(error).split())[:200]
-            raise SourceError(self.name, f"the object store cannot be used: {said}") from error
+            raise SourceError(self.name, say("problem.object-store", why=said)) from error
 
     def path(self, file: str) -> Path | None:
         """Nothing of it is on this machine."""
@@ -269,7 +270,7 @@ class BucketPlace(RegistryPlace):
 
 
 def _two_writers(place: str, file: str) -> UsageError:
-    return UsageError(place, f"another process has written {file}: two writers at once")
+    return UsageError(place, say("problem.two-writers", file=file))
 
 
 def _sync_folder(folder: Path) -> None:

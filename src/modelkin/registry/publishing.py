@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modelkin.errors import UsageError, not_written
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, RECIPE
+from modelkin.message import say
 
 from .store import Registry
 
@@ -38,7 +39,7 @@ def export_registry(registry: Registry, folder: Path) -> tuple[Path, ...]:
     from modelkin._version import __version__
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(str(folder), "expected a new or empty folder for the dataset")
+        raise UsageError(str(folder), say("problem.new-folder"))
     written = []
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)

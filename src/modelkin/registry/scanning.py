@@ -20,7 +20,7 @@ from modelkin.fingerprint import (
     FingerprintStack,
     fingerprint_product,
 )
-from modelkin.message import Message, say
+from modelkin.message import Message, say, told
 from modelkin.model import Model
 from modelkin.options import CompareOptions, Depth, FetchOptions
 from modelkin.progress import Progress, Silent
@@ -144,7 +144,10 @@ def scan(
     query.check(query.model.ref)
     damaged: dict[str, FormatError] = {}
     tested = _tested(query, registry, options, damaged)
-    notes = tuple(say("scan-damaged", problem=f"{name}: {error.problem}") for name, error in damaged.items())
+    notes = tuple(
+        say("scan-damaged", problem=say("error.said", where=name, problem=error.said))
+        for name, error in damaged.items()
+    )
     if not query.n_blocks:
         notes = (*notes, say("scan-nothing", model=query.model.ref))
     ranked = sorted(_hits(tested.found, log10_size=options.log10_size), key=_order)
@@ -282,7 +285,7 @@ def _verify(model: Model, row: RegistryRow, depth: Depth, fetch: FetchOptions) -
         result = compare(candidate=model, base=base, options=CompareOptions(depth=depth, fetch=fetch))
     except ModelkinError as error:
         # A model that has vanished since is no reason to lose what was found about the others.
-        return Verification(depth=depth, reason=say("scan-unreadable", problem=str(error)[:300]))
+        return Verification(depth=depth, reason=say("scan-unreadable", problem=told(error)))
     verdict = result.verdict
     return Verification(
         depth=depth,

@@ -13,6 +13,7 @@ from typing import IO, Any
 from modelkin.errors import FormatError, MissingExtra
 from modelkin.fingerprint import Fingerprint, FingerprintedModel, SlotRecord
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, RECIPE, SLOTS
+from modelkin.message import say
 from modelkin.untrusted import JsonRefused, strict_json
 
 SEGMENT_SCHEMA = "modelkin.registry-segment/1"
@@ -167,7 +168,9 @@ class SegmentFile:
             raise self._damaged(error) from error
         if schema != SEGMENT_SCHEMA:
             self._source.close()
-            raise FormatError(where, f"expected the schema {SEGMENT_SCHEMA}, got {schema[:60]!r}")
+            raise FormatError(
+                where, say("problem.schema-expected", known=SEGMENT_SCHEMA, got=repr(schema[:60]))
+            )
         lacking = [name for name in _columns(arrow) if name not in self._file.schema_arrow.names]
         wrong = [
             name
@@ -176,13 +179,14 @@ class SegmentFile:
         ]
         if lacking or wrong:
             self._source.close()
-            said = f"column {(lacking or wrong)[0]!r} is {'missing' if lacking else 'of another type'}"
-            raise FormatError(where, f"the segment is damaged: {said}")
+            name = repr((lacking or wrong)[0])
+            problem = say("problem.segment-lacks" if lacking else "problem.segment-type", name=name)
+            raise FormatError(where, problem)
         about = self._file.metadata
         groups = [about.row_group(at) for at in range(about.num_row_groups)]
         if any(not 0 <= group.total_byte_size <= _MOST_GROUP_BYTES for group in groups):
             self._source.close()
-            raise FormatError(where, f"a row group takes more than {_MOST_GROUP_BYTES:,} bytes")
+            raise FormatError(where, say("problem.row-group", most=_MOST_GROUP_BYTES))
         self.n_rows: int = about.num_rows
         self._ends = list(accumulate(group.num_rows for group in groups))
 
@@ -228,7 +232,7 @@ class SegmentFile:
     def _row(self, table: Any, at: int) -> RegistryRow:  # noqa: ANN401
         values = {name: table[name][at].as_py() for name in _columns(_arrow()[0]) if name != "code"}
         if any(values[name] is None for name in ("ref", "kind", "recipe", "slots", "token_gram", "data")):
-            raise FormatError(self._where, "the segment is damaged: a row is not complete")
+            raise FormatError(self._where, say("problem.segment-row"))
         model = None
         if values["format"] is not None:
             model = FingerprintedModel(
@@ -252,7 +256,7 @@ class SegmentFile:
     def _damaged(self, error: Exception) -> FormatError:
         return FormatError(
             self._where,
-            f"the segment is damaged: {str(error).splitlines()[0][:200]}",
+            say("problem.segment-damaged-why", why=str(error).splitlines()[0][:200]),
             hint="Run `modelkin registry verify`; other segments are not touched by it.",
         )
 
@@ -273,13 +277,13 @@ def _slots(text: str, where: str) -> tuple[SlotRecord, ...]:
             for kind, layer, n_units, marks in _listed(text)
         )
     except (ValueError, TypeError) as error:
-        raise FormatError(where, "the segment is damaged: its blocks are not described") from error
+        raise FormatError(where, say("problem.segment-blocks")) from error
 
 
 def _listed(text: str) -> list[Any]:
     found = strict_json(text)
     if not isinstance(found, list):
-        raise JsonRefused("expected a list of blocks")
+        raise JsonRefused(say("problem.no-blocks"))
     return found
 
 
@@ -289,6 +293,6 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "registry", "registries need pyarrow", hint="Install it with: pip install 'modelkin[registry]'"
+            "registry", say("problem.needs-pyarrow"), hint="Install it with: pip install 'modelkin[registry]'"
         ) from error
     return pyarrow, pyarrow.parquet

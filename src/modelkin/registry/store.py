@@ -22,6 +22,7 @@ from modelkin._version import __version__
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, RECIPE
+from modelkin.message import Message, say
 from modelkin.untrusted import JsonRefused, strict_object
 
 from .coarse import TILE_ROWS, tiled
@@ -76,7 +77,7 @@ class DamagedSegment:
 
     segment: str
     n_rows: int
-    problem: str
+    problem: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class RegistryCheck:
     damaged: tuple[DamagedSegment, ...]
     repaired: tuple[str, ...]
     """Code files that were made anew from their segments."""
-    not_repaired: tuple[str, ...]
+    not_repaired: tuple[Message, ...]
     """Code files that are lost and could not be written, and why: a scan makes them for itself each time."""
     left_over: tuple[str, ...]
     """Files that no log entry speaks of: a writer was stopped. Harmless."""
@@ -177,14 +178,12 @@ class Registry:
         try:
             opened = SegmentFile(self.place.open(name), where)
         except FileNotFoundError as error:
-            raise FormatError(self.place.name, f"the segment {name} is missing") from error
+            raise FormatError(self.place.name, say("problem.segment-missing", name=name)) from error
         except OSError as error:
-            raise FormatError(where, f"cannot be read: {error.strerror or error}") from error
+            raise FormatError(where, say("problem.unreadable", why=error.strerror or str(error))) from error
         if opened.n_rows != commit.n_rows:
             with opened:
-                raise FormatError(
-                    where, f"expected {commit.n_rows} rows, as the log says, got {opened.n_rows}"
-                )
+                raise FormatError(where, say("problem.segment-rows", n=commit.n_rows, m=opened.n_rows))
         return opened
 
     def info(self) -> RegistryInfo:
@@ -213,12 +212,12 @@ class Registry:
         """Check every byte against the log; make missing codes anew; touch nothing else."""
         damaged: list[DamagedSegment] = []
         repaired: list[str] = []
-        not_repaired: list[str] = []
+        not_repaired: list[Message] = []
         for commit in self.commits:
             try:
                 codes = tiled(self._checked_codes(commit))
             except FormatError as error:
-                found = DamagedSegment(segment=commit.segment, n_rows=commit.n_rows, problem=error.problem)
+                found = DamagedSegment(segment=commit.segment, n_rows=commit.n_rows, problem=error.said)
                 damaged.append(found)
                 continue
             if self._stored_codes(commit) != codes:
@@ -228,7 +227,7 @@ class Registry:
                     repaired.append(_code_file(commit))
                 except ModelkinError as error:
                     # Whoever may not write here, or not now, has found no damage.
-                    not_repaired.append(f"{_code_file(commit)}: {error.problem}")
+                    not_repaired.append(say("error.said", where=_code_file(commit), problem=error.said))
         return RegistryCheck(
             place=self.place.name,
             n_commits=len(self.commits),
@@ -244,11 +243,13 @@ class Registry:
         try:
             data = self.place.read(f"segments/{commit.segment}.parquet")
         except FileNotFoundError as error:
-            raise FormatError(commit.segment, "it is missing") from error
+            raise FormatError(commit.segment, say("problem.is-missing")) from error
         except OSError as error:
-            raise FormatError(commit.segment, f"cannot be read: {error.strerror or error}") from error
+            raise FormatError(
+                commit.segment, say("problem.unreadable", why=error.strerror or str(error))
+            ) from error
         if _digest(data) != commit.digest:
-            raise FormatError(commit.segment, "its bytes are not those that were committed")
+            raise FormatError(commit.segment, say("problem.segment-bytes"))
         with SegmentFile(data, commit.segment) as segment:
             return segment.codes()
 
@@ -373,22 +374,22 @@ def open_registry(where: str) -> Registry:
         about = strict_object(place.read(_ABOUT))
     except FileNotFoundError as error:
         hint = "Make one with: modelkin registry init --registry PLACE"
-        raise NotFound(place.name, "there is no registry here", hint=hint) from error
+        raise NotFound(place.name, say("problem.no-registry"), hint=hint) from error
     except JsonRefused as error:
-        raise FormatError(f"{place.name}/{_ABOUT}", "expected a JSON object") from error
+        raise FormatError(f"{place.name}/{_ABOUT}", say("problem.expected-object")) from error
     except OSError as error:
-        raise UsageError(place.name, f"cannot be read: {error.strerror or error}") from error
+        raise UsageError(place.name, say("problem.unreadable", why=error.strerror or str(error))) from error
     schema = about.get("schema")
     if schema != REGISTRY_SCHEMA:
         raise FormatError(
             place.name,
-            f"expected the schema {REGISTRY_SCHEMA}, got {str(schema)[:60]!r}",
+            say("problem.schema-expected", known=REGISTRY_SCHEMA, got=repr(str(schema)[:60])),
             hint="Another version of modelkin made it.",
         )
     if about.get("recipe") != RECIPE:
         raise FormatError(
             place.name,
-            f"expected fingerprints of recipe {RECIPE}, got recipe {str(about.get('recipe'))[:20]!r}",
+            say("problem.registry-recipe", recipe=RECIPE, got=repr(str(about.get("recipe"))[:20])),
             hint="Fingerprints of two recipes cannot be compared: make a new registry.",
         )
     return Registry(place, _read_log(place))
@@ -401,7 +402,7 @@ def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> t
         lost = next(at for at, number in enumerate(numbers, start=1) if at != number)
         raise FormatError(
             f"{place.name}/log/{lost:08d}.json",
-            "the entry of the log is missing, though there are later ones",
+            say("problem.log-missing"),
             hint="Restore it from a copy; the other entries are intact.",
         )
     if len(known) > len(numbers):
@@ -411,7 +412,7 @@ def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> t
         texts = place.read_all(names)
     except OSError as error:
         raise FormatError(
-            f"{place.name}/log", f"an entry of the log cannot be read: {error.strerror or error}"
+            f"{place.name}/log", say("problem.log-unreadable", why=error.strerror or str(error))
         ) from error
     read = zip(numbers[len(known) :], names, texts, strict=True)
     return (*known, *(_commit(place, number, name, text) for number, name, text in read))
@@ -437,7 +438,7 @@ def _commit(place: RegistryPlace, number: int, name: str, text: bytes) -> Regist
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise FormatError(
             f"{place.name}/{name}",
-            "the entry of the log is damaged",
+            say("problem.log-damaged"),
             hint="Restore it from a copy; the other entries are intact.",
         ) from error
     return commit

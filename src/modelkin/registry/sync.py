@@ -17,7 +17,7 @@ from modelkin.errors import (
     UsageError,
 )
 from modelkin.fingerprint import fingerprint_model
-from modelkin.message import Message, say
+from modelkin.message import Message, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress, Silent
@@ -191,16 +191,18 @@ def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
         return _later(target, error)
     except Exception as error:
         # A bug met in one model must not stop a run over all of a Hub.
-        return not_made(target.ref, f"modelkin failed: {type(error).__name__}: {error}")
+        return not_made(
+            target.ref, say("problem.modelkin-failed", kind=type(error).__name__, why=str(error)[:300])
+        )
 
 
-def not_made(ref: str, problem: str) -> NotSynced:
+def not_made(ref: str, problem: Message) -> NotSynced:
     """Return what is said of a model that the next run tries again."""
-    return NotSynced(ref=ref, reason=say("sync-later", problem=problem[:300]))
+    return NotSynced(ref=ref, reason=say("sync-later", problem=problem))
 
 
 def _later(target: SyncTarget, error: ModelkinError) -> NotSynced:
-    return not_made(target.ref, str(error))
+    return not_made(target.ref, told(error))
 
 
 def _resolved(target: SyncTarget, fetch: FetchOptions) -> SyncTarget | NotSynced:
@@ -270,7 +272,9 @@ def targets_of_folder(folder: Path) -> Iterator[SyncTarget]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        raise NotFound(str(folder), f"the folder cannot be read: {error.strerror or error}") from error
+        raise NotFound(
+            str(folder), say("problem.folder-unreadable", why=error.strerror or str(error))
+        ) from error
     for item in entries:
         if (item.is_dir() and (item / "config.json").is_file()) or (
             item.is_file() and item.suffix in (".gguf", ".safetensors")

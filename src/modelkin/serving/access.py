@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 SHORTEST_TOKEN = 16
 """Letters: what can be guessed in a weekend is no token."""
@@ -25,7 +26,7 @@ class ServeAccess:
         if self.token is not None and not (
             len(self.token) >= SHORTEST_TOKEN and self.token.isascii() and self.token.isprintable()
         ):
-            raise UsageError("token", f"expected at least {SHORTEST_TOKEN} printable ASCII letters")
+            raise UsageError("token", say("problem.token-short", least=SHORTEST_TOKEN))
 
     @property
     def is_local(self) -> bool:

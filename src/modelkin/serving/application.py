@@ -25,6 +25,7 @@ from modelkin.document import (
 )
 from modelkin.errors import MissingExtra, ModelkinError
 from modelkin.fingerprint import Fingerprint
+from modelkin.message import say
 from modelkin.options import FetchOptions
 from modelkin.registry import open_registry
 from modelkin.untrusted import JsonRefused, strict_object
@@ -89,7 +90,7 @@ def atlas_app(
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         hint = "Install it with: pip install 'modelkin[atlas]'"
-        raise MissingExtra("atlas", "a server needs starlette and uvicorn", hint=hint) from error
+        raise MissingExtra("atlas", say("problem.needs-server"), hint=hint) from error
     served = _Served(atlas, registry, access or ServeAccess(), language, fetch or FetchOptions())
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from modelkin.atlas import Atlas
 from modelkin.errors import MissingExtra
+from modelkin.message import say
 from modelkin.options import FetchOptions
 
 from .access import ServeAccess
@@ -37,7 +38,7 @@ def serve_atlas(
         import uvicorn
     except ModuleNotFoundError as error:
         hint = "Install it with: pip install 'modelkin[atlas]'"
-        raise MissingExtra("atlas", "a server needs starlette and uvicorn", hint=hint) from error
+        raise MissingExtra("atlas", say("problem.needs-server"), hint=hint) from error
     config = uvicorn.Config(
         app,
         host=access.host,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
 from modelkin.errors import NetworkError
+from modelkin.message import Refusal, say
 from modelkin.untrusted import quoted, visible
 
 _PORTS = {"http": 80, "https": 443}
@@ -98,8 +99,7 @@ class Home:
         if inside and not self._inside:
             raise NetworkError(
                 str(origin),
-                f"a server of the public web redirects into a private network ({visible(address[:60])}); "
-                "this was not followed",
+                say("problem.private-redirect", address=visible(address[:60])),
                 hint="If that is right, name the server inside as endpoint, or by its URL.",
             )
 
@@ -135,11 +135,11 @@ def redirected(url: str, location: str) -> str:
 
     Raises
     ------
-    ValueError
+    Refusal
         It is no address that two programs would read alike, with what is wrong with it.
     """
     if any(letter == "\\" or letter < " " or "\x7f" <= letter < "\xa0" for letter in location):
-        raise ValueError("what is no address: it holds a backslash or a control character")
+        raise Refusal(say("problem.odd-characters"))
     # Bytes beyond ASCII are not allowed either, but servers send them, and everybody escapes them alike.
     plain = quote(location, safe=_PRINTABLE, encoding="latin-1", errors="replace")
     from urllib3.util import parse_url
@@ -148,9 +148,9 @@ def redirected(url: str, location: str) -> str:
         target = urljoin(url, plain)
         parts = parse_url(target)
     except ValueError:
-        raise ValueError("what is no address") from None
+        raise Refusal(say("problem.no-address")) from None
     if parts.scheme not in _PORTS or not parts.host:
-        raise ValueError(f"an address of kind {quoted(parts.scheme or '', 20)}")
+        raise Refusal(say("problem.address-kind", kind=quoted(parts.scheme or "", 20)))
     if parts.auth is not None or "@" in urlsplit(target).netloc:
-        raise ValueError("an address with a user name in it")
+        raise Refusal(say("problem.address-user"))
     return target

@@ -25,6 +25,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import make_headers
 
 from modelkin.errors import NetworkError
+from modelkin.message import say
 from modelkin.options import FetchOptions
 
 from .address import Home, WebOrigin, is_inside
@@ -127,7 +128,7 @@ def trusted_certificates() -> ssl.SSLContext:
                     return ssl.create_default_context(capath=path)
                 return ssl.create_default_context(cafile=path)
             except OSError as error:
-                raise NetworkError(variable, f"no certificates can be read from {path}") from error
+                raise NetworkError(variable, say("problem.no-certificates", path=path)) from error
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
         # Some systems keep their certificates where OpenSSL does not look.

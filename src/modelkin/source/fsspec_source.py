@@ -70,10 +70,12 @@ class FsspecSource(Source):
             )
         except ImportError as error:
             raise MissingExtra(
-                self._ref, f"{error}", hint="Install it with `pip install modelkin[cloud]`."
+                self._ref,
+                say("problem.package-missing", why=str(error)),
+                hint="Install it with `pip install modelkin[cloud]`.",
             ) from error
         except (TypeError, ValueError) as error:
-            raise BadReference(self._ref, f"fsspec cannot open this: {reason(error)}") from None
+            raise BadReference(self._ref, say("problem.fsspec-cannot", why=reason(error))) from None
         except Exception as error:
             # Some clients, such as that of FTP, connect at once, and raise whatever they raise.
             problem = _translated(error, self._ref)
@@ -170,7 +172,7 @@ class FsspecSource(Source):
     def _parsed(self, name: str, entry: Mapping[str, Any]) -> FileInfo:
         size = entry.get("size")
         if path_problem(name) or not isinstance(size, int) or size < 0:
-            raise ListingError(self._ref, f"the store lists {quoted(name)} with size {str(size)[:20]}")
+            raise ListingError(self._ref, say("problem.store-lists", name=quoted(name), size=str(size)[:20]))
         return FileInfo(name=name, size=size, etag=_etag(entry))
 
     def _call(self, where: str, action: Callable[[], _T]) -> _T:

@@ -303,7 +303,9 @@ def busy_hint(status: int) -> str | None:
 def _raise_if_busy(where: str, response: _Response) -> None:
     if response.status in _BUSY:
         kind = RateLimited if response.status == 429 else NetworkError
-        problem = kind(where, f"the server answered {response.status}", hint=busy_hint(response.status))
+        problem = kind(
+            where, say("problem.server-answered", status=response.status), hint=busy_hint(response.status)
+        )
         raise Transient(problem, wait=asked_wait(response.headers))
 
 

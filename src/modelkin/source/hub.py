@@ -75,7 +75,7 @@ def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
     try:
         document = strict_json(body, max_values=_MAX_VALUES)
     except JsonRefused as error:
-        raise ListingError(where, f"the Hub's listing cannot be read: {error}") from error
+        raise ListingError(where, say("problem.listing-unread", why=error.reason)) from error
     return parse_listing(document, revision=revision, where=where)
 
 
@@ -110,12 +110,12 @@ def _listed_file(entry: object, where: str) -> FileInfo:
     if not isinstance(entry, dict) or not isinstance(name, str):
         raise ListingError(where, say("problem.hub-no-name"))
     if is_no_path(name):
-        raise ListingError(where, f"the file name {quoted(name)} {path_problem(name)}")
+        raise ListingError(where, say("problem.file-name", name=quoted(name), problem=path_problem(name)))
     lfs = entry.get("lfs")
     lfs = lfs if isinstance(lfs, dict) else {}
     size = lfs.get("size", entry.get("size"))
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**60:
-        raise ListingError(where, f"the file {quoted(name)} has no size (got {quoted(str(size)[:80])})")
+        raise ListingError(where, say("problem.no-size", name=quoted(name), got=quoted(str(size)[:80])))
     sha256, blob = _matching(_SHA256, lfs.get("sha256")), _matching(_COMMIT, entry.get("blobId"))
     # Of a file in LFS the blob is a pointer to it.
     return FileInfo(name=name, size=size, etag=sha256 or blob, sha256=sha256, git_sha1=None if lfs else blob)
@@ -143,14 +143,14 @@ def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
     try:
         document = strict_json(body)
     except JsonRefused as error:
-        raise ListingError(where, f"the Hub's list of commits cannot be read: {error}") from error
+        raise ListingError(where, say("problem.commits-unread", why=error.reason)) from error
     if not isinstance(document, list):
-        raise ListingError(where, "the Hub's list of commits is no list")
+        raise ListingError(where, say("problem.commits-no-list"))
     found = []
     for entry in document:
         commit = entry.get("id") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or _matching(_COMMIT, commit) is None:
-            raise ListingError(where, "the Hub's list of commits has an entry without a commit")
+            raise ListingError(where, say("problem.commits-no-commit"))
         date, title, authors = (entry.get(key) for key in ("date", "title", "authors"))
         people = (
             [person.get("user") for person in authors if isinstance(person, dict)]

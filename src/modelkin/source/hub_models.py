@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from modelkin.errors import ListingError, NetworkError, Offline
+from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import JsonRefused, quoted, strict_json
 
@@ -48,7 +49,7 @@ def listed_models(
 
     address = without_secrets((options.endpoint or constants.ENDPOINT).rstrip("/"))
     if is_offline(options):
-        raise Offline(address, "a list of models is not available offline")
+        raise Offline(address, say("problem.models-offline"))
     home = Home(address, hub_secrets(options.token, address))
     client = RangeClient(options, ByteBudget(None), home=home)
     url: str | None = f"{address}/api/models?limit={page}&full=true&sort=lastModified&direction=-1"
@@ -58,7 +59,7 @@ def listed_models(
         while url is not None:
             reply = client.get_document(url, headers=hub_headers(), limit=_MAX_PAGE)
             if reply.status != 200:
-                raise NetworkError(address, f"the Hub answered {reply.status} when asked for its models")
+                raise NetworkError(address, say("problem.models-answered", status=reply.status))
             yield from _parsed(reply.body, address)
             url = _next_page(reply.headers.get("Link", ""), address, home)
     finally:
@@ -69,15 +70,13 @@ def _parsed(body: bytes, where: str) -> Iterator[ListedModel]:
     try:
         document = strict_json(body)
     except JsonRefused as error:
-        raise ListingError(where, f"the Hub's list of models cannot be read: {error}") from error
+        raise ListingError(where, say("problem.models-unread", why=error.reason)) from error
     if not isinstance(document, list):
-        raise ListingError(where, "the Hub's list of models is no list")
+        raise ListingError(where, say("problem.models-no-list"))
     for entry in document:
         name = entry.get("id") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(name, str) or not _REPO_ID.fullmatch(name):
-            raise ListingError(
-                where, f"the Hub lists a model without a proper name: {quoted(str(name)[:80])}"
-            )
+            raise ListingError(where, say("problem.model-no-name", name=quoted(str(name)[:80])))
         commit = entry.get("sha")
         yield ListedModel(
             repo_id=name, commit=commit if isinstance(commit, str) and is_commit(commit) else None
@@ -95,5 +94,5 @@ def _next_page(link: str, address: str, home: Home) -> str | None:
     except ValueError:
         inside = False
     if not inside:
-        raise ListingError(address, f"the Hub's next page is elsewhere: {quoted(url[:120])}")
+        raise ListingError(address, say("problem.next-page", url=quoted(url[:120])))
     return url

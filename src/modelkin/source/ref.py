@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from modelkin.demo import DEMO_MODELS, demo_path
 from modelkin.errors import BadReference, NotFound
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.untrusted import path_problem, quoted, visible
 
 from .local import model_folder
@@ -129,9 +129,7 @@ def _adapter_and_base(text: str) -> tuple[str, str] | None:
 def _on_base(adapter: ModelRef, base: ModelRef) -> ModelRef:
     text = f"{adapter.text}{_ON_BASE}{base.text}"
     if base.base is not None:
-        raise BadReference(
-            quoted(text), "expected one adapter and its base, got several adapters", hint=_ONE_ADAPTER
-        )
+        raise BadReference(quoted(text), say("problem.several-adapters"), hint=_ONE_ADAPTER)
     return replace(adapter, text=text, base=base)
 
 
@@ -149,21 +147,21 @@ def _with_scheme(text: str, scheme: str, rest: str) -> ModelRef:
     try:
         urlsplit(text)
     except ValueError as error:
-        raise BadReference(f"{scheme}:// …", f"the URL cannot be read: {error}", hint=_FORMS) from None
+        raise BadReference(f"{scheme}:// …", say("problem.url-unread", why=str(error)), hint=_FORMS) from None
     return ModelRef(kind="fsspec", text=without_secrets(text), target=text)
 
 
-def _url_problem(url: str) -> str | None:
+def _url_problem(url: str) -> Message | None:
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        return f"the URL cannot be read: {error}"
+        return say("problem.url-unread", why=str(error))
     if "\\" in url:
-        return "a URL has no backslash: programs do not agree what host it names"
+        return say("problem.url-backslash")
     if not parts.hostname:
-        return "the URL names no host"
-    return None if parts.path.strip("/") else "the URL names no file"
+        return say("problem.url-no-host")
+    return None if parts.path.strip("/") else say("problem.url-no-file")
 
 
 def _exists(path: Path) -> bool:
@@ -226,9 +224,11 @@ def _hub(text: str, rest: str) -> ModelRef:
     ):
         raise BadReference(quoted(text), say("problem.no-repository", got=quoted(repo_id)), hint=_FORMS)
     if "@" in rest and (not revision or revision != revision.strip() or ".." in revision):
-        raise BadReference(quoted(text), "expected a branch, tag or commit after '@'", hint=_FORMS)
+        raise BadReference(quoted(text), say("problem.no-revision-after"), hint=_FORMS)
     if path is not None and (problem := path_problem(path)):
-        raise BadReference(quoted(text), f"the file {quoted(path)} {problem}", hint=_FORMS)
+        raise BadReference(
+            quoted(text), say("problem.file-path", path=quoted(path), problem=problem), hint=_FORMS
+        )
     return ModelRef(kind="hub", text=text, target=repo_id, revision=revision or None, path=path)
 
 

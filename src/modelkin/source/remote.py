@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NetworkError, NotFound, SourceError
-from modelkin.message import say
+from modelkin.message import Refusal, say
 
 from .address import WebOrigin, redirected
 from .http_client import RangeClient, Reply, busy_hint, is_redirect
@@ -21,7 +21,7 @@ again while others were served."""
 _STALE = frozenset({400, 401, 403, 404, 410})
 """What a storage server answers to a signed address that has run out."""
 
-Refusal = Callable[[Reply, str], SourceError]
+TellRefusal = Callable[[Reply, str], SourceError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class RemoteFile:
         *,
         headers: Mapping[str, str],
         size: int | None = None,
-        refusal: Refusal | None = None,
+        refusal: TellRefusal | None = None,
         check_redirect: Callable[[Reply], None] | None = None,
     ) -> None:
         self._home = _Target(url, is_home=True)
@@ -138,8 +138,8 @@ class RemoteFile:
             raise NetworkError(self.shown, say("problem.redirect-nowhere", status=reply.status))
         try:
             url = redirected(target.url, location)
-        except ValueError as problem:
-            raise NetworkError(self.shown, f"the server redirects to {problem}") from None
+        except Refusal as refused:
+            raise NetworkError(self.shown, say("problem.redirects-to", problem=refused.reason)) from None
         if WebOrigin.of(target.url).scheme == "https" and WebOrigin.of(url).scheme == "http":
             raise NetworkError(self.shown, say("problem.redirect-http"))
         return _Target(url, is_home=False)

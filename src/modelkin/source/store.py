@@ -29,6 +29,7 @@ from pathlib import Path
 import filelock
 
 from modelkin.errors import SourceError
+from modelkin.message import say
 from modelkin.options import MIB
 from modelkin.untrusted import strict_json
 
@@ -203,16 +204,14 @@ class RangeStore:
                 for part in ("ranges", "records", "objects", "tmp"):
                     _remove_tree(self._base / part)
         except filelock.Timeout as error:
-            raise SourceError(
-                str(self.root), "another process is using the store; try again later"
-            ) from error
+            raise SourceError(str(self.root), say("problem.store-busy")) from error
         except OSError as error:
-            raise SourceError(str(self.root), f"the store cannot be cleared: {error.strerror}") from error
+            raise SourceError(str(self.root), say("problem.store-not-cleared", why=error.strerror)) from error
         with self._lock:
             self._until_count = 0
         after = self.info()
         if after.n_objects and after.n_objects >= before.n_objects:
-            raise SourceError(str(self.root), "the store cannot be cleared: it may not be written")
+            raise SourceError(str(self.root), say("problem.store-not-writable"))
         return before
 
     def evict(self, *, room: int = 0) -> None:

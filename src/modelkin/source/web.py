@@ -53,7 +53,9 @@ class HttpSource(Source):
         self._folder, _, name = parts.path.rpartition("/")
         self._name = unquote(name)
         if problem := path_problem(self._name):
-            raise BadReference(without_secrets(url), f"the file name {quoted(self._name)} {problem}")
+            raise BadReference(
+                without_secrets(url), say("problem.file-name", name=quoted(self._name), problem=problem)
+            )
         self._parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="")
         self._headers = {"User-Agent": f"modelkin/{__version__}"}
         secrets = {}

@@ -14,6 +14,7 @@ from itertools import groupby, islice
 from typing import Protocol, final
 
 from modelkin.errors import BadSelection
+from modelkin.message import say
 from modelkin.source import ByteRange, merged
 from modelkin.untrusted import quoted
 
@@ -243,7 +244,7 @@ class TensorReader:
         if not isinstance(rows, slice):
             return TensorSlice.scattered(name, rows)
         if rows.step not in (None, 1):
-            raise BadSelection(f"tensor {quoted(name)}", f"expected rows with step 1, got step {rows.step}")
+            raise BadSelection(f"tensor {quoted(name)}", say("problem.rows-step", got=rows.step))
         start = 0 if rows.start is None else rows.start
         stop = self._info(name).n_rows if rows.stop is None else rows.stop
         return TensorSlice.rows(name, start, stop)
@@ -255,7 +256,7 @@ class TensorReader:
         close = difflib.get_close_matches(name[:200], islice(self.index, _N_COMPARED), n=1)
         raise BadSelection(
             f"tensor {quoted(name)}",
-            f"the model has {len(self.index)} tensors, but none of this name",
+            say("problem.no-tensor", n=len(self.index)),
             hint=f"Did you mean {quoted(close[0])}?" if close else None,
         )
 

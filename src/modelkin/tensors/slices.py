@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import BadSelection
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.untrusted import quoted
 
@@ -293,7 +294,7 @@ def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:
     for row in rows:
         if not 0 <= row < info.n_rows:
             raise BadSelection(
-                f"tensor {quoted(info.name)}", f"expected rows from 0 up to {info.n_rows - 1}, got {row}"
+                f"tensor {quoted(info.name)}", say("problem.rows-range", most=info.n_rows - 1, got=row)
             )
     unique, inverse = np.unique(np.asarray(rows, np.int64), return_inverse=True)
     # Neighbouring rows are one stretch: fewer and longer ranges.
@@ -313,5 +314,5 @@ def _check(info: TensorInfo, start: int, stop: int, what: str, available: int) -
     if not 0 <= start <= stop <= available:
         raise BadSelection(
             f"tensor {quoted(info.name)}",
-            f"expected {what} with 0 <= start <= stop <= {available}, got {start} to {stop}",
+            say("problem.slice-range", what=what, most=available, start=start, stop=stop),
         )

@@ -192,4 +192,4 @@ def load_object(file: str, data: bytes) -> dict[str, object]:
     try:
         return strict_object(data)
     except JsonRefused as error:
-        raise TokenizerError(file, say("problem.json-object", why=str(error))) from error
+        raise TokenizerError(file, say("problem.json-object", why=error.reason)) from error

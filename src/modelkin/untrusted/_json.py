@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
+from modelkin.message import Refusal, say
+
 MAX_DEPTH: Final = 32
 """Deeper than any config or tokenizer in public models, and far from the depth at which Python gives up."""
 MAX_CONTAINERS: Final = 4_000_000
@@ -18,7 +20,7 @@ _MAX_DIGITS: Final = 300
 """Longer whole numbers are no float any more. Tokenizers write 31 digits for "no limit"."""
 
 
-class JsonRefused(ValueError):
+class JsonRefused(Refusal):
     """JSON that is not taken, with the reason."""
 
 
@@ -50,9 +52,9 @@ def strict_json(
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if raw.count(b"[") + raw.count(b"{") > max_containers:
-        raise JsonRefused(f"it has more than {max_containers:,} lists and objects")
+        raise JsonRefused(say("problem.json-containers", most=max_containers))
     if raw.count(b",") > max_values:  # those in strings count along: public files are far from the limit
-        raise JsonRefused(f"it has more than {max_values:,} values")
+        raise JsonRefused(say("problem.json-values", most=max_values))
     try:
         if as_python_writes:
             loaded: object = json.loads(data, parse_int=_short)
@@ -65,11 +67,11 @@ def strict_json(
                 parse_int=_short,
             )
     except RecursionError:
-        raise JsonRefused(f"it is nested more than {MAX_DEPTH} levels deep") from None
+        raise JsonRefused(say("problem.json-depth", most=MAX_DEPTH)) from None
     except JsonRefused:
         raise
     except ValueError as error:
-        raise JsonRefused(f"it is no JSON ({str(error)[:80]})") from error
+        raise JsonRefused(say("problem.json-none", why=str(error)[:80])) from error
     _check_depth(loaded)
     return loaded
 
@@ -80,7 +82,7 @@ def strict_object(
     """Parse a document that must be an object; see `strict_json`."""
     loaded = strict_json(data, max_containers=max_containers, as_python_writes=as_python_writes)
     if not isinstance(loaded, dict):
-        raise JsonRefused(f"it is no JSON object but a {type(loaded).__name__}")
+        raise JsonRefused(say("problem.json-kind", kind=type(loaded).__name__))
     return loaded
 
 
@@ -95,19 +97,19 @@ def _check_depth(loaded: object) -> None:
         ]
         if not level:
             return
-    raise JsonRefused(f"it is nested more than {MAX_DEPTH} levels deep")
+    raise JsonRefused(say("problem.json-depth", most=MAX_DEPTH))
 
 
 def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise JsonRefused("a key occurs twice in one object")
+        raise JsonRefused(say("problem.json-key-twice"))
     return result
 
 
 def _short(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise JsonRefused(f"a whole number has {len(digits)} digits")
+        raise JsonRefused(say("problem.json-digits", n=len(digits)))
     return int(digits)
 
 
@@ -117,4 +119,4 @@ def _finite(digits: str) -> float:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise JsonRefused(f"{name[:20]} is no number of JSON")
+    raise JsonRefused(say("problem.json-no-number", name=name[:20]))

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+from modelkin.message import Message, say
+
 MAX_NAME_LENGTH = 1024
 """The longest names in public models are near 150 characters."""
 
@@ -21,21 +23,21 @@ _FORBIDDEN: Final = frozenset('?#*<>|"')
 _PERCENT_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-def name_problem(name: str) -> str | None:
+def name_problem(name: str) -> Message | None:
     """Say what is wrong with a name: empty, too long, or with characters nobody can see."""
     if not name:
-        return "is empty"
+        return say("problem.name-empty")
     if len(name) > MAX_NAME_LENGTH:
-        return f"has {len(name)} characters, more than {MAX_NAME_LENGTH}"
+        return say("problem.name-long", n=len(name), most=MAX_NAME_LENGTH)
     if name.isascii() and name.isprintable():
         return None
     for character in name:
         if unicodedata.category(character) in _INVISIBLE:
-            return f"holds the invisible character U+{ord(character):04X}"
+            return say("problem.name-invisible", character=ord(character))
     return None
 
 
-def path_problem(path: str) -> str | None:
+def path_problem(path: str) -> Message | None:
     """Say why a path must not be used inside a model, or None when it is fine.
 
     Paths become addresses and files, so they must stay below their folder on every system: a backslash is a
@@ -44,13 +46,13 @@ def path_problem(path: str) -> str | None:
     if problem := name_problem(path):
         return problem
     if path[0] == "/":
-        return "is absolute"
+        return say("problem.path-absolute")
     if path[0] == "~":
-        return "begins with '~', which stands for a home folder"
+        return say("problem.path-home")
     if forbidden := [character for character in "\\:" if character in path]:
-        return f"holds the forbidden character {forbidden[0]!r}"
+        return say("problem.path-forbidden", character=repr(forbidden[0]))
     if wrong := [part for part in path.split("/") if part in ("", ".", "..")]:
-        return f"has the part {wrong[0]!r}, so it is not a plain path"
+        return say("problem.path-part", part=repr(wrong[0]))
     return None
 
 
@@ -62,7 +64,7 @@ def is_no_path(path: str) -> bool:
     return path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/"))
 
 
-def plain_path_problem(path: str, *, endings: tuple[str, ...]) -> str | None:
+def plain_path_problem(path: str, *, endings: tuple[str, ...]) -> Message | None:
     """Say why a path that one file gives for another must not be followed, or None when it is fine.
 
     Stricter than `path_problem`: a listing may hold any file, but nobody has to name shards so.
@@ -70,18 +72,18 @@ def plain_path_problem(path: str, *, endings: tuple[str, ...]) -> str | None:
     if problem := path_problem(path):
         return problem
     if forbidden := sorted(_FORBIDDEN.intersection(path)):
-        return f"holds the forbidden character {forbidden[0]!r}"
+        return say("problem.path-forbidden", character=repr(forbidden[0]))
     if _PERCENT_ESCAPE.search(path):
-        return "holds a percent escape, which addresses would turn into another path"
+        return say("problem.path-percent")
     if not path.endswith(endings):
-        return f"does not end in {' or '.join(endings)}"
+        return say("problem.path-ending", endings=" or ".join(endings))
     parts = path.split("/")
     if len(parts) > _MAX_FOLDERS:
-        return f"goes through {len(parts) - 1} folders"
+        return say("problem.path-folders", n=len(parts) - 1)
     if any(part.startswith("~") for part in parts):
-        return "has a part that begins with '~', which stands for a home folder"
+        return say("problem.path-part-home")
     if any(part != part.strip(" ") or part.endswith(".") for part in parts):
-        return "has a part that begins or ends with a space, or ends with a dot"
+        return say("problem.path-part-space")
     if any(len(part.encode("utf-8")) > _MAX_PART_BYTES for part in parts):
-        return f"has a part of more than {_MAX_PART_BYTES} bytes"
+        return say("problem.path-part-long", most=_MAX_PART_BYTES)
     return None

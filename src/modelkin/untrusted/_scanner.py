@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from modelkin.errors import FormatError
+from modelkin.message import Message, say
 
 from ._json import MAX_DEPTH, strict_json
 from ._shown import quoted
@@ -40,26 +41,28 @@ class Scanner:
     start
         Where in `data` the text begins; it ends where `data` ends.
     error
-        Makes the exception for a sentence about what is wrong.
+        Makes the exception for what is wrong.
     """
 
     __slots__ = ("_data", "_error", "_start", "position")
 
-    def __init__(self, data: bytes, *, start: int = 0, error: Callable[[str], FormatError]) -> None:
+    def __init__(self, data: bytes, *, start: int = 0, error: Callable[[Message], FormatError]) -> None:
         self._data = data
         self._start = start
         self._error = error
         self.position = start
 
-    def fail(self, problem: str) -> NoReturn:
+    def fail(self, problem: Message) -> NoReturn:
         """Raise the caller's error."""
         raise self._error(problem)
 
-    def unexpected(self, expected: str) -> NoReturn:
+    def unexpected(self, expected: str | Message) -> NoReturn:
         """Raise the caller's error for what stands at the position, with the place and a snippet."""
         snippet = self._data[self.position : self.position + _SNIPPET]
-        got = quoted(snippet.decode("utf-8", "backslashreplace")) if snippet else "the end"
-        self.fail(f"expected {expected} at byte {self.position - self._start} of the JSON text, got {got}")
+        got = quoted(snippet.decode("utf-8", "backslashreplace")) if snippet else say("part.end")
+        self.fail(
+            say("problem.json-expected", expected=expected, position=self.position - self._start, got=got)
+        )
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Consume what `pattern` matches at the position, if it does."""
@@ -83,7 +86,7 @@ class Scanner:
         self.match(_SPACE)
         return self._data.startswith(token, self.position)
 
-    def members(self, what: str, *, limit: int) -> Iterator[str]:
+    def members(self, what: str | Message, *, limit: int) -> Iterator[str]:
         """Yield each key of the object that comes next; the caller consumes its value before going on.
 
         Parameters
@@ -94,61 +97,61 @@ class Scanner:
             Largest number of members.
         """
         if not self.take(b"{"):
-            self.unexpected(f"an object for {what}")
+            self.unexpected(say("part.object-for", what=what))
         if self.take(b"}"):
             return
         seen: set[str] = set()
-        a_key = f"a key of {what}"
+        a_key = say("part.key-of", what=what)
         while True:
             key = self.string(a_key)
             if key in seen:
-                self.fail(f"{what} has the key {quoted(key)} twice")
+                self.fail(say("problem.json-key-of-twice", what=what, key=quoted(key)))
             if len(seen) >= limit:
-                self.fail(f"{what} has more than {limit} keys")
+                self.fail(say("problem.json-keys", what=what, most=limit))
             seen.add(key)
             if not self.take(b":"):
-                self.unexpected(f"':' after the key {quoted(key)}")
+                self.unexpected(say("part.after-key", key=quoted(key)))
             yield key
             if self.take(b","):
                 continue
             if self.take(b"}"):
                 return
-            self.unexpected(f"',' or '}}' after the value of {quoted(key)}")
+            self.unexpected(say("part.after-value", key=quoted(key)))
 
-    def integers(self, what: str, *, limit: int) -> tuple[int, ...]:
+    def integers(self, what: str | Message, *, limit: int) -> tuple[int, ...]:
         """Consume a list of at most `limit` whole numbers from 0 on."""
         if not self.take(b"["):
-            self.unexpected(f"a list of numbers for {what}")
+            self.unexpected(say("part.numbers-for", what=what))
         if self.take(b"]"):
             return ()
         numbers: list[int] = []
         while True:
             if len(numbers) >= limit:
-                self.fail(f"{what} has more than {limit} numbers")
+                self.fail(say("problem.json-numbers", what=what, most=limit))
             numbers.append(self.integer(what))
             if self.take(b"]"):
                 return tuple(numbers)
             if not self.take(b","):
-                self.unexpected(f"',' or ']' in {what}")
+                self.unexpected(say("part.in-list", what=what))
 
-    def integer(self, what: str) -> int:
+    def integer(self, what: str | Message) -> int:
         """Consume a whole number from 0 on."""
         self.match(_SPACE)
         start = self.position
         found = self.match(_INTEGER)
         if found is None:
-            self.unexpected(f"a whole number in {what}")
+            self.unexpected(say("part.whole-in", what=what))
         digits = found.group()
         if digits.startswith(b"-"):
-            self.fail(f"{what} holds the negative number {digits.decode()}")
+            self.fail(say("problem.json-negative", what=what, number=digits.decode()))
         if len(digits) > 1 and digits.startswith(b"0"):
-            self.fail(f"{what} holds a number with a leading zero")
+            self.fail(say("problem.json-leading-zero", what=what))
         if _NUMBER_GOES_ON.match(self._data, self.position):
             self.position = start
-            self.unexpected(f"a whole number of at most 20 digits in {what}")
+            self.unexpected(say("part.digits-in", what=what))
         return int(digits)
 
-    def string(self, what: str) -> str:
+    def string(self, what: str | Message) -> str:
         """Consume a string."""
         # The string comes first, as most writers put no spaces, and is tried again only behind some: one
         # without end is as long as the input.
@@ -157,7 +160,7 @@ class Scanner:
         if found is None and self.match(_SPACE) and self.position > start:
             found = self.match(_STRING)
         if found is None:
-            self.unexpected(f"{what} as a string")
+            self.unexpected(say("part.as-string", what=what))
         try:
             if b"\\" not in found[1]:
                 return found[1].decode("utf-8")
@@ -166,10 +169,10 @@ class Scanner:
             text.encode("utf-8")
         except ValueError:
             self.position = found.start()
-            self.unexpected(f"{what} as valid UTF-8")
+            self.unexpected(say("part.as-utf8", what=what))
         return str(text)
 
-    def value(self, what: str, *, max_bytes: int) -> object:
+    def value(self, what: str | Message, *, max_bytes: int) -> object:
         """Consume any JSON value of at most `max_bytes` bytes and `MAX_DEPTH` levels.
 
         Duplicate keys, NaN and infinities are refused inside it as well.
@@ -185,32 +188,32 @@ class Scanner:
             depth += first in b"{["
             depth -= first in b"}]"
             if depth > MAX_DEPTH:
-                self.fail(f"{what} is nested more than {MAX_DEPTH} levels deep")
+                self.fail(say("problem.json-deep", what=what, most=MAX_DEPTH))
             if self.position - start > max_bytes:
-                self.fail(f"{what} takes more than {max_bytes} bytes")
+                self.fail(say("problem.json-bytes", what=what, most=max_bytes))
             if depth == 0:
                 return self._loaded(start, what)
-        return self.unexpected(f"the end of {what}")
+        return self.unexpected(say("part.end-of", what=what))
 
     def finish(self, *, padding: bytes) -> None:
         """Refuse anything after the text but bytes out of `padding`."""
         self.match(re.compile(b"[" + re.escape(padding) + b"]*+"))
         if self.position < len(self._data):
-            self.unexpected("nothing more")
+            self.unexpected(say("part.nothing-more"))
 
-    def _scalar(self, what: str) -> object:
+    def _scalar(self, what: str | Message) -> object:
         start = self.position
         if self.next_is(b'"'):
             return self.string(what)
         if not self.match(_SCALAR):
-            self.unexpected(f"a value for {what}")
+            self.unexpected(say("part.value-for", what=what))
         return self._loaded(start, what)
 
-    def _loaded(self, start: int, what: str) -> object:
+    def _loaded(self, start: int, what: str | Message) -> object:
         try:
             loaded = strict_json(self._data[start : self.position].decode("utf-8"))
             # Finds escaped halves of surrogate pairs, which could be neither written nor shown later.
             json.dumps(loaded, ensure_ascii=False).encode("utf-8")
         except ValueError as error:
-            self.fail(f"{what} is not valid JSON: {quoted(str(error))}")
+            self.fail(say("problem.json-invalid", what=what, why=quoted(str(error))))
         return loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from modelkin.message import Message, say
+from modelkin.message import Refusal, say
 
 if TYPE_CHECKING:
     import yaml
@@ -16,12 +16,8 @@ _MAX_NUMBER = 1000
 _NUMBERS = ("int", "float")
 
 
-class YamlRefused(ValueError):
+class YamlRefused(Refusal):
     """YAML that is not taken, with the reason."""
-
-    def __init__(self, reason: Message) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 def strict_yaml(data: bytes) -> object:

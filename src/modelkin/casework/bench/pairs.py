@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from modelkin.errors import StudyError, UsageError
+from modelkin.message import say
 
 COLUMNS = ("source", "model_a", "model_b", "label", "relation", "note")
 PUBLIC = "public"
@@ -65,9 +66,9 @@ def read_pairs(place: str) -> tuple[LabelledPair, ...]:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         hint = f"Or {PUBLIC}, or one of {', '.join(f'{PUBLIC}:{name}' for name in public_sources())}."
-        raise UsageError(place, f"the table of pairs cannot be read: {error.strerror}", hint=hint) from error
+        raise UsageError(place, say("problem.pairs-unread", why=error.strerror), hint=hint) from error
     if len(data) > _MOST_BYTES:
-        raise StudyError(place, f"expected at most {_MOST_BYTES:,} bytes")
+        raise StudyError(place, say("problem.most-bytes", most=_MOST_BYTES))
     return parse_pairs(data, where=place)
 
 
@@ -76,21 +77,21 @@ def parse_pairs(data: bytes, *, where: str) -> tuple[LabelledPair, ...]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StudyError(where, f"expected UTF-8, got another byte at {error.start}") from error
+        raise StudyError(where, say("problem.not-utf8-at", start=error.start)) from error
     lines = csv.reader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     found: list[LabelledPair] = []
     for number, cells in enumerate(lines, start=1):
         if number == 1:
             if tuple(cells[:5]) != COLUMNS[:5]:
-                raise StudyError(where, f"line 1: expected the columns {', '.join(COLUMNS)}")
+                raise StudyError(where, say("problem.first-line-columns", columns=", ".join(COLUMNS)))
             continue
         if not any(cell.strip() for cell in cells):
             continue
         if not 5 <= len(cells) <= 6:
-            raise StudyError(where, f"line {number}: expected {len(COLUMNS)} columns, got {len(cells)}")
+            raise StudyError(where, say("problem.line-columns", number=number, n=len(COLUMNS), m=len(cells)))
         source, base, candidate, label, relation, *note = (cell.strip() for cell in cells)
         if not base or not candidate or not label:
-            raise StudyError(where, f"line {number}: expected two models and a label")
+            raise StudyError(where, say("problem.line-pair", number=number))
         found.append(
             LabelledPair(
                 source=source,
@@ -102,7 +103,7 @@ def parse_pairs(data: bytes, *, where: str) -> tuple[LabelledPair, ...]:
             )
         )
     if not found:
-        raise StudyError(where, "expected at least one pair")
+        raise StudyError(where, say("problem.one-pair"))
     return tuple(found)
 
 
@@ -119,5 +120,5 @@ def _all_public() -> tuple[LabelledPair, ...]:
 def _public(source: str) -> tuple[LabelledPair, ...]:
     found = tuple(pair for pair in _all_public() if source in ("", pair.source))
     if not found:
-        raise UsageError(source, "no such benchmark", hint=f"Known: {', '.join(public_sources())}.")
+        raise UsageError(source, say("problem.no-benchmark"), hint=f"Known: {', '.join(public_sources())}.")
     return found

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 _DIAGONAL = np.ones(3) / math.sqrt(3)
 _SIDE = (24.0, -20.0)
@@ -61,15 +62,15 @@ def centring_animation(
 def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
     first, second = fig.array(a), fig.array(b)
     if first.shape != second.shape or first.ndim != 1 or first.size < 3:
-        raise UsageError("centring", "expected two vectors of one length, at least 3")
+        raise UsageError("centring", say("problem.two-vectors-of-3"))
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("centring", "expected vectors without missing values")
+        raise UsageError("centring", say("problem.vectors-whole"))
     exact = first.size == 3
     if not exact:
         first, second = _in_three(first, second)
     longest = max(float(np.linalg.norm(first)), float(np.linalg.norm(second)))
     if min(float(np.linalg.norm(first)), float(np.linalg.norm(second))) == 0:
-        raise UsageError("centring", "expected vectors that are not zero")
+        raise UsageError("centring", say("problem.vectors-not-zero"))
     if not exact:
         first, second = first / longest, second / longest
     return _Pair(first=first, second=second, names=names, exact=exact)

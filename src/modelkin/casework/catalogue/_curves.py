@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._parts import (
     BLUE,
@@ -55,7 +56,7 @@ def layer_curves(
     """
     if chance is None and not expected:
         raise UsageError(
-            "layer_curves", "expected chance or expected values", hint="Give the null of the measure."
+            "layer_curves", say("problem.chance-or-expected"), hint="Give the null of the measure."
         )
     chosen = fig.complete(styles, measured)
     groups: dict[fig.Chance | None, list[str]] = {}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._parts import BLUE, bars, expected_line, level, shares, told
 
@@ -46,7 +47,7 @@ def distribution_by_type(
             continue
         null = chance[kind].mark(())
         if not isinstance(null, fig.ReferenceLine):
-            raise UsageError(kind, "expected chance as one value for a histogram, got a curve")
+            raise UsageError(kind, say("problem.chance-curve"))
         edges = fig.edges_of([*found.values(), [null.value]], bins=30)
         marks = (fig.binned(pair, sample, edges, chosen[pair]) for pair, sample in found.items())
         panels.append(shares(kind, (replace(null, axis="x"), *marks), measure, height=2.3))
@@ -65,7 +66,7 @@ def row_similarity(
     edges = fig.edges_of([cosines, permuted])
     null_mean, null_sd = fig.mean(fig.numbers(permuted)), fig.spread(fig.numbers(permuted))
     if null_mean is None or null_sd is None:
-        raise UsageError("row_similarity", "expected at least two permuted pairs as the null")
+        raise UsageError("row_similarity", say("problem.two-permuted"))
     seen, centre = fig.known(fig.numbers(cosines)), fig.mean(fig.numbers(cosines))
     shared = f"shared tokens ({len(seen)})"
     wrong = f"permuted pairs ({len(fig.known(fig.numbers(permuted)))})"
@@ -179,7 +180,7 @@ def vocabulary_mapping(
     """
     first, second = fig.array(ids[0]), fig.array(ids[1])
     if first.shape != second.shape:
-        raise UsageError("vocabulary_mapping", "expected as many ids of one model as of the other")
+        raise UsageError("vocabulary_mapping", say("problem.as-many-ids"))
     rng = np.random.default_rng(seed)
     shift, shuffled = second - first, rng.permutation(second) - first
     many = first.size > _MOST

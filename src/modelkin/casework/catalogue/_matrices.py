@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._parts import RAW, layers_against_layers, of_like_size
 
@@ -168,7 +169,7 @@ def confusion(
         Tensors for which the measure makes no sense, with the reason.
     """
     if not matrices:
-        raise UsageError(where, "expected at least one matrix")
+        raise UsageError(where, say("problem.one-matrix"))
     panels, alone = [], False
     for tensor, matrix in matrices.items():
         values = fig.array(matrix).copy()

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._curves import layer_range
 from ._matrices import beyond_chance, model_matrix
@@ -151,7 +152,7 @@ def layer_decay(
     """
     values = fig.array(matrix)
     if values.ndim != 2 or values.shape[1] < 2:
-        raise UsageError("layer_decay", "expected at least two layers to compare with")
+        raise UsageError("layer_decay", say("problem.two-layers"))
     depth, label = min(values.shape), "Pearson r" if signed else "cosine"
     facing = np.diag(values)
     others = np.where(np.eye(*values.shape) > 0, np.nan, values)[:depth]

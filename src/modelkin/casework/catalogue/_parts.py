@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 EXPECTED = "expected if shuffled"
 DEPENDENT = "Layers of one model resemble each other: the curve is not so many independent tests."
@@ -46,7 +47,7 @@ def curves(
     chosen, expected = fig.complete(styles, drawn), expected or {}
     unknown = expected.keys() - drawn.keys()
     if unknown:
-        raise UsageError("figure", f"expected values for curves that are not drawn: {sorted(unknown)}")
+        raise UsageError("figure", say("problem.curves-unknown", names=str(sorted(unknown))))
     dashes = [_EXPECTATIONS[i % len(_EXPECTATIONS)] for i in range(len(expected))]
     return (
         *(

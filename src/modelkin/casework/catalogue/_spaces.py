@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 
 def surfaces(
@@ -77,7 +78,7 @@ def principal_components(models: Mapping[str, fig.Matrix], *, scaled: bool) -> P
     """
     rows = {model: fig.array(matrix) for model, matrix in models.items()}
     if len({values.shape[1] for values in rows.values()}) > 1:
-        raise UsageError("principal_components", "expected vectors of one length for all models")
+        raise UsageError("principal_components", say("problem.vectors-one-length"))
     stacked = np.concatenate(list(rows.values()))
     means = stacked.mean(axis=1)
     if scaled:
@@ -87,7 +88,7 @@ def principal_components(models: Mapping[str, fig.Matrix], *, scaled: bool) -> P
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     scores = left[:, :3] * values[:3]
     if scores.shape[1] < 3:
-        raise UsageError("principal_components", "expected at least three layers and dimensions")
+        raise UsageError("principal_components", say("problem.three-layers"))
     power = values**2
     first, second, third = (float(part) for part in power[:3] / power.sum())
     ends = np.cumsum([len(matrix) for matrix in rows.values()])[:-1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._parts import BLUE, ORANGE, banded, expected_line, line
 
@@ -39,7 +40,7 @@ def expected_cosine_of_normals(mean_1: float, mean_2: float, sigma: float) -> fl
 def synthetic_cosines(cells: Sequence[CosineCell]) -> fig.Figure:
     """Draw cosines by sigma for each dimension, and shares of positive values; the closed form is dashed."""
     if not cells:
-        raise UsageError("synthetic_cosines", "expected at least one cell")
+        raise UsageError("synthetic_cosines", say("problem.one-cell"))
     dimensions = sorted({cell.dimension for cell in cells})
     panels = [
         _cosines(f"Cosine, {dimension} dimensions", [cell for cell in cells if cell.dimension == dimension])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from ._parts import (
     BLUE,
@@ -86,7 +87,7 @@ def claimed_evidence(
         What the claim makes of the difference, shown as the claim that it is.
     """
     if not {"baseline", "evidence"} <= {item.served for item in claims}:
-        raise UsageError("claimed_evidence", "expected at least one baseline and one bar of evidence")
+        raise UsageError("claimed_evidence", say("problem.one-baseline"))
 
     def called(served: str, name: str, tone: fig.Tone) -> fig.BarSeries:
         values = tuple(item.cosine if item.served == served else None for item in claims)
@@ -296,7 +297,7 @@ def intuition(
     """
     first, second = fig.array(a), fig.array(b)
     if first.shape != second.shape:
-        raise UsageError("intuition", "expected two vectors of one length")
+        raise UsageError("intuition", say("problem.two-vectors"))
     chosen = fig.complete(styles, names)
     picked = sampled_dimensions(first, second, sample, seed)
     cos = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))

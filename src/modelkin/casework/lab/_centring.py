@@ -17,7 +17,7 @@ from modelkin.document import to_json
 from modelkin.document.codec import schemas
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import animate, draw
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.stats import cosine_decomposition
 from modelkin.untrusted import strict_json
@@ -36,14 +36,12 @@ class VectorPair:
     def __post_init__(self) -> None:
         if self.a.ndim != 1 or self.a.shape != self.b.shape or self.a.size < 3:
             shapes = f"{self.a.shape} and {self.b.shape}"
-            raise UsageError(
-                "centring", f"expected two vectors of one length, at least 3, got shapes {shapes}"
-            )
+            raise UsageError("centring", say("problem.two-vectors-shapes", shapes=shapes))
         for name, vector in zip(self.names, (self.a, self.b), strict=True):
             if not np.isfinite(vector).all():
-                raise UsageError("centring", f"{name} has values that are not finite")
+                raise UsageError("centring", say("problem.not-finite", name=name))
             if not vector.any():
-                raise UsageError("centring", f"{name} is zero: it has no direction")
+                raise UsageError("centring", say("problem.no-direction", name=name))
 
 
 EXAMPLE: Final = VectorPair(a=np.array([0.95, 0.70, 0.72]), b=np.array([0.70, 1.05, 0.72]))
@@ -119,11 +117,11 @@ def read_vectors(path: Path) -> VectorPair:
     try:
         table, names = readers.get(path.suffix.lower(), _read_text)(path)
     except FileNotFoundError:
-        raise NotFound(str(path), "no such file") from None
+        raise NotFound(str(path), say("problem.no-file")) from None
     except (OSError, EOFError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise FormatError(str(path), f"expected two vectors of numbers: {error}") from error
+        raise FormatError(str(path), say("problem.two-vectors-numbers", why=str(error))) from error
     if table.ndim != 2 or 2 not in table.shape:
-        raise FormatError(str(path), f"expected two vectors, got an array of shape {table.shape}")
+        raise FormatError(str(path), say("problem.two-vectors-shape", shape=str(table.shape)))
     a, b = table if table.shape[0] == 2 else table.T
     return VectorPair(a=a, b=b, names=names)
 
@@ -137,7 +135,7 @@ def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring
         Of the animation: about two thirds take off the means, the others turn the view. At least 4.
     """
     if frames < 4:
-        raise UsageError("frames", f"expected at least 4, got {frames}")
+        raise UsageError("frames", say("problem.frames-least", got=frames))
     numbers = centring(pair)
     draw(centring_before(pair.a, pair.b, names=pair.names), out, "centring_before")
     draw(centring_after(pair.a, pair.b, names=pair.names), out, "centring_after")
@@ -200,13 +198,13 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
         ``N,M``; for two models ``N`` stands for ``N,N``.
     """
     if len(models) not in (1, 2):
-        raise UsageError("centring", f"expected one model or two, got {len(models)}")
+        raise UsageError("centring", say("problem.one-or-two", n=len(models)))
     numbers = parse_layer_list(layers)
     if len(models) == 2 and len(numbers) == 1:
         numbers = (numbers[0], numbers[0])
     if len(numbers) != 2:
-        what = "two layers such as 0,10" if len(models) == 1 else "one layer, or one for each model"
-        raise BadSelection("layers", f"expected {what}, got {layers[:60]!r}")
+        what = say("part.two-layers-such" if len(models) == 1 else "part.one-layer-each")
+        raise BadSelection("layers", say("problem.layers-such", what=what, got=repr(layers[:60])))
     both = (models[0], models[-1])
     choice = parse_role(role)
     options = MatrixOptions(roles=(role,))
@@ -214,11 +212,13 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
     for model, layer in zip(both, numbers, strict=True):
         item = find_item(model, choice, layer, options)
         if isinstance(item, Message):
-            raise BadSelection(f"{model.location.ref}, layer {layer}", str(item))
+            raise BadSelection(f"{model.location.ref}, layer {layer}", item)
         vector = item.vector(model.read(list(item.slices)))
         found.append((np.asarray(vector, dtype=np.float64).ravel(), item.signature))
     if found[0][1] != found[1][1]:
-        raise BadSelection(role, f"the shapes differ: {found[0][1][0]} and {found[1][1][0]}")
+        raise BadSelection(
+            role, say("problem.shapes-differ", first=str(found[0][1][0]), second=str(found[1][1][0]))
+        )
     names = [f"layer {layer}" for layer in numbers]
     if len(models) == 2:
         names = [f"{model.location.ref} {name}" for model, name in zip(models, names, strict=True)]

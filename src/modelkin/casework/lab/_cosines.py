@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 _BLOCK: Final = 1 << 21
 """Values drawn at a time."""
@@ -41,11 +42,11 @@ class CosineStudyOptions:
 
     def __post_init__(self) -> None:
         if not (self.means and self.sigmas and self.ratios and self.dimensions):
-            raise UsageError("cosines", "expected at least one of means, sigmas, ratios and dimensions")
+            raise UsageError("cosines", say("problem.one-of-each"))
         if min(*self.sigmas, *self.ratios, 1.0) <= 0:
-            raise UsageError("cosines", "expected sigmas and ratios above zero")
+            raise UsageError("cosines", say("problem.sigmas-ratios"))
         if min(self.dimensions) < 2 or self.pairs < 2:
-            raise UsageError("cosines", "expected at least two dimensions and two pairs")
+            raise UsageError("cosines", say("problem.two-dimensions"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,9 +297,7 @@ def exact_cosine(*, means: tuple[float, float], sigmas: tuple[float, float], dim
         Length of the vectors, at least 2.
     """
     if dimension < 2 or min(sigmas) <= 0:
-        raise UsageError(
-            "cosine", f"expected sigmas above 0 and 2 dimensions or more, got {sigmas}, {dimension}"
-        )
+        raise UsageError("cosine", say("problem.sigmas", sigmas=str(sigmas), dimension=dimension))
     lengths = [math.sqrt(dimension) * m / s for m, s in zip(means, sigmas, strict=True)]
     first, second = (_mean_direction(abs(t), dimension) for t in lengths)
     across_1, across_2 = (_across(abs(t), dimension) for t in lengths)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from modelkin.errors import SpecError
+from modelkin.message import say
 from modelkin.structs import Fields, read, read_toml
 
 from . import derive
@@ -120,7 +121,9 @@ class RecipeBook:
         while pending:
             name = pending.pop()
             if name not in self.recipes:
-                raise SpecError(_FILE, f"no model {name!r}; known: {', '.join(self.recipes)}")
+                raise SpecError(
+                    _FILE, say("problem.recipe-no-model", name=repr(name), known=", ".join(self.recipes))
+                )
             wanted.add(name)
             recipe = self.recipes[name]
             pending.extend(
@@ -197,18 +200,18 @@ def _check_names(book: RecipeBook) -> None:
         _known(where, recipe.corpus, book.corpora)
         for other in (recipe.parent, recipe.teacher):
             if other is not None and other not in before:
-                raise SpecError(f"{_FILE} {where}", f"the model {other!r} should come before its child")
+                raise SpecError(f"{_FILE} {where}", say("problem.recipe-order", other=repr(other)))
         if bool(recipe.keep) != (recipe.parent is not None and recipe.relation != "same-initialisation"):
-            raise SpecError(
-                f"{_FILE} {where}", "'keep' is for children, and every child has to keep something"
-            )
+            raise SpecError(f"{_FILE} {where}", say("problem.recipe-keep"))
         if recipe.start is not None:
             _known(where, recipe.start.get("function", ""), dict.fromkeys(derive.__all__))
             if recipe.parent is None:
-                raise SpecError(f"{_FILE} {where}", "'start' is for children")
+                raise SpecError(f"{_FILE} {where}", say("problem.recipe-start"))
         before.add(name)
 
 
 def _known(where: str, name: str, table: Mapping[str, object]) -> None:
     if name not in table:
-        raise SpecError(f"{_FILE} {where}", f"{name!r} is not defined; known: {', '.join(table)}")
+        raise SpecError(
+            f"{_FILE} {where}", say("problem.recipe-undefined", name=repr(name), known=", ".join(table))
+        )

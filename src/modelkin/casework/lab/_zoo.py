@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, final
 
 from modelkin.errors import SpecError
+from modelkin.message import say
 
 from .checkpoint import Checkpoint
 
@@ -112,9 +113,11 @@ def load_zoo(folder: Path) -> Zoo:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SpecError(str(path), "there is no zoo", hint="modelkin lab build --out DIR") from None
+        raise SpecError(str(path), say("problem.no-zoo"), hint="modelkin lab build --out DIR") from None
     if manifest.get("format") != _FORMAT:
-        raise SpecError(str(path), f"format should be {_FORMAT}, got {manifest.get('format')!r}")
+        raise SpecError(
+            str(path), say("problem.zoo-format", wanted=_FORMAT, got=repr(manifest.get("format")))
+        )
     return Zoo(_model(folder, entry) for entry in manifest["models"])
 
 

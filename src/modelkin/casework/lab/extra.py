@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from modelkin.errors import MissingExtra
+from modelkin.message import say
 
 
 def lab_module(name: str) -> Any:  # noqa: ANN401
@@ -15,6 +16,6 @@ def lab_module(name: str) -> Any:  # noqa: ANN401
     except ImportError as exc:
         raise MissingExtra(
             "modelkin lab",
-            f"training needs the package {name!r}",
+            say("problem.training-needs", name=repr(name)),
             hint="pip install 'modelkin[lab]'",
         ) from exc

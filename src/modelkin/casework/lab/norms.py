@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 from modelkin.comparison import compare
 from modelkin.errors import UsageError
+from modelkin.message import say
 from modelkin.options import CompareOptions
 from modelkin.source import MemorySource
 from modelkin.stats import (
@@ -78,22 +79,22 @@ class NormsOptions:
         for what, names, known in closed:
             for name in names:
                 if name not in known:
-                    raise UsageError(what, f"expected one of {', '.join(known)}, got {name!r}")
+                    raise UsageError(what, say("problem.one-of", known=", ".join(known), got=repr(name)))
         if not self.inits or len(set(self.inits)) < len(self.inits):
-            raise UsageError("init", "expected at least one way to begin, each once")
+            raise UsageError("init", say("problem.one-beginning"))
         for field, least in (("seeds", 2), ("steps", 4), ("layers", 1), ("units", 8), ("n_permutations", 99)):
             if getattr(self, field) < least:
-                raise UsageError(field, f"expected at least {least}, got {getattr(self, field)}")
+                raise UsageError(field, say("problem.at-least", least=least, got=getattr(self, field)))
         if self.seeds > 50:
-            raise UsageError("seeds", f"expected at most 50, got {self.seeds}")
+            raise UsageError("seeds", say("problem.seeds-most", got=self.seeds))
         if self.width < 16 or self.width % 8:
-            raise UsageError("width", f"expected a multiple of 8 from 16 on, got {self.width}")
+            raise UsageError("width", say("problem.width-multiple", got=self.width))
         if not 8 <= self.window <= 1024 or not 1 <= self.rows <= 1024:
-            raise UsageError("window", "expected 8 to 1024 tokens at once, and 1 to 1024 rows")
+            raise UsageError("window", say("problem.window-sizes"))
         if self.characters < 5_000:
-            raise UsageError("characters", f"expected at least 5000, got {self.characters}")
+            raise UsageError("characters", say("problem.characters-least", got=self.characters))
         if not 0 <= self.seed < 2**20:
-            raise UsageError("seed", f"expected a number from 0 to 2**20, got {self.seed}")
+            raise UsageError("seed", say("problem.seed-range", got=self.seed))
 
     @property
     def vocabulary(self) -> int:
@@ -314,7 +315,7 @@ def unit_rows(checkpoint: Checkpoint) -> list[Floats]:
     gated = [array for name, array in checkpoint.tensors.items() if name.endswith("mlp.gate_proj.weight")]
     plain = [array.T for name, array in checkpoint.tensors.items() if name.endswith("mlp.c_fc.weight")]
     if not gated and not plain:
-        raise UsageError(checkpoint.family, "expected a Llama or GPT-2 model: no MLP was found")
+        raise UsageError(checkpoint.family, say("problem.no-mlp"))
     return gated or plain
 
 

@@ -13,6 +13,7 @@ from modelkin.document.blocks import Block, Bullets, Heading, Marked, Paragraph,
 from modelkin.document.codec import from_json, schemas
 from modelkin.errors import FormatError
 from modelkin.figures import draw
+from modelkin.message import say
 
 from ._csv import csv_text
 from ._norms_figures import norms_figures
@@ -316,7 +317,7 @@ def norms_from_json(text: str) -> NormsResult:
     hint = "It takes what the norm experiment wrote."
     found = from_json(NormsResult, text, where="norms.json", hint=hint)
     if not found.models or not found.pairs:
-        raise FormatError("norms.json", "expected models and pairs of them, got none", hint=hint)
+        raise FormatError("norms.json", say("problem.no-model-pairs"), hint=hint)
     return found
 
 

@@ -130,7 +130,7 @@ def replay_language(code: str) -> Language:
         There are no texts in this language.
     """
     if code not in LANGUAGES:
-        raise UsageError(code, f"expected a language of the replay, one of {', '.join(LANGUAGES)}")
+        raise UsageError(code, say("problem.replay-language", known=", ".join(LANGUAGES)))
     return Language(code=code, texts=read_texts("modelkin.casework.replay", "texts", f"{code}.toml"))
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from modelkin.document.codec import Reader
 from modelkin.errors import FormatError, ModelkinError, NotFound
 from modelkin.figures import Animation, Format, animate, draw
-from modelkin.message import Message, told
+from modelkin.message import Message, say, told
 from modelkin.options import FetchOptions
 from modelkin.untrusted import JsonRefused, strict_object
 
@@ -94,7 +94,9 @@ def _file(root: Path, name: str, limit: int) -> bytes:
             return file.read(limit + 1)
     except OSError as error:
         hint = "Give the folder that `modelkin study run --out` wrote."
-        raise NotFound(str(path), f"cannot be read: {error.strerror or error}", hint=hint) from error
+        raise NotFound(
+            str(path), say("problem.unreadable", why=error.strerror or str(error)), hint=hint
+        ) from error
 
 
 def _manifest(root: Path) -> Mapping[str, Any]:
@@ -102,9 +104,12 @@ def _manifest(root: Path) -> Mapping[str, Any]:
     try:
         found = strict_object(data, as_python_writes=True)
     except JsonRefused as error:
-        raise FormatError(str(root / _MANIFEST), f"expected the manifest of a study ({error})") from error
+        raise FormatError(str(root / _MANIFEST), say("problem.no-manifest", why=str(error))) from error
     if found.get("schema") != SCHEMA:
-        raise FormatError(str(root / _MANIFEST), f"expected {SCHEMA}, got {str(found.get('schema'))[:60]!r}")
+        raise FormatError(
+            str(root / _MANIFEST),
+            say("problem.other-schema", wanted=SCHEMA, got=repr(str(found.get("schema"))[:60])),
+        )
     return found
 
 

@@ -16,7 +16,7 @@ from modelkin._version import __version__
 from modelkin.document import LANGUAGES
 from modelkin.errors import ModelkinError, UsageError
 from modelkin.figures import Animation, Format, animate, draw
-from modelkin.message import Message, told
+from modelkin.message import Message, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress
@@ -71,11 +71,9 @@ def run_study(
         The manifest, which is also written as ``manifest.json``.
     """
     if "svg" not in formats:
-        raise UsageError(
-            "formats", f"expected svg among them, since reports show it, got {', '.join(formats)}"
-        )
+        raise UsageError("formats", say("problem.no-svg", formats=", ".join(formats)))
     if language not in LANGUAGES:
-        raise UsageError(language, f"expected a language of reports, one of {', '.join(LANGUAGES)}")
+        raise UsageError(language, say("problem.report-language", known=", ".join(LANGUAGES)))
     chosen = replace_models(study, models or {})
     folder = Folder(Path(out))
     folder.prepare()

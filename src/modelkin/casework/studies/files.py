@@ -12,6 +12,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from modelkin.errors import NotFound, StudyError
+from modelkin.message import say
 from modelkin.structs import Fields, Refused
 from modelkin.untrusted import YamlRefused, strict_yaml
 
@@ -98,7 +99,9 @@ def parse_study(data: bytes, file: str = "study") -> Study:
         found: Experiment = scope.read(entry, _EXPERIMENT, f"experiments[{number}]")
         if found.id in scope.experiments:
             refused = Refused("an id that no other experiment has", found.id)
-            raise StudyError(file, f"experiments[{number}].id: {refused}")
+            raise StudyError(
+                file, say("error.said", where=f"experiments[{number}].id", problem=refused.reason)
+            )
         experiments.append(found)
     scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
     figures: list[Drawing] = []
@@ -106,7 +109,7 @@ def parse_study(data: bytes, file: str = "study") -> Study:
         figure: Drawing = scope.read(entry, _DRAWING, path)
         if figure.file in [other.file for other in figures]:
             refused = Refused("a file that no other figure has", figure.file)
-            raise StudyError(file, f"{path}.file: {refused}")
+            raise StudyError(file, say("error.said", where=f"{path}.file", problem=refused.reason))
         figures.append(figure)
     compare = outline.compare
     return Study(
@@ -128,11 +131,11 @@ def parse_study(data: bytes, file: str = "study") -> Study:
 
 def _document(data: bytes, file: str) -> object:
     if len(data) > MAX_BYTES:
-        raise StudyError(file, f"expected at most {MAX_BYTES:,} bytes, got {len(data):,}")
+        raise StudyError(file, say("problem.at-most-bytes", most=MAX_BYTES, got=len(data)))
     try:
         found = strict_yaml(data)
     except YamlRefused as error:
-        raise StudyError(file, f"not read, {error}", hint=_HINT) from error
+        raise StudyError(file, say("problem.study-not-read", why=error.reason), hint=_HINT) from error
     if isinstance(found, dict) and isinstance(models := found.get("models"), dict):
         return {**_given(found), "models": models}  # a model with nothing behind it is a mistake
     return _given(found)
@@ -157,11 +160,16 @@ def _repeated(entries: Sequence[Any], scope: Scope) -> Iterator[tuple[str, objec
             entry = {key: value for key, value in entry.items() if key != "each"}
             for key in each.keys() & entry.keys():
                 raise StudyError(
-                    scope.file, f"{path}.{key}: {Refused('nothing, as it is in each', entry[key])}"
+                    scope.file,
+                    say(
+                        "error.said",
+                        where=f"{path}.{key}",
+                        problem=Refused("nothing, as it is in each", entry[key]).reason,
+                    ),
                 )
         for chosen in itertools.product(*each.values()):
             if (count := count + 1) > MOST_FIGURES:
-                raise StudyError(scope.file, f"figures: expected at most {MOST_FIGURES} figures")
+                raise StudyError(scope.file, say("problem.most-figures", most=MOST_FIGURES))
             if not (own := dict(zip(each, chosen, strict=True))):
                 yield path, entry
                 continue
@@ -179,9 +187,11 @@ def _data(name_or_file: str) -> bytes:
             with path.open("rb") as file:
                 return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise StudyError(name_or_file[:200], f"cannot be read: {error.strerror or error}") from error
+        raise StudyError(
+            name_or_file[:200], say("problem.unreadable", why=error.strerror or str(error))
+        ) from error
     raise NotFound(
         name_or_file[:200],
-        "there is no study and no file of this name",
+        say("problem.no-study"),
         hint=f"Studies are {', '.join(shipped_studies())}.",
     )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_csv
 from modelkin.document import to_json
 from modelkin.errors import FormatError, UsageError, not_written
-from modelkin.message import Message
+from modelkin.message import Message, say
 from modelkin.untrusted import cell_text, safe_cell
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
@@ -60,18 +60,20 @@ class Folder:
             It cannot be made or written.
         """
         if self.root.exists() and not self.root.is_dir():
-            raise UsageError(str(self.root), "expected a folder for the results, got a file")
+            raise UsageError(str(self.root), say("problem.results-folder"))
         try:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(str(self.root), f"cannot be made: {error.strerror or error}") from error
+            raise UsageError(
+                str(self.root), say("problem.cannot-make", why=error.strerror or str(error))
+            ) from error
 
     # -- writing ---------------------------------------------------------------------------------------
 
     def bytes(self, path: str, data: bytes) -> Path:
         """Write a file."""
         if not FILE.fullmatch(path):
-            raise UsageError(path[:80], "expected a plain path inside the folder")
+            raise UsageError(path[:80], say("problem.plain-path"))
         place = self.root / path
         temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
         try:
@@ -157,7 +159,7 @@ class Folder:
             with np.load(self.root / path, allow_pickle=False) as found:
                 return {name: found[name] for name in found.files}
         except ValueError as error:
-            raise FormatError(path, f"expected arrays ({error})") from error
+            raise FormatError(path, say("problem.no-arrays", why=str(error))) from error
 
 
 def plain(value: object) -> object:

@@ -13,6 +13,7 @@ from modelkin.describe import TOKEN_FILTERS
 from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
+from modelkin.message import say
 from modelkin.structs import Fields, Refused, convert, inside, joined, meant, no_such_key
 from modelkin.untrusted import visible
 
@@ -42,7 +43,9 @@ class Scope:
         except Refused as refused:
             where = visible(joined(path, refused.inside))  # keys are the author's
             raise StudyError(
-                self.file, f"{where}: {refused}" if where else str(refused), hint=refused.hint
+                self.file,
+                say("error.said", where=where, problem=refused.reason) if where else refused.reason,
+                hint=refused.hint,
             ) from None
 
 

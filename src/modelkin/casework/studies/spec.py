@@ -10,6 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 from modelkin.options import Depth
 from modelkin.structs import Fields, Refused
 
@@ -56,7 +57,7 @@ class MainPair(Fields):
 
     def __post_init__(self) -> None:
         if self.candidate == self.base or {self.candidate, self.base} & set(self.controls):
-            raise Refused("", said="expected a candidate, a base and controls that all differ")
+            raise Refused("", said=say("problem.differ-all"))
 
 
 class Experiment(Fields, tag_field="kind", tag="experiment"):
@@ -162,7 +163,9 @@ def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
     for alias, ref in refs.items():
         if alias not in models:
             raise UsageError(
-                study.name, f"there is no model called {alias[:60]!r}", hint=f"There are {', '.join(models)}."
+                study.name,
+                say("problem.no-model-called", name=repr(alias[:60])),
+                hint=f"There are {', '.join(models)}.",
             )
         models[alias] = replace(models[alias], ref=Reference(ref), name=_stand_in(alias, ref))
     return replace(study, models=models)

@@ -32,7 +32,7 @@ def read_cards(text: str) -> dict[str, MethodCard]:
         kinds = {key: type(value) for key, value in facts.items()}
         if kinds != _FACTS or facts["stage"] not in get_args(Stage):
             odd = sorted({key for key, _ in kinds.items() ^ _FACTS.items()}) or ["stage"]
-            raise SpecError(name, f"expected exactly the keys {list(_FACTS)}; odd or missing: {odd}")
+            raise SpecError(name, say("problem.card-keys", known=str(list(_FACTS)), odd=str(odd)))
         found[name] = MethodCard(
             name=name,
             claim=say(f"methods.{name}.claim"),
@@ -57,7 +57,7 @@ def load_method(name: str) -> Method:
     if name not in cards:
         close = difflib.get_close_matches(name, cards, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(cards)}."
-        raise UsageError(name, "no such method", hint=hint)
+        raise UsageError(name, say("problem.no-method"), hint=hint)
     module, _, attribute = cards[name].class_path.partition(":")
     method: Method = getattr(import_module(f"modelkin.comparison.methods.{module}"), attribute)(cards[name])
     return method

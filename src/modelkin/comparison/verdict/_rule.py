@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 from modelkin.errors import SpecError
+from modelkin.message import say
 
 CURRENT = "rule-4"
 
@@ -48,8 +49,8 @@ def load_rule(name: str = CURRENT) -> DecisionRule:
     expected = {field.name for field in fields(DecisionRule)}
     if table.keys() != expected:
         odd = sorted(table.keys() ^ expected)
-        raise SpecError(file, f"expected exactly the keys {sorted(expected)}; unknown or missing: {odd}")
+        raise SpecError(file, say("problem.rule-keys", known=str(sorted(expected)), odd=str(odd)))
     rule = DecisionRule(**table)
     if not math.isclose(sum(rule.stages.values()), 1.0):
-        raise SpecError(file, f"the shares of the stages must add up to 1, got {sum(rule.stages.values())}")
+        raise SpecError(file, say("problem.rule-shares", got=sum(rule.stages.values())))
     return rule

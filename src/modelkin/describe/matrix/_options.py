@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from modelkin.architecture import Part, Role
 from modelkin.describe.measures import DEFAULT, PAIRINGS, LayerPairing, chosen_measures
 from modelkin.errors import BadSelection, UsageError
+from modelkin.message import say
 from modelkin.options import FetchOptions
 
 MAX_LAYER = 9_999
@@ -126,16 +127,14 @@ class MatrixOptions:
         _one_of("relation", tuple(item.relation for item in self.known), RELATIONS)
         across = {"mismatched", "layer-0", "within"} & set(self.baselines)
         if self.windows and (self.pairs != ("same",) or across):
-            raise UsageError(
-                "windows", "expected layers of equal number alone: windows differ between layers"
-            )
+            raise UsageError("windows", say("problem.windows-layers"))
         for name, least in (("sample", 16), ("windows", 0), ("draws", 1), ("tokens", 2), ("seed", 0)):
             value = getattr(self, name)
             if not least <= value < 2**32:
-                raise UsageError(name, f"expected a whole number from {least} on, got {value}")
+                raise UsageError(name, say("problem.whole-from", least=least, got=value))
         for name in ("measures", "roles", "pairs"):
             if not getattr(self, name):
-                raise UsageError(name, "expected at least one")
+                raise UsageError(name, say("problem.one-needed"))
 
 
 def parse_role(text: str) -> RoleChoice:
@@ -165,9 +164,7 @@ def parse_role(text: str) -> RoleChoice:
         return RoleChoice(role=_role(first, text), minus=_role(second, text), mtp=mtp)
     match = _ROLE.fullmatch(plain)
     if match is None or (match["part"] or "weight") not in _PARTS:
-        raise BadSelection(
-            "role", f"expected ROLE, ROLE.bias, ROLE#EXPERT or mtp.ROLE, got {text[:60]!r}", hint=_HINT
-        )
+        raise BadSelection("role", say("problem.role-form", got=repr(text[:60])), hint=_HINT)
     role = _role(match["role"], text)
     expert = match["expert"]
     if expert is None and role.value.startswith("expert_"):
@@ -197,12 +194,12 @@ def parse_layer_list(text: str) -> tuple[int, ...]:
     for item in text.split(","):
         match = _RANGE.fullmatch(item.strip())
         if match is None:
-            raise BadSelection("layers", f"expected a list such as 0-10,20,30-35, got {text[:60]!r}")
+            raise BadSelection("layers", say("problem.layer-list", got=repr(text[:60])))
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first or last > MAX_LAYER:
             raise BadSelection(
-                "layers", f"expected ranges from low to high, at most {MAX_LAYER}, got {item.strip()[:60]!r}"
+                "layers", say("problem.layer-ranges", most=MAX_LAYER, got=repr(item.strip()[:60]))
             )
         found |= dict.fromkeys(range(first, last + 1))
     return tuple(found)
@@ -216,7 +213,7 @@ def _role(name: str, text: str) -> Role:
     close = difflib.get_close_matches(wanted, [*known, *_ALIASES], n=1)
     raise BadSelection(
         "role",
-        f"there is none called {text[:60]!r}",
+        say("problem.none-called", name=repr(text[:60])),
         hint=f"Did you mean {close[0].replace('_', '-')!r}? {_HINT}" if close else _HINT,
     )
 
@@ -224,4 +221,6 @@ def _role(name: str, text: str) -> Role:
 def _one_of(what: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:
     for name in names:
         if name not in known:
-            raise UsageError(what, f"there is none called {name[:60]!r}; there are {', '.join(known)}")
+            raise UsageError(
+                what, say("problem.none-called-known", name=repr(name[:60]), known=", ".join(known))
+            )

@@ -140,7 +140,9 @@ class Chosen:
         for name, where in used.items():
             if name not in self.models:
                 known = ", ".join(self.models)
-                raise UsageError(where, f"there is no model called {name[:60]!r}; there are {known}")
+                raise UsageError(
+                    where, say("problem.no-model-called-known", name=repr(name[:60]), known=known)
+                )
 
     def _check_layers(self) -> None:
         present = {
@@ -149,7 +151,7 @@ class Chosen:
         for name, text in ((None, self.options.layers), *self.options.layers_of.items()):
             own = present if name is None else set(self.models[name].architecture.layers)
             if text is not None and not own & set(parse_layer_list(text)):
-                raise BadSelection("layers", f"no model has a layer in {text[:60]!r}; there are {len(own)}")
+                raise BadSelection("layers", say("problem.no-layer-in", text=repr(text[:60]), n=len(own)))
 
     def choose(self, reading: SliceReader) -> None:
         """Decide what is to be read. Headers are read, no tensor."""

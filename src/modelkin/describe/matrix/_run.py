@@ -64,7 +64,7 @@ def matrix(
     options = options or MatrixOptions()
     given = by_name(models)
     if not given:
-        raise UsageError("models", "expected at least one")
+        raise UsageError("models", say("problem.one-needed"))
     with open_models(list(given.values()), options.fetch, progress=progress) as opened:
         chosen = Chosen(dict(zip(given, opened, strict=True)), options)
         return _MatrixRun(chosen, chosen_measures(options.measures)).result()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from modelkin.errors import UsageError
+from modelkin.message import say
 
 from . import _functions as of
 from ._measure import USELESS, Measure
@@ -104,7 +105,7 @@ def find_measure(name: str) -> Measure:
     close = difflib.get_close_matches(wanted, [*MEASURES, *_ALIASES], n=1)
     raise UsageError(
         "measure",
-        f"there is none called {name[:60]!r}; there are {', '.join(MEASURES)}",
+        say("problem.none-called-known", name=repr(name[:60]), known=", ".join(MEASURES)),
         hint=f"Did you mean {close[0]!r}?" if close else None,
     )
 

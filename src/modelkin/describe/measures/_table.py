@@ -310,9 +310,9 @@ def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> Meas
     try:
         lines = list(reader)
     except csv.Error as error:
-        raise FormatError(_WHERE, f"expected CSV, got something else ({error})") from error
+        raise FormatError(_WHERE, say("problem.no-csv", why=str(error))) from error
     if not lines or tuple(lines[0]) != COLUMNS:
-        raise FormatError(_WHERE, f"expected the columns {', '.join(COLUMNS)}")
+        raise FormatError(_WHERE, say("problem.columns-expected", columns=", ".join(COLUMNS)))
     return table_from_cells([[cell_text(cell) for cell in line] for line in lines[1:]], said)
 
 
@@ -333,7 +333,7 @@ def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None =
     """
     for number, cells in enumerate(rows, start=1):
         if not isinstance(cells, list) or len(cells) != len(COLUMNS):
-            raise FormatError(_WHERE, f"row {number}: expected {len(COLUMNS)} cells")
+            raise FormatError(_WHERE, say("problem.row-cells", number=number, n=len(COLUMNS)))
     columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
     found = {name: _read(name, cells) for name, cells in zip(COLUMNS, columns, strict=True)}
     known = {"": NOTHING, **(said or {})}
@@ -341,7 +341,7 @@ def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None =
         found[name] = [None if text is None else known.get(text) or _quoted(text) for text in found[name]]
     for number, (value, reason) in enumerate(zip(found["value"], found["reason"], strict=True), start=1):
         if (value is None) == (reason is None):
-            raise FormatError(_WHERE, f"row {number}: expected either a value or a reason")
+            raise FormatError(_WHERE, say("problem.row-value", number=number))
     return MeasureTable.of_columns(found)
 
 
@@ -357,7 +357,7 @@ def _read(name: str, cells: Sequence[Any]) -> list[Any]:
         try:
             found.append(_cell(name, cell))
         except (TypeError, ValueError, OverflowError) as error:
-            problem = f"row {len(found) + 1}, {name}: unexpected {ascii(cell)[:60]}"
+            problem = say("problem.row-cell", number=len(found) + 1, name=name, cell=ascii(cell)[:60])
             raise FormatError(_WHERE, problem) from error
     return found
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from modelkin.errors import UsageError
 from modelkin.figures.theme import SERIES
+from modelkin.message import say
 
 from .markup import Html, element
 
@@ -63,7 +64,7 @@ def _inline(file: str, data: bytes, *, alt: str, prefix: str) -> Html:
     try:
         root = ElementTree.fromstring(data)  # noqa: S314  written by modelkin; the parser refuses bombs
     except ElementTree.ParseError as error:
-        raise UsageError(file, f"expected a drawing in SVG: {error}") from error
+        raise UsageError(file, say("problem.no-svg-drawing", why=str(error))) from error
     return element(
         "svg",
         *_children(root, prefix),

@@ -89,12 +89,17 @@ def check_view(found: RegistryCheck, language: Language = ENGLISH) -> tuple[Bloc
         (
             say("damaged_ones"),
             [
-                say("damage", segment=item.segment, rows=str(item.n_rows), problem=item.problem)
+                say(
+                    "damage",
+                    segment=item.segment,
+                    rows=str(item.n_rows),
+                    problem=language.tell(item.problem),
+                )
                 for item in found.damaged
             ],
         ),
         (say("repaired"), list(found.repaired)),
-        (say("not_repaired"), list(found.not_repaired)),
+        (say("not_repaired"), [language.tell(item) for item in found.not_repaired]),
         (say("left_over"), list(found.left_over)),
     ):
         if items:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin.errors import ConfigError, UnsupportedFormat
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from ._patterns import Patterns
@@ -20,15 +20,15 @@ _MERGE_HINT = "Merge it into its base with the library that made it, and give th
 
 # Each changes what A and B mean, or the base before they are added to it.
 _UNREAD_FIELDS = {
-    "layer_replication": "it repeats layers of its base",
-    "megatron_config": "it was made for Megatron's layers",
-    "use_qalora": "it pools its input (QA-LoRA)",
-    "use_bdlora": "its matrices are block-diagonal (BD-LoRA)",
-    "alora_invocation_tokens": "it acts only after certain tokens (aLoRA)",
-    "arrow_config": "it routes between several adapters (Arrow)",
-    "kasa_config": "it first removes the smallest singular values of its base (KaSA)",
-    "monteclora_config": "it draws its weights at random (MonteCLoRA)",
-    "trainable_token_indices": "it trains single token rows",
+    "layer_replication": say("problem.adapter-layer-replication"),
+    "megatron_config": say("problem.adapter-megatron-config"),
+    "use_qalora": say("problem.adapter-use-qalora"),
+    "use_bdlora": say("problem.adapter-use-bdlora"),
+    "alora_invocation_tokens": say("problem.adapter-alora-invocation-tokens"),
+    "arrow_config": say("problem.adapter-arrow-config"),
+    "kasa_config": say("problem.adapter-kasa-config"),
+    "monteclora_config": say("problem.adapter-monteclora-config"),
+    "trainable_token_indices": say("problem.adapter-trainable-token-indices"),
 }
 _HARMLESS_INITS = ("gaussian", "eva")
 """Ways of initialising A that leave the base as it is. All others put what A and B begin with into the base,
@@ -83,12 +83,12 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     for name, what in _UNREAD_FIELDS.items():
         if fields.get(name):
             raise UnsupportedFormat(
-                file, f"this adapter cannot be applied: {what} ({name})", hint=_MERGE_HINT
+                file, say("problem.adapter-cannot", what=what, name=name), hint=_MERGE_HINT
             )
     _check_initialisation(fields, file)
     bias = fields.text("bias") or "none"
     if bias not in ("none", "all", "lora_only"):
-        raise ConfigError(file, f"bias: expected none, all or lora_only, got {quoted(bias, 60)}")
+        raise ConfigError(file, say("problem.adapter-bias", got=quoted(bias, 60)))
     return AdapterConfig(
         rank=fields.rank("r", fields.get("r")),
         alpha=fields.number("lora_alpha", fields.get("lora_alpha")),
@@ -113,7 +113,7 @@ def _document(data: bytes, file: str) -> Mapping[str, object]:
     try:
         return strict_object(data, as_python_writes=True)
     except JsonRefused as error:
-        raise ConfigError(file, say("problem.json-object", why=str(error))) from error
+        raise ConfigError(file, say("problem.json-object", why=error.reason)) from error
 
 
 def _check_initialisation(fields: _Fields, file: str) -> None:
@@ -122,7 +122,7 @@ def _check_initialisation(fields: _Fields, file: str) -> None:
         return
     raise UnsupportedFormat(
         file,
-        f"this adapter cannot be applied: the initialisation {quoted(str(how), 60)} changes the base",
+        say("problem.adapter-initialisation", how=quoted(str(how), 60)),
         hint="Save it with path_initial_model_for_weight_conversion, or merge it into its base.",
     )
 
@@ -141,39 +141,42 @@ class _Fields:
         value = self.values.get(name)
         if value is None or (isinstance(value, str) and 0 < len(value) <= 4096):
             return value
-        raise self._wrong(name, "text", value)
+        raise self._wrong(name, say("part.text"), value)
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values.get(name)
         listed = [] if value is None else value
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
-            raise self._wrong(name, "a list of names", value)
+            raise self._wrong(name, say("part.list-of-names"), value)
         return tuple(listed)
 
     def flag(self, name: str) -> bool:
         value = self.values.get(name)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self._wrong(name, "true or false", value)
+        raise self._wrong(name, say("part.true-false"), value)
 
     def table(self, name: str) -> list[tuple[str, object]]:
         value = self.values.get(name)
         if value is None:
             return []
         if not isinstance(value, dict):
-            raise self._wrong(name, "an object", value)
+            raise self._wrong(name, say("part.an-object"), value)
         return list(value.items())
 
     def rank(self, name: str, value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_RANK:
             return value
-        raise self._wrong(name, f"a rank from 1 to {MAX_RANK}", value)
+        raise self._wrong(name, say("part.a-rank", most=MAX_RANK), value)
 
     def number(self, name: str, value: object) -> float:
         usable = isinstance(value, int | float) and not isinstance(value, bool)
         if usable and abs(value) < 1e9:  # type: ignore[arg-type]  # false for NaN, and no overflow for integers
             return float(value)  # type: ignore[arg-type]
-        raise self._wrong(name, "a number", value)
+        raise self._wrong(name, say("part.a-number"), value)
 
-    def _wrong(self, name: str, expected: str, value: object) -> ConfigError:
-        return ConfigError(self.file, f"{name}: expected {expected}, got {quoted(str(value)[:100], 60)}")
+    def _wrong(self, name: str, expected: Message, value: object) -> ConfigError:
+        return ConfigError(
+            self.file,
+            say("problem.adapter-field", name=name, expected=expected, got=quoted(str(value)[:100], 60)),
+        )

@@ -59,14 +59,14 @@ def sort_out(index: TensorIndex) -> AdapterTensors:
         module, part = _split(plain)
         if part is not None:
             if part in found.setdefault(module, {}):
-                raise _refused(info, f"module {module} has two of its kind")
+                raise _refused(info, say("problem.lora-two", module=module))
             found[module][part] = info
             continue
         target = plain.replace(".modules_to_save", "").replace(_NESTED, "").replace(".original_module", "")
         if "lora_" in plain or not target.endswith((".weight", ".bias")):
-            raise _refused(info, "no part of a LoRA adapter has such a name")
+            raise _refused(info, say("problem.lora-name"))
         if target in replaced:
-            raise _refused(info, f"{target} stands there twice")
+            raise _refused(info, say("problem.lora-twice", target=target))
         replaced[target] = info
     modules = tuple(Module(name=name, parts=parts) for name, parts in sorted(found.items()))
     _check_pairs(modules)
@@ -92,13 +92,13 @@ def _check_pairs(modules: Iterable[Module]) -> None:
             or len(given & {"a", "b", "embedding_a", "embedding_b"}) != 2
         ):
             info = next(iter(module.parts.values()))
-            raise _refused(info, f"module {module.name} has {', '.join(sorted(given))}, not one A and one B")
+            raise _refused(info, say("problem.lora-parts", name=module.name, given=", ".join(sorted(given))))
 
 
-def _refused(info: TensorInfo, why: str) -> UnsupportedFormat:
+def _refused(info: TensorInfo, why: Message) -> UnsupportedFormat:
     return UnsupportedFormat(
         info.file,
-        f"tensor {info.name} cannot be applied: {why}",
+        say("problem.tensor-not-applied", name=info.name, why=why),
         hint="Merge the adapter into its base with the library that made it, and give the merged model.",
     )
 

@@ -73,8 +73,7 @@ def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = Fa
         return "embedded"
     raise UnsupportedFormat(
         source.location.ref,
-        "there are a whole model and an adapter: with peft, transformers loads the adapter on the base that "
-        "it names, and without, the model; other programs load the model",
+        say("problem.model-and-adapter"),
         hint=f"Name what you mean: the file {plain(str(model))}, the file {ADAPTER_FILES[0]}, "
         "or ADAPTER::BASE.",
     )
@@ -245,7 +244,7 @@ def open_adapter(
     if stacked:
         raise UnsupportedFormat(
             ref,
-            f"the base {chosen.text} is an adapter itself, or holds one",
+            say("problem.base-is-adapter", name=chosen.text),
             hint="Merge that adapter into its base first and name the merged model, or name one file.",
         )
     return OpenedAdapter(fetcher=together(behind), config=config, base=behind, base_entry=chosen.entry)
@@ -255,5 +254,5 @@ def _read_config(fetcher: Fetcher) -> AdapterConfig:
     name = f"{ADAPTER_FOLDER}/{CONFIG_FILE}"
     data = fetcher.read_file(name, limit=MAX_CONFIG_BYTES)
     if data is None:
-        raise ConfigError(name, f"expected at most {MAX_CONFIG_BYTES} bytes")
+        raise ConfigError(name, say("problem.most-plain-bytes", most=MAX_CONFIG_BYTES))
     return parse_adapter_config(data, file=name)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from modelkin.errors import ConfigError, UnsupportedFormat
+from modelkin.message import say
 from modelkin.untrusted import quoted
 
 MAX_KEYS = 200_000
@@ -132,7 +133,7 @@ class Patterns(Generic[Value]):
             Too many keys, or an expression that is not evaluated.
         """
         if len(items) > MAX_KEYS:
-            raise ConfigError(file, f"expected at most {MAX_KEYS} patterns, got {len(items)}")
+            raise ConfigError(file, say("problem.patterns-most", most=MAX_KEYS, n=len(items)))
         plain: dict[str, tuple[int, Value]] = {}
         expressions: list[tuple[int, NamePattern, Value]] = []
         for place, (key, value) in enumerate(items.items()):
@@ -143,7 +144,7 @@ class Patterns(Generic[Value]):
             if expression is None or len(expressions) >= MAX_EXPRESSIONS:
                 raise UnsupportedFormat(
                     file,
-                    f"the pattern {quoted(key, 80)} is an expression that is not evaluated here",
+                    say("problem.pattern-expression", pattern=quoted(key, 80)),
                     hint="Write the names of the modules out in full.",
                 )
             expressions.append((place, expression, value))

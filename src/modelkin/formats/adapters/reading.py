@@ -60,12 +60,11 @@ def apply_fit(config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str) 
         The adapter does not fit the base.
     """
     if fit.problems:
-        more = f" (and {len(fit.problems) - 1} problems more)" if len(fit.problems) > 1 else ""
-        raise UnsupportedFormat(
-            file,
-            f"this adapter does not fit its base: {fit.problems[0]}{more}",
-            hint="Name another base: ADAPTER::BASE.",
-        )
+        first, more = fit.problems[0], len(fit.problems) - 1
+        problem = say("problem.adapter-misfit", problem=first)
+        if more:
+            problem = say("problem.adapter-misfit-more", problem=first, more=more)
+        raise UnsupportedFormat(file, problem, hint="Name another base: ADAPTER::BASE.")
     tensors = dict(base)
     tensors |= {name: replace(info, name=name) for name, info in fit.replaced.items()}
     for update in fit.updates:
@@ -79,7 +78,7 @@ def _changed(
 ) -> dict[str, TensorInfo]:
     before = tensors[update.start]
     if not before.is_float:
-        raise UnsupportedFormat(file, f"{update.start} of the base holds no numbers that can be added to")
+        raise UnsupportedFormat(file, say("problem.base-no-numbers", name=update.start))
     storage: LowRank | ExpertsLowRank
     if update.experts:
         storage = ExpertsLowRank(
@@ -101,7 +100,7 @@ def _changed(
     if update.added_bias is not None:
         name = update.target.removesuffix("weight") + "bias"
         if name not in tensors:
-            raise UnsupportedFormat(file, f"the adapter adds to {name}, which the base does not have")
+            raise UnsupportedFormat(file, say("problem.adapter-adds", name=name))
         bias = tensors[name]
         added = Shifted(base=bias, added=update.added_bias, scale=scale)
         changed[name] = replace(bias, dtype=f"{bias.dtype}+LoRA", storage=added)

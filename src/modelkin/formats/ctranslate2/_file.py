@@ -60,33 +60,31 @@ def read_contents(reader: Forward) -> ModelFile:
     FormatError
         It is cut short, says things twice, or is no such file.
     """
-    version = reader.number("I", "the version")
+    version = reader.number("I", say("part.version"))
     if version not in VERSIONS:
         raise UnsupportedFormat(
             reader.file,
-            f"expected a model of CTranslate2 of version {VERSIONS[0]} to {VERSIONS[-1]}, got {version}",
+            say("problem.ct2-version", least=VERSIONS[0], most=VERSIONS[-1], got=version),
             hint="Other files end in .bin too: PyTorch's, whisper.cpp's, llama2.c's.",
         )
-    spec = _text(reader, "the specification") if version >= 2 else ""
-    revision = reader.number("I", "the revision") if version >= 2 else 1
-    count = _counted(reader, MAX_TENSORS, "variables")
+    spec = _text(reader, say("part.specification")) if version >= 2 else ""
+    revision = reader.number("I", say("part.revision")) if version >= 2 else 1
+    count = _counted(reader, MAX_TENSORS, say("part.variables"))
     variables: dict[str, Variable] = {}
     settings: dict[str, int] = {}
     for _ in range(count):
         start = reader.position
         variable = _variable(reader, version, start)
         if variable.name in variables or variable.name in settings:
-            raise HeaderError(reader.file, f"variable {quoted(variable.name)} is there twice")
+            raise HeaderError(reader.file, say("problem.variable-twice", name=quoted(variable.name)))
         if variable.shape == () and variable.dtype in ("I8", "I16", "I32"):
             settings[variable.name] = _setting(reader, variable)
         else:
             variables[variable.name] = variable
-            reader.skip(variable.place.length, f"variable {quoted(variable.name)}")
+            reader.skip(variable.place.length, say("part.variable", name=quoted(variable.name)))
     aliases = _aliases(reader, variables) if version >= 3 else {}
     if reader.left:
-        raise HeaderError(
-            reader.file, f"expected the end after all variables, got {reader.left:,} more bytes"
-        )
+        raise HeaderError(reader.file, say("problem.ct2-end", n=reader.left))
     return ModelFile(
         version=version,
         spec=spec,
@@ -98,11 +96,11 @@ def read_contents(reader: Forward) -> ModelFile:
 
 
 def _variable(reader: Forward, version: int, start: int) -> Variable:
-    name = _text(reader, "a variable")
-    what = f"variable {quoted(name)}"
+    name = _text(reader, say("part.a-variable"))
+    what = say("part.variable", name=quoted(name))
     n_axes = reader.number("B", what)
     if n_axes > MAX_AXES:
-        raise HeaderError(reader.file, f"{what}: expected at most {MAX_AXES} axes, got {n_axes}")
+        raise HeaderError(reader.file, say("problem.part-axes", what=what, most=MAX_AXES, got=str(n_axes)))
     shape = reader.numbers(f"{n_axes}I", what)
     kind, count = reader.numbers("BI", what)
     if version >= 4:
@@ -110,9 +108,12 @@ def _variable(reader: Forward, version: int, start: int) -> Variable:
     else:
         dtype, n_bytes = _BY_SIZE.get(kind, ""), count * kind
     if not dtype:
-        raise UnsupportedFormat(reader.file, f"{what}: type {kind} is not known")
+        raise UnsupportedFormat(reader.file, say("problem.part-type", what=what, kind=kind))
     if n_bytes != (expected := DTYPES[dtype].n_bytes(math.prod(shape))):
-        raise HeaderError(reader.file, f"{what}: expected {expected} bytes for {shape}, got {n_bytes}")
+        raise HeaderError(
+            reader.file,
+            say("problem.part-shape-bytes", what=what, expected=expected, shape=str(shape), got=n_bytes),
+        )
     reader.seen(name, start)
     if n_bytes > reader.left:
         reader.skip(n_bytes, what)
@@ -123,34 +124,34 @@ def _variable(reader: Forward, version: int, start: int) -> Variable:
 
 def _setting(reader: Forward, variable: Variable) -> int:
     form = {"I8": "b", "I16": "h", "I32": "i"}[variable.dtype]
-    return reader.number(form, f"variable {quoted(variable.name)}")
+    return reader.number(form, say("part.variable", name=quoted(variable.name)))
 
 
 def _aliases(reader: Forward, variables: Mapping[str, Variable]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for _ in range(_counted(reader, _MAX_ALIASES, "aliases")):
-        alias, name = _text(reader, "an alias"), _text(reader, "an alias")
+    for _ in range(_counted(reader, _MAX_ALIASES, say("part.aliases"))):
+        alias, name = _text(reader, say("part.an-alias")), _text(reader, say("part.an-alias"))
         if alias in variables or alias in found:
-            raise HeaderError(reader.file, f"alias {quoted(alias)} is there twice")
+            raise HeaderError(reader.file, say("problem.alias-twice", name=quoted(alias)))
         found[alias] = name
     return found
 
 
-def _counted(reader: Forward, most: int, what: str) -> int:
-    count = reader.number("I", f"the number of {what}")
+def _counted(reader: Forward, most: int, what: Message) -> int:
+    count = reader.number("I", say("part.number-of", what=what))
     if count > most:
-        raise HeaderError(reader.file, f"expected at most {most:,} {what}, got {count:,}")
+        raise HeaderError(reader.file, say("problem.most-of", most=most, what=what, count=count))
     return count
 
 
-def _text(reader: Forward, what: str) -> str:
+def _text(reader: Forward, what: Message) -> str:
     """Read a text with its length before it and a zero behind it."""
     length = reader.number("H", what)
     if not length:
-        raise HeaderError(reader.file, f"{what}: expected a name, got nothing")
+        raise HeaderError(reader.file, say("problem.part-no-name", what=what))
     text = reader.text(length - 1, what)
     if reader.take(1, what) != b"\0":
-        raise HeaderError(reader.file, f"{what}: {quoted(text)} does not end with a zero")
+        raise HeaderError(reader.file, say("problem.part-zero", what=what, name=quoted(text)))
     return text
 
 

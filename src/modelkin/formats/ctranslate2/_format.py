@@ -15,6 +15,7 @@ import numpy.typing as npt
 from modelkin.errors import HeaderError
 from modelkin.formats._forward import Forward
 from modelkin.formats._interface import Request, Weights
+from modelkin.message import say
 from modelkin.source import ByteRange, FileInfo
 from modelkin.tensors import (
     DTYPES,
@@ -60,7 +61,7 @@ class CTranslate2Format:
         tensors: dict[str, TensorInfo] = {}
         for cut in translation.cuts:
             if cut.name in tensors:
-                raise HeaderError(request.entry, f"tensor {quoted(cut.name)} is there twice")
+                raise HeaderError(request.entry, say("problem.tensor-twice", name=quoted(cut.name)))
             tensors[cut.name] = _tensor(request.entry, contents, cut)
         config = translation.config
         return Weights(
@@ -185,24 +186,36 @@ def _rows(file: str, variable: Variable, cut: VariableRows) -> tuple[int, int]:
     if sum(lengths) != total:
         raise HeaderError(
             file,
-            f"variable {quoted(variable.name)}: expected {' + '.join(map(str, lengths))} rows, got {total}",
+            say(
+                "problem.variable-rows",
+                name=quoted(variable.name),
+                wanted=" + ".join(map(str, lengths)),
+                got=total,
+            ),
         )
     ends = list(itertools.accumulate(lengths))
     return ends[number] - lengths[number], ends[number]
 
 
 def _check_scales(file: str, variable: Variable, scales: Variable | None) -> None:
-    what = f"variable {quoted(variable.name)}"
+    what = say("part.variable", name=quoted(variable.name))
     if len(variable.shape) < 2:
-        raise HeaderError(file, f"{what}: integers of shape {variable.shape} are no weights")
+        raise HeaderError(file, say("problem.part-integers", what=what, shape=str(variable.shape)))
     if scales is None:
         if variable.dtype == "I8":
-            raise HeaderError(file, f"{what}: its scales are missing")
+            raise HeaderError(file, say("problem.part-no-scales", what=what))
         return
     fitting = ((variable.shape[0],), ()) if variable.dtype == "I8" else ((), (1,))
     if scales.dtype != "F32" or scales.shape not in fitting:
         raise HeaderError(
-            file, f"{what}: expected {fitting[0]} scales in F32, got {scales.shape} in {scales.dtype}"
+            file,
+            say(
+                "problem.part-scales",
+                what=what,
+                n=str(fitting[0]),
+                shape=str(scales.shape),
+                dtype=scales.dtype,
+            ),
         )
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from modelkin.errors import FormatError, HeaderError, UnsupportedFormat
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.untrusted import name_problem, quoted
 
 from ._metadata import ARRAY, SCALARS, STRING, Metadata, RawArray, Value
@@ -79,6 +79,16 @@ class GgufHeader:
     tensors: tuple[GgufTensor, ...]
 
 
+# Said of every key and tensor, of which there are thousands: made once.
+_KEY, _VALUE_TYPE, _ARRAY_TYPE = say("part.a-key"), say("part.value-type"), say("part.array-type")
+_TENSOR_NAME, _N_DIMENSIONS, _DIMENSION = (
+    say("part.tensor-name"),
+    say("part.n-dimensions"),
+    say("part.dimension"),
+)
+_TYPE, _OFFSET = say("part.a-type"), say("part.offset")
+
+
 class _Short(Exception):
     """The header goes on behind the bytes at hand."""
 
@@ -91,39 +101,39 @@ class _Cursor:
         self.position = 0
         self.n_nested = 0
 
-    def refused(self, problem: str) -> HeaderError:
+    def refused(self, problem: Message) -> HeaderError:
         return HeaderError(self.file, problem, hint="The file is damaged, or was made to do harm.")
 
-    def move(self, length: int, what: str) -> int:
+    def move(self, length: int, what: Message) -> int:
         """Step over some bytes; return where they begin."""
         start = self.position
         if length > self.file_size - start:
             left = self.file_size - start
-            raise self.refused(f"expected {what} of {length} bytes, got {left} up to the end")
+            raise self.refused(say("problem.gguf-part-end", what=what, length=length, got=left))
         if length > len(self.data) - start:
             raise _Short
         self.position = start + length
         return start
 
-    def u32(self, what: str) -> int:
+    def u32(self, what: Message) -> int:
         return int(_U32.unpack_from(self.data, self.move(4, what))[0])
 
-    def u64(self, what: str) -> int:
+    def u64(self, what: Message) -> int:
         return int(_U64.unpack_from(self.data, self.move(8, what))[0])
 
-    def text(self, what: str, limit: int) -> str:
-        length = self.u64(f"the length of {what}")
+    def text(self, what: Message, limit: int) -> str:
+        length = self.u64(say("part.length-of", what=what))
         if length > limit:
-            raise self.refused(f"expected {what} of at most {limit} bytes, got {length}")
+            raise self.refused(say("problem.gguf-part-most", what=what, most=limit, got=length))
         start = self.move(length, what)
         return self.data[start : start + length].decode("utf-8", "replace")
 
-    def count(self, what: str, *, limit: int, each: int) -> int:
+    def count(self, what: Message, *, limit: int, each: int) -> int:
         """Read how many of something follow: no more than can be in the rest of the file."""
-        found = self.u64(f"the number of {what}")
+        found = self.u64(say("part.number-of", what=what))
         fitting = (self.file_size - self.position) // each
         if found > min(limit, fitting):
-            raise self.refused(f"expected at most {min(limit, fitting)} {what}, got {found}")
+            raise self.refused(say("problem.gguf-count", most=min(limit, fitting), what=what, got=found))
         return found
 
     def skip_strings(self, count: int) -> None:
@@ -136,7 +146,7 @@ class _Cursor:
         except (struct.error, OverflowError):
             needed = position + 8
         if needed > self.file_size:
-            raise self.refused("expected strings, got one that ends behind the end of the file")
+            raise self.refused(say("problem.gguf-strings"))
         if needed > len(data):
             raise _Short
         self.position = position
@@ -171,21 +181,21 @@ def parse_header(data: bytes, *, file: str, file_size: int) -> GgufHeader | None
         return _header(cursor)
     except _Short:
         if len(data) >= file_size:
-            raise cursor.refused("expected a header, got the end of the file inside it") from None
+            raise cursor.refused(say("problem.header-cut")) from None
         if len(data) >= MAX_HEADER_BYTES:
-            raise cursor.refused(f"expected a header of at most {MAX_HEADER_BYTES} bytes, got more") from None
+            raise cursor.refused(say("problem.header-most", most=MAX_HEADER_BYTES)) from None
         return None
 
 
 def _header(cursor: _Cursor) -> GgufHeader:
     _check_beginning(cursor)
-    n_tensors = cursor.count("tensors", limit=MAX_TENSORS, each=_MIN_TENSOR)
-    n_keys = cursor.count("keys", limit=MAX_KEYS, each=_MIN_KEY)
+    n_tensors = cursor.count(say("part.tensors"), limit=MAX_TENSORS, each=_MIN_TENSOR)
+    n_keys = cursor.count(say("part.keys"), limit=MAX_KEYS, each=_MIN_KEY)
     values: dict[str, Value] = {}
     for _ in range(n_keys):
-        key = cursor.text("a key", limit=_MAX_KEY)
+        key = cursor.text(_KEY, limit=_MAX_KEY)
         if key in values:
-            raise cursor.refused(f"the key {quoted(key)} is there twice")
+            raise cursor.refused(say("problem.key-twice", key=quoted(key)))
         value = _value(cursor, key)
         if name_problem(key) is None:  # no other key means anything, here or to llama.cpp, which takes it
             values[key] = value
@@ -198,11 +208,11 @@ def _header(cursor: _Cursor) -> GgufHeader:
 
 
 def _check_beginning(cursor: _Cursor) -> None:
-    start = cursor.move(4, "the magic number")
+    start = cursor.move(4, say("part.magic"))
     magic = cursor.data[start : start + 4]
     if magic != MAGIC:
         raise HeaderError(cursor.file, say("problem.gguf-magic", magic=repr(magic)))
-    version = cursor.u32("the version")
+    version = cursor.u32(say("part.version"))
     if version & 0xFFFF == 0:
         raise UnsupportedFormat(
             cursor.file,
@@ -218,14 +228,14 @@ def _check_beginning(cursor: _Cursor) -> None:
 
 
 def _value(cursor: _Cursor, key: str) -> Value:
-    kind = cursor.u32("the type of a value")
+    kind = cursor.u32(_VALUE_TYPE)
     if kind == STRING:
-        return cursor.text(f"the value of {quoted(key)}", limit=MAX_TEXT)
+        return cursor.text(say("part.value-of", key=quoted(key)), limit=MAX_TEXT)
     if kind == ARRAY:
         return _array(cursor, key)
     if kind not in SCALARS:
-        raise cursor.refused(f"expected the type of {quoted(key)} to be 0 to 12, got {kind}")
-    start = cursor.move(_SIZES[kind], f"the value of {quoted(key)}")
+        raise cursor.refused(say("problem.gguf-value-type", key=quoted(key), got=kind))
+    start = cursor.move(_SIZES[kind], say("part.value-of", key=quoted(key)))
     raw = cursor.data[start : cursor.position]
     number = np.frombuffer(raw, SCALARS[kind])[0]
     # Of a float32 the shortest number that is stored so: 1e-06, and not 9.999999974752427e-07.
@@ -243,23 +253,23 @@ def _array(cursor: _Cursor, key: str) -> RawArray:
 def _skip_array(cursor: _Cursor, key: str, *, depth: int) -> tuple[int, int, int]:
     """Step over an array; return the type and number of its values, and where they begin."""
     if depth > MAX_DEPTH:
-        raise cursor.refused(f"the arrays of {quoted(key)} are nested more than {MAX_DEPTH} deep")
-    kind = cursor.u32("the type of an array")
+        raise cursor.refused(say("problem.gguf-nested", key=quoted(key), most=MAX_DEPTH))
+    kind = cursor.u32(_ARRAY_TYPE)
     each = 8 if kind == STRING else 12 if kind == ARRAY else _SIZES.get(kind)
     if each is None:
-        raise cursor.refused(f"expected the type of the array {quoted(key)} to be 0 to 12, got {kind}")
-    count = cursor.count(f"values of {quoted(key)}", limit=MAX_HEADER_BYTES, each=each)
+        raise cursor.refused(say("problem.gguf-array-type", key=quoted(key), got=kind))
+    count = cursor.count(say("part.values-of-key", key=quoted(key)), limit=MAX_HEADER_BYTES, each=each)
     start = cursor.position
     if kind == STRING:
         cursor.skip_strings(count)
     elif kind == ARRAY:
         cursor.n_nested += count
         if cursor.n_nested > MAX_NESTED:
-            raise cursor.refused(f"expected at most {MAX_NESTED} arrays inside arrays, got more")
+            raise cursor.refused(say("problem.gguf-arrays", most=MAX_NESTED))
         for _ in range(count):
             _skip_array(cursor, key, depth=depth + 1)
     else:
-        cursor.move(count * each, f"the values of {quoted(key)}")
+        cursor.move(count * each, say("part.all-values", key=quoted(key)))
     return kind, count, start
 
 
@@ -267,20 +277,20 @@ def _alignment(cursor: _Cursor, stated: Value) -> int:
     if type(stated) is int and 0 < stated <= MAX_ALIGNMENT and not stated & (stated - 1):
         return stated
     shown = stated if isinstance(stated, int) else type(stated).__name__
-    raise cursor.refused(f"expected an alignment, a power of two up to {MAX_ALIGNMENT}, got {shown}")
+    raise cursor.refused(say("problem.gguf-alignment", most=MAX_ALIGNMENT, got=shown))
 
 
 def _described(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
-    name = cursor.text("a tensor's name", limit=4096)
+    name = cursor.text(_TENSOR_NAME, limit=4096)
     if problem := name_problem(name):
-        raise cursor.refused(f"the tensor name {quoted(name)} {problem}")
-    n_dimensions = cursor.u32("a number of dimensions")
+        raise cursor.refused(say("problem.tensor-name", name=quoted(name), problem=problem))
+    n_dimensions = cursor.u32(_N_DIMENSIONS)
     if n_dimensions > MAX_DIMENSIONS:
         raise cursor.refused(
-            f"expected tensor {quoted(name)} to have at most {MAX_DIMENSIONS} dimensions, got {n_dimensions}"
+            say("problem.gguf-dimensions", name=quoted(name), most=MAX_DIMENSIONS, got=n_dimensions)
         )
-    dimensions = [cursor.u64("a dimension") for _ in range(n_dimensions)]
-    return name, tuple(reversed(dimensions)) or (1,), cursor.u32("a type"), cursor.u64("an offset")
+    dimensions = [cursor.u64(_DIMENSION) for _ in range(n_dimensions)]
+    return name, tuple(reversed(dimensions)) or (1,), cursor.u32(_TYPE), cursor.u64(_OFFSET)
 
 
 def _placed(
@@ -291,14 +301,17 @@ def _placed(
     if kind is None:
         raise _unknown_type(cursor.file, name, number)
     if 0 in shape or math.prod(shape) >= 1 << 60:
-        raise cursor.refused(f"tensor {quoted(name)} has the shape {_shown(shape)}")
+        raise cursor.refused(say("problem.tensor-shape", name=quoted(name), shape=_shown(shape)))
     if shape[-1] % kind.block:
         raise cursor.refused(
-            f"expected the rows of tensor {quoted(name)} to be whole blocks of {kind.block} ({kind.name}), "
-            f"got {shape[-1]} numbers"
+            say(
+                "problem.gguf-blocks", name=quoted(name), block=kind.block, kind=kind.name, got=str(shape[-1])
+            )
         )
     if offset % alignment:
-        raise cursor.refused(f"tensor {quoted(name)} begins at {offset}, which is no multiple of {alignment}")
+        raise cursor.refused(
+            say("problem.gguf-offset", name=quoted(name), offset=offset, alignment=alignment)
+        )
     tensor = GgufTensor(name=name, type=kind, shape=shape, start=data_start + offset)
     if tensor.stop > cursor.file_size:
         raise HeaderError(
@@ -313,17 +326,19 @@ def _unknown_type(file: str, name: str, number: int) -> FormatError:
     what = f"{UNREAD[number]} ({number})" if number in UNREAD else str(number)
     return UnsupportedFormat(
         file,
-        f"tensor {quoted(name)} is of type {what}, which cannot be read",
+        say("problem.gguf-type", name=quoted(name), kind=what),
         hint="Use a file of the same model in another type.",
     )
 
 
 def _check_apart(cursor: _Cursor, tensors: tuple[GgufTensor, ...]) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise cursor.refused("two tensors have the same name")
+        raise cursor.refused(say("problem.same-name"))
     for before, after in pairwise(sorted(tensors, key=lambda tensor: tensor.start)):
         if before.stop > after.start:
-            raise cursor.refused(f"tensors {quoted(before.name)} and {quoted(after.name)} overlap")
+            raise cursor.refused(
+                say("problem.tensors-overlap", name=quoted(before.name), other=quoted(after.name))
+            )
 
 
 def _shown(shape: tuple[int, ...]) -> str:

@@ -132,12 +132,12 @@ def _headers(fetcher: Fetcher, entry: str) -> list[GgufHeader]:
         if count > 1:
             raise HeaderError(
                 entry,
-                f"expected a whole model, got part {header.metadata.whole('split.no') or 0} of {count}",
+                say("problem.gguf-one-part", number=header.metadata.whole("split.no") or 0, count=count),
                 hint="Give all parts their names again: name-00001-of-00003.gguf.",
             )
         return [header]
     if not 0 < len(parts) <= MAX_PARTS or entry not in parts:
-        raise HeaderError(entry, f"expected a part of at most {MAX_PARTS}, got a name that says otherwise")
+        raise HeaderError(entry, say("problem.gguf-part-name", most=MAX_PARTS))
     if absent := [part for part in parts if fetcher.source.find(part) is None]:
         raise HeaderError(
             entry,
@@ -156,12 +156,12 @@ def _check_set(headers: list[GgufHeader]) -> None:
         if stated != number or count != len(headers):
             raise HeaderError(
                 header.file,
-                f"expected part {number} of {len(headers)}, got a header of part {stated} of {count}",
+                say("problem.gguf-part-of", number=number, n=len(headers), stated=stated, count=count),
             )
     expected = headers[0].metadata.whole("split.tensors.count")
     found = sum(len(header.tensors) for header in headers)
     if expected is not None and expected != found:
-        raise HeaderError(headers[0].file, f"expected {expected} tensors in all parts, got {found}")
+        raise HeaderError(headers[0].file, say("problem.gguf-part-tensors", wanted=expected, got=found))
 
 
 def read_header(fetcher: Fetcher, name: str) -> GgufHeader:
@@ -175,7 +175,7 @@ def read_header(fetcher: Fetcher, name: str) -> GgufHeader:
         header = parse_header(bytes(data), file=name, file_size=info.size)
         if header is not None:
             return header
-    raise HeaderError(name, f"expected a header of at most {MAX_HEADER_BYTES} bytes, got more")
+    raise HeaderError(name, say("problem.header-most", most=MAX_HEADER_BYTES))
 
 
 def _about_files(request: Request) -> tuple[Message, ...]:

@@ -153,8 +153,9 @@ class TensorTable:
         if not inner or count > MAX_EXPERTS or inner[0] % len(targets):
             raise HeaderError(
                 file,
-                f"expected tensor {quoted(tensor.name)} to be a stack of up to {MAX_EXPERTS} experts, "
-                f"got the shape {tensor.shape}",
+                say(
+                    "problem.gguf-stack", name=quoted(tensor.name), most=MAX_EXPERTS, shape=str(tensor.shape)
+                ),
             )
         shape = (inner[0] // len(targets), *inner[1:])
         if len(targets) > 1 and len(shape) == 1:
@@ -266,13 +267,13 @@ class TensorTable:
     ) -> None:
         main = max(parts, key=lambda stored: stored.n_bytes)
         if name in self._infos:
-            raise HeaderError(main.file, f"two tensors stand for {quoted(name)}")
+            raise HeaderError(main.file, say("problem.stand-for", name=quoted(name)))
         if storage is not None and shape[-1] > MAX_LINE:
             raise HeaderError(
-                main.file, f"expected rows of {quoted(name)} of at most {MAX_LINE} numbers, got {shape[-1]}"
+                main.file, say("problem.gguf-rows", name=quoted(name), most=MAX_LINE, got=str(shape[-1]))
             )
         if len(self._infos) >= MAX_LOGICAL:
-            raise HeaderError(main.file, f"expected at most {MAX_LOGICAL} tensors, got more")
+            raise HeaderError(main.file, say("problem.tensors-most", most=MAX_LOGICAL))
         self._infos[name] = TensorInfo(
             name=name,
             dtype=_label(parts),

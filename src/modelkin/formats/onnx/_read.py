@@ -266,8 +266,8 @@ def _distinct(tensors: Iterable[TensorInfo], where: str) -> Iterator[TensorInfo]
     seen: set[str] = set()
     for info in tensors:
         if problem := name_problem(info.name):
-            raise HeaderError(where, f"the tensor name {quoted(info.name)} {problem}")
+            raise HeaderError(where, say("problem.tensor-name", name=quoted(info.name), problem=problem))
         if info.name in seen:
-            raise HeaderError(where, f"two weights are called {quoted(info.name)}")
+            raise HeaderError(where, say("problem.two-weights", name=quoted(info.name)))
         seen.add(info.name)
         yield info

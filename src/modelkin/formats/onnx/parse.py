@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.source import ByteRange
 from modelkin.tensors import MAX_ELEMENTS, MAX_RANK
 from modelkin.untrusted import quoted
@@ -33,6 +33,15 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 
 External = Callable[[str, Mapping[str, str], int], tuple[str, ByteRange]]
 """Name of a tensor, what it says of its data, bytes expected -> file and place."""
+
+
+# Said of every operator and tensor, of which there are many thousands: made once.
+_OUTPUT, _ENDS, _VALUE = say("part.name-of-output"), say("part.name-of-ends"), say("part.name-of-value")
+_OPERATOR, _OPERATOR_TYPE = say("part.name-of-operator"), say("part.type-of-operator")
+_DOMAIN, _MODULES = say("part.domain-of-operator"), say("part.modules-of-operator")
+_ATTRIBUTE, _NUMBERS_OF_ATTRIBUTE = say("part.name-of-attribute"), say("part.attribute")
+_TENSOR, _SHAPE, _INTEGERS = say("part.name-of-tensor"), say("part.a-shape"), say("part.list-of-integers")
+_NOTE_KEY, _PLACE_KEY, _PLACE = say("part.key-of-note"), say("part.key-of-place"), say("part.place-of-tensor")
 
 
 @dataclass(slots=True)
@@ -86,17 +95,17 @@ class _Parser:
             match item.number:
                 case 7:
                     if graph is not None:
-                        wire.fail("holds two graphs")
+                        wire.fail(say("problem.onnx-two-graphs"))
                     graph = item
                     self._graph(graph, depth=0)
                 case 25:
                     functions.append(item)
         if graph is None:
-            wire.fail("holds no graph")
+            wire.fail(say("problem.onnx-no-graph"))
         for item in functions:
             self._graph(item, depth=1, function=True)
         if twice := self._sparse & self._tensors.keys():
-            wire.fail(f"tensor {quoted(min(twice))} is there twice, once as a list of what is not zero")
+            wire.fail(say("problem.onnx-twice", name=quoted(min(twice))))
         repeated = say("format.repeated-weights", n=self._n_repeated)
         return Graph(
             tensors=self._tensors,
@@ -112,7 +121,7 @@ class _Parser:
     def _graph(self, message: Field, *, depth: int, function: bool = False) -> int:
         """Read a graph and those in it; return its number."""
         if depth > MAX_DEPTH:
-            self._wire.fail(f"nests more than {MAX_DEPTH} graphs in each other")
+            self._wire.fail(say("problem.onnx-nested", most=MAX_DEPTH))
         place = len(self._bodies)
         self._bodies.append(Body(nodes=()))  # the place before its branches
         nodes: list[Operator] = []
@@ -131,7 +140,7 @@ class _Parser:
             elif item.number == 12 and not function:
                 outputs += self._named(item)
             elif item.number == 5:
-                outputs.append(self._wire.text(item, "the name of an output"))
+                outputs.append(self._wire.text(item, _OUTPUT))
         self._bodies[place] = Body(
             nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs), is_function=function
         )
@@ -139,7 +148,7 @@ class _Parser:
 
     def _named(self, message: Field) -> list[str]:
         return [
-            self._wire.text(item, "the name of an input or output")
+            self._wire.text(item, _ENDS)
             for item in self._wire.fields(message.start, message.stop, _schema.VALUE)
             if item.number == 1
         ]
@@ -154,7 +163,7 @@ class _Parser:
         wire = self._wire
         self._n_nodes += 1
         if self._n_nodes > MAX_NODES:
-            wire.fail(f"has more than {MAX_NODES:,} operators")
+            wire.fail(say("problem.onnx-operators", most=MAX_NODES))
         inputs: list[str] = []
         outputs: list[str] = []
         name = op = domain = scopes = ""
@@ -164,17 +173,17 @@ class _Parser:
         for item in wire.fields(message.start, message.stop, _schema.NODE):
             match item.number:
                 case 1 if len(inputs) < _MAX_ENDS:
-                    inputs.append(wire.text(item, "the name of a value"))
+                    inputs.append(wire.text(item, _VALUE))
                 case 2 if len(outputs) < _MAX_ENDS:
-                    outputs.append(wire.text(item, "the name of a value"))
+                    outputs.append(wire.text(item, _VALUE))
                 case 3:
-                    name = wire.text(item, "the name of an operator")
+                    name = wire.text(item, _OPERATOR)
                 case 4:
-                    op = wire.text(item, "the type of an operator")
+                    op = wire.text(item, _OPERATOR_TYPE)
                 case 5:
                     branches += self._attribute(item, depth, numbers, values)
                 case 7:
-                    domain = wire.text(item, "the domain of an operator")
+                    domain = wire.text(item, _DOMAIN)
                 case 9:
                     scopes = self._scopes(item) or scopes
         if op == "Constant" and len(values) == 1 and len(outputs) == 1:
@@ -203,14 +212,14 @@ class _Parser:
         for item in wire.fields(message.start, message.stop, _schema.ATTRIBUTE):
             match item.number:
                 case 1:
-                    name = wire.text(item, "the name of an attribute")
+                    name = wire.text(item, _ATTRIBUTE)
                 case 3:
-                    found += wire.integers(item, limit=1, what="an attribute")
+                    found += wire.integers(item, limit=1, what=_NUMBERS_OF_ATTRIBUTE)
                 case 8 if len(found) < _MAX_NUMBERS and item.stop - item.start <= _MAX_NUMBERS:
-                    found += wire.integers(item, limit=_MAX_NUMBERS, what="an attribute")
+                    found += wire.integers(item, limit=_MAX_NUMBERS, what=_NUMBERS_OF_ATTRIBUTE)
                 case 5:
                     if valued:
-                        wire.fail(f"an attribute holds two tensors, the second at byte {item.start}")
+                        wire.fail(say("problem.onnx-two-tensors", start=item.start))
                     valued = True
                     values.append(self._tensor(item))
                 case 6 | 11:
@@ -223,9 +232,9 @@ class _Parser:
         key = value = ""
         for item in self._wire.fields(message.start, message.stop, _schema.ENTRY):
             if item.number == 1:
-                key = self._wire.text(item, "the key of a note")
+                key = self._wire.text(item, _NOTE_KEY)
             elif item.number == 2 and key == _SCOPES:
-                value = self._wire.text(item, "the modules of an operator")
+                value = self._wire.text(item, _MODULES)
         return value
 
     # -- tensors -----------------------------------------------------------------------------------------
@@ -236,19 +245,19 @@ class _Parser:
         for item in wire.fields(message.start, message.stop, _schema.TENSOR):
             match item.number:
                 case 1:
-                    found.shape += wire.integers(item, limit=MAX_RANK, what="a shape")
+                    found.shape += wire.integers(item, limit=MAX_RANK, what=_SHAPE)
                     if len(found.shape) > MAX_RANK:
-                        self._refuse(found, f"has more than {MAX_RANK} axes")
+                        self._refuse(found, say("problem.onnx-axes", most=MAX_RANK))
                 case 2:
                     found.code = item.value
                 case 3:
-                    self._refuse(found, "comes in segments, which no reader supports")
+                    self._refuse(found, say("problem.onnx-segments"))
                 case 4 | 5 | 7 | 10 | 11:
                     if found.typed is not None:
-                        self._refuse(found, "keeps its numbers in several pieces")
+                        self._refuse(found, say("problem.onnx-pieces"))
                     found.typed = item
                 case 8:
-                    found.name = wire.text(item, "the name of a tensor")
+                    found.name = wire.text(item, _TENSOR)
                 case 9:
                     found.raw = item
                 case 13:
@@ -261,38 +270,38 @@ class _Parser:
     def _check_once(self, found: _Message) -> None:
         """Refuse a tensor that lies in several places, or in one of which readers disagree."""
         if found.code > _MAX_TYPE:  # protobuf cuts off what is above, and sees another type
-            self._refuse(found, f"has the type {found.code}, which there cannot be")
+            self._refuse(found, say("problem.onnx-type", number=found.code))
         if found.locations not in ([], [_INSIDE], [_EXTERNAL]):
-            self._refuse(found, "says in several ways, or in none that there is, where its data lie")
+            self._refuse(found, say("problem.onnx-where"))
         if found.raw is not None and found.typed is not None:
-            self._refuse(found, "keeps its numbers twice")
+            self._refuse(found, say("problem.onnx-numbers-twice"))
         if (found.is_external or found.external) and (found.raw or found.typed):
-            self._refuse(found, "has numbers of its own and others in another file")
+            self._refuse(found, say("problem.onnx-two-places"))
 
     def _external_entry(self, found: _Message, message: Field) -> None:
         key = value = ""
         for item in self._wire.fields(message.start, message.stop, _schema.ENTRY):
             if item.number == 1:
-                key = self._wire.text(item, "the key of a place")
+                key = self._wire.text(item, _PLACE_KEY)
             elif item.number == 2:
-                value = self._wire.text(item, "the place of a tensor")
+                value = self._wire.text(item, _PLACE)
         if key in found.external:
-            self._refuse(found, f"states its {quoted(key)} twice")
+            self._refuse(found, say("problem.onnx-key-twice", key=quoted(key)))
         if len(found.external) >= 16:
-            self._refuse(found, "states more than 16 things about its place")
+            self._refuse(found, say("problem.onnx-place"))
         found.external[key] = value
 
     def _keep(self, message: _Message, depth: int, *, constant: bool = False) -> None:
         if message.name in self._tensors:
             if not depth:
-                self._refuse(message, "is there twice")
+                self._refuse(message, say("problem.is-twice"))
             self._n_repeated += not constant
             return
         stored = self._stored(message)
         if stored is None:
             return
         if len(self._tensors) >= MAX_TENSORS:
-            self._wire.fail(f"has more than {MAX_TENSORS:,} tensors")
+            self._wire.fail(say("problem.onnx-tensors", most=MAX_TENSORS))
         self._tensors[stored.name] = stored
         data = message.raw or message.typed
         if stored.dtype == "I64" and 0 < stored.n_elements <= _MAX_SMALL and data is not None:
@@ -302,7 +311,7 @@ class _Parser:
 
     def _integers(self, stored: OnnxTensor, data: Field) -> tuple[int, ...]:
         if stored.varints:
-            return tuple(self._wire.integers(data, limit=_MAX_SMALL, what="a list of integers"))
+            return tuple(self._wire.integers(data, limit=_MAX_SMALL, what=_INTEGERS))
         return struct.unpack(f"<{stored.n_elements}q", self._wire.data(data))
 
     def _stored(self, message: _Message) -> OnnxTensor | None:
@@ -313,9 +322,9 @@ class _Parser:
         shape = tuple(message.shape)
         n_elements = math.prod(shape)
         if min(shape, default=0) < 0 or n_elements > MAX_ELEMENTS:
-            self._refuse(message, f"has the absurd shape {list(shape)}")
+            self._refuse(message, say("problem.absurd-shape", shape=str(list(shape))))
         if not n_elements and math.prod(filter(None, shape)) > MAX_ELEMENTS:
-            self._refuse(message, f"has the absurd shape {list(shape)}")
+            self._refuse(message, say("problem.absurd-shape", shape=str(list(shape))))
         n_bytes = (n_elements * bits_of(dtype) + 7) // 8
         if message.is_external:
             file, place = self._external(message.name, message.external, n_bytes)
@@ -323,19 +332,24 @@ class _Parser:
         data = message.raw or message.typed
         if data is None:
             if n_elements:
-                self._refuse(message, "has no numbers")
+                self._refuse(message, say("problem.onnx-no-numbers"))
             return self._place(message, dtype, shape, self._wire.file, 0, 0)
         varints = message.raw is None and self._is_varints(message, data, dtype)
         if not varints and data.stop - data.start != n_bytes:
             self._refuse(
                 message,
-                f"of type {dtype} and shape {list(shape)} takes {n_bytes} bytes, "
-                f"but has {data.stop - data.start}",
+                say(
+                    "problem.onnx-bytes",
+                    dtype=dtype,
+                    shape=str(list(shape)),
+                    n_bytes=n_bytes,
+                    got=data.stop - data.start,
+                ),
             )
         if varints and not _can_hold(n_elements, dtype, data):
             self._refuse(
                 message,
-                f"of shape {list(shape)} has {data.stop - data.start} bytes of varints, which cannot be",
+                say("problem.onnx-varints", shape=str(list(shape)), n=data.stop - data.start),
             )
         return self._place(message, dtype, shape, self._wire.file, data.start, data.stop, varints=varints)
 
@@ -359,7 +373,7 @@ class _Parser:
         plain = {4: ("F32", "C64"), 10: ("F64",)}.get(data.number)
         if plain is not None:
             if dtype not in plain or data.wire not in (BYTES, FIXED32, FIXED64):
-                self._refuse(message, f"of type {dtype} keeps its numbers as floats")
+                self._refuse(message, say("problem.onnx-floats", dtype=dtype))
             return False
         fitting = {
             5: ("I32", "I16", "I8", "U16", "U8", "BOOL", "F16", "BF16", "F4", *PACKED),
@@ -367,13 +381,13 @@ class _Parser:
             11: ("U32", "U64"),
         }[data.number]
         if not (dtype in fitting or (data.number == 5 and dtype.startswith("F8"))):
-            self._refuse(message, f"of type {dtype} keeps its numbers in field {data.number}")
+            self._refuse(message, say("problem.onnx-field", dtype=dtype, number=data.number))
         if data.wire not in (BYTES, VARINT):
-            self._refuse(message, f"keeps its numbers with wire type {data.wire}")
+            self._refuse(message, say("problem.onnx-wire", wire=data.wire))
         return True
 
-    def _refuse(self, message: _Message, problem: str) -> NoReturn:
-        self._wire.fail(f"tensor {quoted(message.name)} {problem}")
+    def _refuse(self, message: _Message, problem: Message) -> NoReturn:
+        self._wire.fail(say("problem.tensor-is", name=quoted(message.name), problem=problem))
 
 
 def _can_hold(n_elements: int, dtype: str, data: Field) -> bool:

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from modelkin.errors import HeaderError, NotFound
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, FileInfo, Source
 from modelkin.tensors import DTYPES, Array, LinePlan, LineRuns, View, decode, unpacked
 from modelkin.untrusted import path_problem, quoted
@@ -95,7 +96,9 @@ class OnnxTensor:
         if self.varints:
             values = _from_varints(np.frombuffer(data, np.uint8), self.dtype, self.n_elements)
             if values is None:
-                raise HeaderError(self.file, f"tensor {quoted(self.name)} has not {self.n_elements} numbers")
+                raise HeaderError(
+                    self.file, say("problem.onnx-few-numbers", name=quoted(self.name), n=self.n_elements)
+                )
             return values[first:last]
         if self.dtype in PACKED:
             bits = PACKED[self.dtype]
@@ -243,18 +246,26 @@ class External:
         if (problem := path_problem(location)) is not None:
             raise HeaderError(
                 self._file,
-                f"tensor {quoted(tensor)} lies in the file {quoted(location)}, whose name {problem}",
+                say("problem.onnx-location", name=quoted(tensor), file=quoted(location), problem=problem),
                 hint="Data must lie in the model's own folder.",
             )
         info = self._info(tensor, location)
         offset = self._number(tensor, stated, "offset", 0)
         length = self._number(tensor, stated, "length", n_bytes)
         if length != n_bytes:
-            raise self._error(tensor, f"takes {n_bytes} bytes, but {length} are stated in {quoted(location)}")
+            raise self._error(
+                tensor, say("problem.onnx-stated", n_bytes=n_bytes, length=length, file=quoted(location))
+            )
         if offset + length > info.size:
             raise self._error(
                 tensor,
-                f"claims bytes {offset}-{offset + length} of {quoted(location)}, which has {info.size}",
+                say(
+                    "problem.onnx-claims",
+                    start=offset,
+                    stop=offset + length,
+                    file=quoted(location),
+                    size=info.size,
+                ),
             )
         return info.name, ByteRange(offset, offset + length)
 
@@ -265,7 +276,7 @@ class External:
             if info is None:
                 raise NotFound(
                     f"{self._source.location.ref}/{path}",
-                    f"no such file, where tensor {quoted(tensor)} of {self._file} has its data",
+                    say("problem.onnx-no-data", name=quoted(tensor), file=self._file),
                     hint="The model is incomplete; fetch this file, too.",
                 )
             self._known[location] = info
@@ -276,8 +287,12 @@ class External:
         if not text:
             return default
         if len(text) > 19 or not (text.isascii() and text.isdigit()):
-            raise self._error(tensor, f"states the {key} {quoted(text)}, which is no number of bytes")
+            raise self._error(tensor, say("problem.onnx-no-length", key=key, value=quoted(text)))
         return int(text)
 
-    def _error(self, tensor: str, problem: str) -> HeaderError:
-        return HeaderError(self._file, f"tensor {quoted(tensor)} {problem}", hint="The file is damaged.")
+    def _error(self, tensor: str, problem: Message) -> HeaderError:
+        return HeaderError(
+            self._file,
+            say("problem.tensor-is", name=quoted(tensor), problem=problem),
+            hint="The file is damaged.",
+        )

@@ -14,6 +14,7 @@ from itertools import cycle, islice, pairwise
 from typing import NamedTuple, NoReturn
 
 from modelkin.errors import HeaderError
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 
 MAX_READ = 256 << 20
@@ -105,7 +106,7 @@ class Window:
         if self._n_read > MAX_READ:
             raise HeaderError(
                 self.file,
-                f"its graph takes more than {MAX_READ >> 20} MiB beside the weights",
+                say("problem.onnx-graph-size", n=MAX_READ >> 20),
                 hint="No model needs that; the file is damaged, or made to waste memory.",
             )
         fetched = self._fetcher.fetch({self.file: ranges}, task="reading headers")
@@ -182,7 +183,7 @@ class Wire:
         self._window = window
         self._left = MAX_FIELDS
 
-    def fail(self, problem: str, *, hint: str | None = None) -> NoReturn:
+    def fail(self, problem: Message, *, hint: str | None = None) -> NoReturn:
         """Refuse the file."""
         raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
 
@@ -200,14 +201,16 @@ class Wire:
         while position < stop:
             self._left -= 1
             if self._left < 0:
-                self.fail(f"has more than {MAX_FIELDS:,} fields")
+                self.fail(say("problem.onnx-fields", most=MAX_FIELDS))
             key, position = self._varint(position, stop)
             number, wire = key >> 3, key & 7
             begin, value = position, 0
             if key > _MAX_KEY:  # protobuf cuts off what is above, and sees another field
-                self.fail(f"expected a field at byte {begin}, got number {number}")
+                self.fail(say("problem.onnx-no-field", start=begin, number=number))
             if (known := kinds.get(number)) is not None and wire not in known:
-                self.fail(f"field {number} at byte {begin} has wire type {wire}, expected {known[0]}")
+                self.fail(
+                    say("problem.onnx-wire-type", number=number, start=begin, wire=wire, known=known[0])
+                )
             if wire == BYTES:
                 length, begin = self._varint(position, stop)
                 position = begin + length
@@ -216,40 +219,40 @@ class Wire:
             elif wire in (FIXED32, FIXED64):
                 position += 4 if wire == FIXED32 else 8
             else:
-                self.fail(f"expected a field at byte {begin}, got wire type {wire}")
+                self.fail(say("problem.onnx-field-wire", start=begin, wire=wire))
             if not number:
-                self.fail(f"expected a field at byte {begin}, got number 0")
+                self.fail(say("problem.onnx-field-zero", start=begin))
             if position > stop:
-                self.fail(
-                    f"the field at byte {begin} claims to end at {position}, its message ends at {stop}"
-                )
+                self.fail(say("problem.onnx-field-end", start=begin, end=position, stop=stop))
             yield Field(number, wire, value, begin, position)
 
-    def text(self, field: Field, what: str) -> str:
+    def text(self, field: Field, what: Message) -> str:
         """Return a short text."""
         length = field.stop - field.start
         if field.wire != BYTES:
-            self.fail(f"expected {what} as text at byte {field.start}, got wire type {field.wire}")
+            self.fail(say("problem.onnx-text", what=what, start=field.start, wire=field.wire))
         if length > MAX_TEXT:
-            self.fail(f"{what} at byte {field.start} has {length} bytes, more than {MAX_TEXT}")
+            self.fail(
+                say("problem.onnx-text-long", what=what, start=field.start, length=length, most=MAX_TEXT)
+            )
         data = self._window.bytes_of(field.start, field.stop)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
-            self.fail(f"{what} at byte {field.start} is not UTF-8")
+            self.fail(say("problem.onnx-not-utf8", what=what, start=field.start))
 
     def data(self, field: Field) -> bytes:
         """Return the bytes of a field, which the caller knows to be few."""
         return self._window.bytes_of(field.start, field.stop)
 
-    def integers(self, field: Field, *, limit: int, what: str) -> list[int]:
+    def integers(self, field: Field, *, limit: int, what: Message) -> list[int]:
         """Return the signed integers of a field: one, or several packed ones."""
         if field.wire == VARINT:
             return [signed(field.value)]
         if field.wire != BYTES:
-            self.fail(f"expected {what} as integers at byte {field.start}, got wire type {field.wire}")
+            self.fail(say("problem.onnx-integers", what=what, start=field.start, wire=field.wire))
         if field.stop - field.start > limit * _MAX_VARINT:
-            self.fail(f"{what} at byte {field.start} has more than {limit} numbers")
+            self.fail(say("problem.onnx-numbers", what=what, start=field.start, most=limit))
         values: list[int] = []
         position = field.start
         while position < field.stop:
@@ -260,7 +263,7 @@ class Wire:
     def _varint(self, position: int, stop: int) -> tuple[int, int]:
         window = self._window
         if position >= stop:
-            self.fail(f"a number is missing at byte {position}, where its message ends")
+            self.fail(say("problem.onnx-number-missing", position=position))
         if position < window.start or position + _MAX_VARINT > window.stop:
             window.load(position, min(_MAX_VARINT, stop - position))
         data, offset = window.data, position - window.start
@@ -274,7 +277,7 @@ class Wire:
             value |= (byte & 0x7F) << 7 * length
             if byte < 0x80:
                 return value & _WORD, position + length + 1
-        return self.fail(f"the number at byte {position} does not end after {most} bytes")
+        return self.fail(say("problem.onnx-long-number", position=position, most=most))
 
 
 def signed(value: int) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import (
     Array,
@@ -111,7 +112,7 @@ class FourBits:
             expected.block,
             expected.nested_block,
         ):
-            fail(self.state, f"expected the shape {list(expected.shape)} as in other layers, got another")
+            fail(self.state, say("problem.quant-other-shape", shape=str(list(expected.shape))))
         table = _floats(view, self.table)
         lines = [
             self._stretch(view, table, state, first, last, start * width, stop * width)
@@ -168,14 +169,14 @@ def _weight(checkpoint: SchemeInput, info: TensorInfo, told: TensorInfo, data: b
     name, _, kind = info.name.partition(_STATE)
     label = _TYPES.get(kind)
     if label is None:
-        fail(info, f"expected {' or '.join(_TYPES)}, got {kind!r}")
+        fail(info, say("problem.expected-got", expected=" or ".join(_TYPES), got=repr(kind)))
     index = checkpoint.index
     codes = index[name]
     absmax, table = (part(index, info, f"{name}.{what}") for what in ("absmax", "quant_map"))
     n_all = math.prod(state.shape)
     expect_dtype(codes, "U8")
     if codes.n_bytes != -(-n_all // 2):
-        fail(codes, f"{codes.n_bytes} bytes do not hold the {n_all} codes of the shape {list(state.shape)}")
+        fail(codes, say("problem.quant-shape-codes", n=codes.n_bytes, m=n_all, shape=str(list(state.shape))))
     n_blocks = -(-n_all // state.block)
     expect_shape(absmax, (n_blocks,))
     expect_dtype(table, "F32")
@@ -199,14 +200,14 @@ def read_state(info: TensorInfo, data: bytes) -> QuantState:
     try:
         found = strict_object(data, as_python_writes=True)
     except JsonRefused as error:
-        fail(info, f"expected a JSON object, but {error}")
+        fail(info, say("problem.json-object", why=error.reason))
     shape = found.get("shape")
     if not isinstance(shape, list) or not 1 <= len(shape) <= _MOST_AXES or not all(map(_is_size, shape)):
-        fail(info, "expected a shape of whole numbers above zero")
+        fail(info, say("problem.quant-shape"))
     nested = "nested_blocksize" in found
     offset = found.get("nested_offset", 0.0)
     if not isinstance(offset, (int, float)) or not math.isfinite(offset):
-        fail(info, "expected a finite nested_offset")
+        fail(info, say("problem.quant-offset"))
     return QuantState(
         shape=tuple(shape),
         block=_block(info, found.get("blocksize")),
@@ -218,7 +219,7 @@ def read_state(info: TensorInfo, data: bytes) -> QuantState:
 def _block(info: TensorInfo, size: object) -> int:
     # Even, so that a block begins on a byte.
     if not isinstance(size, int) or not 2 <= size <= 1 << 20 or size % 2:
-        fail(info, "expected blocks of an even number of weights, at most 1,048,576")
+        fail(info, say("problem.quant-blocks"))
     return size
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from modelkin.message import say
 from modelkin.tensors import TensorInfo
 
 from ._matrix import Matrix, PackedDown, PackedRows, Plain, ScaleGrid, grid_along_rows
@@ -64,7 +65,7 @@ def _weight(
     expect_dtype(codes, "I32")
     lead = list(expect_stack(codes)[:-1])
     if len(shape) != len(codes.shape) or list(shape[:-1]) != lead or shape[-1] <= 0:
-        fail(told, f"says {list(shape)}, which does not fit the packed {list(codes.shape)}")
+        fail(told, say("problem.quant-says", shape=str(list(shape)), packed=str(list(codes.shape))))
     n_columns = shape[-1]
     bits = _bits(checkpoint, codes, n_columns)
     scales = part(index, codes, f"{name}_scale")
@@ -72,7 +73,7 @@ def _weight(
     n_groups = scales.shape[-1] if scales.shape else 0
     expect_shape(scales, (*lead, n_groups))
     if not n_groups or n_columns % n_groups:
-        fail(scales, f"{n_columns} weights in a row do not fill {n_groups} groups")
+        fail(scales, say("problem.quant-row-groups", n=n_columns, m=n_groups))
     order = index.get(f"{name}_g_idx")
     if order is not None:
         expect_dtype(order, "I32")
@@ -103,7 +104,7 @@ def _zeros(zeros: TensorInfo, bits: int, lead: tuple[int, ...], n_groups: int) -
         expect_shape(zeros, (*lead, n_groups))
         return Plain(info=zeros, n_columns=n_groups)
     if len(lead) != 1:
-        fail(zeros, "packed zero points of stacked matrices are not known")
+        fail(zeros, say("problem.quant-zero-points"))
     expect_shape(zeros, (-(-lead[0] * bits // 32), n_groups))
     return PackedDown(info=zeros, bits=bits, n_rows=lead[0])
 
@@ -114,6 +115,8 @@ def _bits(checkpoint: SchemeInput, codes: TensorInfo, n_columns: int) -> int:
     fitting = [bits for bits in range(1, 9) if -(-n_columns * bits // 32) == codes.shape[-1]]
     chosen = [bits for bits in fitting if bits in declared] if declared else fitting
     if len(chosen) != 1:
-        said = f"; the config says {', '.join(map(str, sorted(declared)))} bits" if declared else ""
-        fail(codes, f"{codes.shape[-1]} integers do not tell the bits of {n_columns} codes{said}")
+        n, m = codes.shape[-1], n_columns
+        if not declared:
+            fail(codes, say("problem.quant-bits-unclear", n=n, m=m))
+        fail(codes, say("problem.quant-bits-config", n=n, m=m, bits=", ".join(map(str, sorted(declared)))))
     return chosen[0]

@@ -77,7 +77,7 @@ def _gptq_weight(checkpoint: SchemeInput, prefix: str, codes: TensorInfo) -> Fou
     bits = _gptq_bits(checkpoint, codes, order)
     n_inputs = 32 * n_words // bits if order is None else order.shape[0]
     if -(-n_inputs * bits // 32) != n_words:
-        fail(codes, f"{n_words} integers do not hold {n_inputs} codes of {bits} bits")
+        fail(codes, say("problem.quant-words", n=n_words, m=n_inputs, bits=bits))
     n_groups = expect_matrix(scales)[0]
     expect_shape(scales, (n_groups, n_outputs))
     expect_shape(zeros, (n_groups, -(-n_outputs * bits // 32)))
@@ -115,7 +115,7 @@ def _gptq_bits(checkpoint: SchemeInput, codes: TensorInfo, order: TensorInfo | N
         return declared
     bits = 32 * codes.shape[0] // order.shape[0]
     if bits not in _GPTQ_BITS:
-        fail(codes, f"expected codes of {', '.join(map(str, _GPTQ_BITS))} bits, got {bits}")
+        fail(codes, say("problem.quant-bits", known=", ".join(map(str, _GPTQ_BITS)), got=bits))
     return bits
 
 
@@ -128,7 +128,7 @@ def _gptq_group(checkpoint: SchemeInput, scales: TensorInfo, n_inputs: int, n_gr
     if checkpoint.settings.table("dynamic") and n_inputs % n_groups == 0:
         return n_inputs // n_groups
     return fail(
-        scales, f"{n_inputs} inputs in groups of {size} need {-(-n_inputs // size)} scales, got {n_groups}"
+        scales, say("problem.quant-groups", n=n_inputs, size=size, wanted=-(-n_inputs // size), got=n_groups)
     )
 
 
@@ -178,7 +178,7 @@ def _awq_group(checkpoint: SchemeInput, codes: TensorInfo, n_inputs: int) -> int
     size = checkpoint.settings.number("group_size") or checkpoint.settings.number("q_group_size") or -1
     group = size if size > 0 else n_inputs
     if n_inputs % group:
-        fail(codes, f"{n_inputs} inputs do not fill groups of {group}")
+        fail(codes, say("problem.quant-fill", n=n_inputs, group=group))
     return group
 
 
@@ -218,9 +218,9 @@ def _awq_by_output(checkpoint: SchemeInput, prefix: str, codes: TensorInfo) -> F
     n_groups = n_inputs // group
     # Rows of scales and zero points are padded for the kernels that use them.
     if zeros.shape[0] != n_outputs or 8 * zeros.shape[1] < n_groups:
-        fail(zeros, f"expected {n_outputs} rows of {n_groups} zero points, got {list(zeros.shape)} integers")
+        fail(zeros, say("problem.quant-zero-rows", n=n_outputs, m=n_groups, got=str(list(zeros.shape))))
     if scales.shape[0] != n_outputs or scales.shape[1] < n_groups:
-        fail(scales, f"expected {n_outputs} rows of {n_groups} scales, got {list(scales.shape)}")
+        fail(scales, say("problem.quant-scale-rows", n=n_outputs, m=n_groups, got=str(list(scales.shape))))
 
     def grid(matrix: Matrix) -> ScaleGrid:
         return grid_along_rows(matrix, n_rows=n_outputs, n_groups=n_groups, group=group)
@@ -266,11 +266,11 @@ def _mlx_weight(checkpoint: SchemeInput, prefix: str, codes: TensorInfo) -> Foun
     if bits not in _MLX_BITS or group is None or group <= 0:
         fail(
             codes,
-            f"the config says {bits} bits in groups of {group}; known are {', '.join(map(str, _MLX_BITS))}",
+            say("problem.quant-config", bits=bits, group=group, known=", ".join(map(str, _MLX_BITS))),
         )
     n_columns, rest = divmod(32 * n_words, bits)
     if rest or n_columns % group:
-        fail(codes, f"{n_words} integers do not hold groups of {group} codes of {bits} bits")
+        fail(codes, say("problem.quant-word-groups", n=n_words, group=group, bits=bits))
     for info in (scales, biases):
         expect_dtype(info, *FLOATS)
         expect_shape(info, (*lead, n_columns // group))

@@ -115,13 +115,13 @@ def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, Found
     for one in twice:
         first = found.pop(one.info.name, one)
         for parts in (first, one):
-            checkpoint.refuse(checkpoint.index[parts.uses[0]], "is stored in two ways at once")
+            checkpoint.refuse(checkpoint.index[parts.uses[0]], say("problem.quant-two-ways"))
     for name in [name for name in found if name in checkpoint.index and name not in found[name].uses]:
         codes = checkpoint.index[found.pop(name).uses[0]]
-        checkpoint.refuse(codes, f"{quoted(name)} is there as a plain tensor and quantised, too")
+        checkpoint.refuse(codes, say("problem.quant-both", name=quoted(name)))
         # Where no config says that weights are quantised, everybody takes the plain one.
         if checkpoint.settings.method is not None:
-            checkpoint.refuse(checkpoint.index[name], "is there as a plain tensor and quantised, too")
+            checkpoint.refuse(checkpoint.index[name], say("problem.quant-is-both"))
     return found
 
 
@@ -206,7 +206,7 @@ def _check_rest(checkpoint: SchemeInput, rest: Iterable[TensorInfo]) -> None:
             and info.name.endswith((".weight", *_PACKED_ENDINGS))
             and info.name not in noted
         ):
-            checkpoint.refuse(info, f"is quantised ({info.dtype}), but its scales are missing")
+            checkpoint.refuse(info, say("problem.quant-no-scales", dtype=info.dtype))
 
 
 def _told(found: Iterable[FoundWeight], n_dropped: int) -> list[Message]:
@@ -225,7 +225,7 @@ def _told_unread(checkpoint: SchemeInput, left_out: set[str]) -> list[Message]:
             "format.junk-tensors",
             n=len(left_out),
             names=tuple(quoted(name) for name in sorted(left_out)[:_N_LISTED]),
-            problem=first.error.problem,
+            problem=first.error.said,
         )
     ]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from modelkin.message import say
 from modelkin.tensors import TensorInfo, float_table
 
 from ._matrix import PackedRows, Plain, grid_along_rows, whole_grid
@@ -47,7 +48,7 @@ def _experts(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeig
     expect_dtype(scales, "U8")
     n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # four axes brought it here
     if 2 * width != MX_BLOCK:
-        fail(codes, f"expected blocks of {MX_BLOCK // 2} bytes, got {width}")
+        fail(codes, say("problem.quant-block-bytes", wanted=MX_BLOCK // 2, got=width))
     expect_shape(scales, (n_experts, n_outputs, n_blocks))
     flat = replace(codes, shape=(n_experts, n_outputs, n_blocks * width))
     stored = four_bits(flat, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)
@@ -72,7 +73,7 @@ def _packed(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeigh
         outer = part(index, codes, f"{name}_global_scale")
     expect_dtype(outer, "F32")
     if any(length != 1 for length in outer.shape):
-        fail(outer, f"expected one number, got the shape {list(outer.shape)}")
+        fail(outer, say("problem.quant-one-number", shape=str(list(outer.shape))))
     stored = four_bits(codes, scales, block=NV_BLOCK)
     one = Plain(info=replace(outer, shape=(1, 1)), n_columns=1)
     stored = replace(stored, outer=whole_grid(one, stored.shape), outer_divides=divides)
@@ -84,7 +85,7 @@ def four_bits(codes: TensorInfo, scales: TensorInfo, *, block: int) -> ScaledRow
     *lead, width = codes.shape
     n_columns = 8 * codes.n_bytes // max(1, codes.n_elements) * width // 4
     if n_columns % block:
-        fail(codes, f"{n_columns} weights in a row do not fill blocks of {block}")
+        fail(codes, say("problem.quant-row-blocks", n=n_columns, block=block))
     expect_shape(scales, (*lead, n_columns // block))
     return ScaledRows(
         shape=(*lead, n_columns),

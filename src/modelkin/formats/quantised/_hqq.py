@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, by_file, decode, line_elements
 
@@ -127,7 +128,7 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
         if sides is not None:
             yield from checkpoint.attempt(info, partial(_weight, checkpoint, prefix, info, sides, read))
         elif prefix not in alike.values():
-            yield from checkpoint.attempt(info, partial(fail, info, "cannot be read, as others like it"))
+            yield from checkpoint.attempt(info, partial(fail, info, say("problem.quant-like-others")))
 
 
 def _sides(checkpoint: SchemeInput, prefix: str) -> list[TensorInfo]:
@@ -146,22 +147,22 @@ def _weight(
     told = [_numbers(one, read.get(one.name, b"")) for one in sides]
     shape, (bits, *_), (group, *_), (axis, *_) = told
     if bits not in _PACKED or axis not in (0, 1) or len(shape) != 2 or min(shape) < 1:
-        fail(codes, f"{bits} bits along axis {axis} of the shape {list(shape)} are not known")
+        fail(codes, say("problem.quant-axis", bits=bits, axis=axis, shape=str(list(shape))))
     n_all = math.prod(shape)
     if group < 1 or n_all % group:
-        fail(codes, f"{n_all} weights do not fill groups of {group}")
+        fail(codes, say("problem.quant-weight-groups", n=n_all, group=group))
     per, dtype = _PACKED[bits]
     expect_dtype(codes, dtype)
     rows, columns = (group, n_all // group) if axis == 0 else (n_all // group, group)
     if codes.n_elements != -(-rows // per) * columns:
-        fail(codes, f"{codes.n_elements} integers do not hold {n_all} codes of {bits} bits")
+        fail(codes, say("problem.quant-words", n=codes.n_elements, m=n_all, bits=bits))
     if per not in (1, 10) and rows % per:
-        fail(codes, f"{rows} rows of codes cannot be folded {per} times")
+        fail(codes, say("problem.quant-folded", n=rows, m=per))
     scale, zero = (part(index, codes, prefix + what) for what in ("scale", "zero"))
     for info in (scale, zero):
         expect_dtype(info, *FLOATS)
         if info.n_elements != n_all // group:
-            fail(info, f"expected {n_all // group} numbers, one a group, got {info.n_elements}")
+            fail(info, say("problem.quant-one-each", wanted=n_all // group, got=info.n_elements))
     storage = Folded(shape=shape, bits=bits, group=group, axis=axis, codes=codes, scale=scale, zero=zero)
     beside = (prefix + what for what in (*_SIDE, *_DROPPED))
     uses = [scale.name, zero.name, *(name for name in beside if name in index)]
@@ -171,5 +172,5 @@ def _weight(
 def _numbers(info: TensorInfo, data: bytes) -> tuple[int, ...]:
     expect_dtype(info, "I64", "I32", "U8")
     if not 1 <= info.n_elements <= 8 or len(data) != info.n_bytes:
-        fail(info, f"expected a few numbers, got {info.n_elements}")
+        fail(info, say("problem.quant-few-numbers", got=info.n_elements))
     return tuple(int(value) for value in decode(data, info.dtype, info.n_elements))

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import (
     DTYPES,
@@ -307,7 +308,7 @@ class ScaleGrid:
         data = b"".join(bytes(view(info.file, item)) for item in _items(info, rows))
         groups = np.frombuffer(data, "<i4").astype(np.int64)
         if self.in_order and not np.array_equal(groups, self._grid_rows(rows)):
-            fail(info, "expected groups in order, because the config says so, got another order")
+            fail(info, say("problem.quant-order"))
         self._check(info, groups, self.grid_rows_each)
         return groups
 
@@ -322,7 +323,9 @@ class ScaleGrid:
 
     def _check(self, info: TensorInfo, groups: Rows, n_groups: int) -> None:
         if groups.size and not 0 <= groups.min() <= groups.max() < n_groups:
-            fail(info, f"expected groups from 0 up to {n_groups - 1}, got {groups.min()} to {groups.max()}")
+            fail(
+                info, say("problem.quant-group-range", most=n_groups - 1, low=groups.min(), high=groups.max())
+            )
 
 
 def grid_along_rows(

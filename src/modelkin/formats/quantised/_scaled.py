@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from modelkin.message import say
 from modelkin.tensors import TensorInfo, count_lines
 
 from ._matrix import Plain, ScaleGrid, whole_grid
@@ -85,7 +86,7 @@ def _bitsandbytes(
     stored = ScaledRows(shape=shape, codes=codes_of, scale=grid, factor=_PER_CODE)
     layout = checkpoint.index.get(f"{prefix}weight_format")
     if layout is not None and (told := layouts[template(layout.name)]) != bytes(len(told or b"")):
-        fail(layout, "the codes are in the order of an old GPU kernel, not of rows")
+        fail(layout, say("problem.quant-gpu-order"))
     uses = [scales.name, *([layout.name] if layout is not None else [])]
     return weight(codes.name, "BNB-8", shape, codes, stored, *uses)
 
@@ -124,10 +125,13 @@ def block_grid(
         stack_only = (*shape[:1], 1, 1) if len(shape) == 3 and scales.shape == shape[:1] else None
         view = rows_only or stack_only
         if view is None:
-            fail(scales, f"{scales.shape[0]} scales fit neither rows nor matrices of {list(shape)}")
+            fail(
+                scales,
+                say("problem.quant-scales-neither", shape=str(scales.shape[0]), weights=str(list(shape))),
+            )
         scales = replace(scales, shape=view)
     if len(scales.shape) != len(shape) or scales.shape[:-2] != shape[:-2]:
-        fail(scales, f"the shape {list(scales.shape)} does not fit weights of {list(shape)}")
+        fail(scales, say("problem.quant-shape-fit", shape=str(list(scales.shape)), weights=str(list(shape))))
     blocks = _declared(checkpoint) or default
     row_block, column_block = (
         _block(scales, shape[axis], scales.shape[axis], blocks[axis] if blocks else None) for axis in (-2, -1)
@@ -157,4 +161,4 @@ def _block(scales: TensorInfo, length: int, n_scales: int, declared: int | None)
         return declared
     if n_scales and length % n_scales == 0:
         return length // n_scales
-    return fail(scales, f"{n_scales} scales do not fit {length} weights along an axis")
+    return fail(scales, say("problem.quant-scales-fit", n=n_scales, m=length))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from modelkin.errors import HeaderError
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher
 from modelkin.tensors import Storage, TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
@@ -93,7 +94,7 @@ _HINT = "The file is damaged, or was written by a version that packs otherwise; 
 _MOST_AXES = 4
 
 
-def fail(info: TensorInfo, problem: str, *, hint: str = _HINT) -> NoReturn:
+def fail(info: TensorInfo, problem: Message, *, hint: str = _HINT) -> NoReturn:
     """Refuse a tensor.
 
     Raises
@@ -101,36 +102,38 @@ def fail(info: TensorInfo, problem: str, *, hint: str = _HINT) -> NoReturn:
     HeaderError
         Always: with the file, the tensor and the problem.
     """
-    raise HeaderError(info.file, f"tensor {quoted(info.name)}: {problem}", hint=hint)
+    raise HeaderError(
+        info.file, say("problem.tensor-problem", name=quoted(info.name), problem=problem), hint=hint
+    )
 
 
 def part(index: Mapping[str, TensorInfo], of: TensorInfo, name: str) -> TensorInfo:
     """Return a tensor that another cannot be read without."""
     found = index.get(name)
     if found is None:
-        fail(of, f"cannot be read without {quoted(name)}, which is missing")
+        fail(of, say("problem.quant-needs", name=quoted(name)))
     return found
 
 
 def expect_dtype(info: TensorInfo, *dtypes: str) -> None:
     """Refuse a tensor that is stored in another format than the scheme demands."""
     if info.dtype not in dtypes:
-        fail(info, f"expected {' or '.join(dtypes)}, got {info.dtype}")
+        fail(info, say("problem.expected-got", expected=" or ".join(dtypes), got=info.dtype))
     if info.storage is not None:
-        fail(info, "is not a plain run of its numbers")
+        fail(info, say("problem.quant-not-plain"))
 
 
 def expect_shape(info: TensorInfo, *shapes: tuple[int, ...]) -> None:
     """Refuse a tensor of another shape than its neighbours demand."""
     if info.shape not in shapes:
         wanted = " or ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
-        fail(info, f"expected the shape {wanted}, got {list(info.shape)}")
+        fail(info, say("problem.quant-wanted-shape", wanted=wanted, shape=str(list(info.shape))))
 
 
 def expect_stack(info: TensorInfo) -> tuple[int, ...]:
     """Refuse a tensor that is no matrix or stack of matrices, or has an empty axis; return its shape."""
     if not 2 <= len(info.shape) <= _MOST_AXES or 0 in info.shape:
-        fail(info, f"expected a matrix, got the shape {list(info.shape)}")
+        fail(info, say("problem.quant-matrix", shape=str(list(info.shape))))
     return info.shape
 
 
@@ -138,7 +141,7 @@ def expect_matrix(info: TensorInfo) -> tuple[int, int]:
     """Refuse a tensor that is no matrix, or has an empty axis; return its shape."""
     shape = expect_stack(info)
     if len(shape) != 2:
-        fail(info, f"expected one matrix, got the shape {list(shape)}")
+        fail(info, say("problem.quant-one-matrix", shape=str(list(shape))))
     return shape[0], shape[1]
 
 
@@ -200,7 +203,7 @@ class SchemeInput:
         else:
             yield made
 
-    def refuse(self, info: TensorInfo, problem: str) -> None:
+    def refuse(self, info: TensorInfo, problem: Message) -> None:
         """Note that nothing is made of a tensor."""
         next(self.attempt(info, partial(fail, info, problem)), None)
 
@@ -208,16 +211,22 @@ class SchemeInput:
         """Read small tensors, all with one fetch; those that are not small are left out."""
         wanted = [one for info in infos for one in self.attempt(info, partial(_small, info))]
         if len(wanted) > MOST_SMALL_TENSORS:
-            problem = (
-                f"{len(wanted):,} tensors have to be read before any weight, {quoted(wanted[0].name)} first"
+            first = wanted[0]
+            raise HeaderError(
+                first.file,
+                say(
+                    "problem.quant-many-small",
+                    n=len(wanted),
+                    name=quoted(first.name),
+                    most=MOST_SMALL_TENSORS,
+                ),
             )
-            raise HeaderError(wanted[0].file, f"{problem}; expected at most {MOST_SMALL_TENSORS:,}")
         return self.read_small([info.name for info in wanted]) if wanted else {}
 
 
 def _small(info: TensorInfo) -> TensorInfo:
     if info.n_bytes > MOST_SMALL or info.storage is not None:
-        fail(info, f"expected a small plain tensor, got {info.n_bytes:,} bytes")
+        fail(info, say("problem.quant-small", n=info.n_bytes))
     return info
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelkin.errors import HeaderError
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.tensors import DTYPES, MAX_ELEMENTS, MAX_RANK, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, quoted
 
@@ -131,7 +131,7 @@ def parse_header(data: bytes, *, file: str, file_size: int, is_part: bool = Fals
     """
     end = header_length(data[:PREFIX_BYTES], file=file, file_size=file_size)
     if len(data) != end:
-        raise HeaderError(plain(file), f"expected the first {end} bytes of the file, got {len(data)}")
+        raise HeaderError(plain(file), say("problem.st-first", n=end, got=len(data)))
     return _HeaderParser(data, file=file, data_bytes=file_size - end).parse(is_part=is_part)
 
 
@@ -139,20 +139,22 @@ class _HeaderParser:
     """One pass over one header."""
 
     def __init__(self, data: bytes, *, file: str, data_bytes: int) -> None:
-        self._scanner = Scanner(data, start=PREFIX_BYTES, error=lambda text: HeaderError(plain(file), text))
+        self._scanner = Scanner(
+            data, start=PREFIX_BYTES, error=lambda problem: HeaderError(plain(file), problem)
+        )
         self._file = file
         self._data_start = len(data)
         self._data_bytes = data_bytes
         self._metadata: Mapping[str, str] = {}
         self._tensors: list[TensorInfo] = []
-        self._odd: dict[str, str] = {}
+        self._odd: dict[str, Message] = {}
         if not data.startswith(b"{", PREFIX_BYTES):
             self._scanner.unexpected("'{'")
 
     def parse(self, *, is_part: bool) -> SafetensorsHeader:
         scanner = self._scanner
         # One more than the tensors, for the metadata.
-        for key in scanner.members("the header", limit=MAX_TENSORS + 1):
+        for key in scanner.members(say("part.header"), limit=MAX_TENSORS + 1):
             if key == "__metadata__":
                 self._metadata = self._read_metadata()
             else:
@@ -163,7 +165,7 @@ class _HeaderParser:
         tensors = [info for info in self._tensors if info.name not in self._odd]
         if self._odd and not tensors and not is_part:
             name, problem = next(iter(self._odd.items()))
-            scanner.fail(f"the tensor name {quoted(name)} {problem}")
+            scanner.fail(say("problem.tensor-name", name=quoted(name), problem=problem))
         return SafetensorsHeader(
             tensors=tuple(tensors), metadata=self._metadata, left_out=tuple(map(quoted, self._odd))
         )
@@ -174,7 +176,7 @@ class _HeaderParser:
         if scanner.take(b"null"):
             return {}
         return {
-            key: scanner.string(f"the metadata entry {quoted(key)}")
+            key: scanner.string(say("part.metadata-entry", key=quoted(key)))
             for key in scanner.members("__metadata__", limit=MAX_METADATA_ENTRIES)
         }
 
@@ -193,28 +195,26 @@ class _HeaderParser:
     def _read_members(self, name: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
         """Read dtype, shape and data_offsets in any order and spacing."""
         scanner = self._scanner
-        what = f"tensor {quoted(name)}"
+        what = say("part.tensor", name=quoted(name))
         dtype: str | None = None
         shape: tuple[int, ...] | None = None
         offsets: tuple[int, ...] | None = None
         for key in scanner.members(what, limit=3):
             match key:
                 case "dtype":
-                    dtype = scanner.string(f"the dtype of {what}")
+                    dtype = scanner.string(say("part.dtype-of", what=what))
                 case "shape":
-                    shape = scanner.integers(f"the shape of {what}", limit=MAX_RANK)
+                    shape = scanner.integers(say("part.shape-of", what=what), limit=MAX_RANK)
                 case "data_offsets":
-                    offsets = scanner.integers(f"the data_offsets of {what}", limit=2)
+                    offsets = scanner.integers(say("part.offsets-of", what=what), limit=2)
                 case _:
-                    scanner.fail(
-                        f"{what}: expected the keys dtype, shape and data_offsets only, got {quoted(key)}"
-                    )
+                    scanner.fail(say("problem.st-keys", what=what, key=quoted(key)))
         found = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
         missing = [key for key, value in found.items() if value is None]
         if dtype is None or shape is None or offsets is None:
-            scanner.fail(f"{what}: the key {' and '.join(missing)} is missing")
+            scanner.fail(say("problem.st-key-missing", what=what, key=" and ".join(missing)))
         if len(offsets) != 2:
-            scanner.fail(f"{what}: expected two data_offsets, got {len(offsets)}")
+            scanner.fail(say("problem.st-offsets", what=what, got=len(offsets)))
         return dtype, shape, offsets
 
     def _checked(self, name: str, dtype: str, shape: tuple[int, ...], offsets: tuple[int, ...]) -> TensorInfo:
@@ -222,26 +222,29 @@ class _HeaderParser:
         fail = self._scanner.fail
         known = DTYPES.get(dtype)
         if known is None:
-            fail(
-                f"tensor {quoted(name)} has the unknown dtype {quoted(dtype)}, not one of {', '.join(DTYPES)}"
-            )
+            fail(say("problem.st-dtype", name=quoted(name), dtype=quoted(dtype), known=", ".join(DTYPES)))
         n_elements = math.prod(shape)
         if n_elements > MAX_ELEMENTS or (not n_elements and math.prod(filter(None, shape)) > MAX_ELEMENTS):
-            fail(f"tensor {quoted(name)} has the absurd shape {list(shape)}")
+            fail(say("problem.st-shape", name=quoted(name), shape=str(list(shape))))
         first, last = offsets
         if first > last:
-            fail(f"tensor {quoted(name)} claims to begin at byte {first} and to end before it, at {last}")
+            fail(say("problem.st-begin", name=quoted(name), first=first, last=last))
         if last > self._data_bytes:
-            fail(
-                f"tensor {quoted(name)} claims bytes {first}-{last} but the data ends at {self._data_bytes}; "
-                "the file is cut short or damaged, fetch it again"
-            )
+            fail(say("problem.st-cut", name=quoted(name), first=first, last=last, n=self._data_bytes))
         if n_elements * known.bits % 8:
-            fail(f"tensor {quoted(name)}: {n_elements} elements of {dtype} do not fill whole bytes")
+            fail(say("problem.st-elements", name=quoted(name), n=n_elements, dtype=dtype))
         if n_elements * known.bits // 8 != last - first:
             fail(
-                f"tensor {quoted(name)}: {dtype} of shape {list(shape)} takes {n_elements * known.bits // 8} "
-                f"bytes, but bytes {first}-{last} are {last - first}"
+                say(
+                    "problem.st-takes",
+                    name=quoted(name),
+                    dtype=dtype,
+                    shape=str(list(shape)),
+                    n=n_elements * known.bits // 8,
+                    first=first,
+                    last=last,
+                    m=last - first,
+                )
             )
         return TensorInfo(
             name=name,
@@ -260,15 +263,24 @@ class _HeaderParser:
         for info in self._tensors:
             if info.start < position and before is not None:
                 fail(
-                    f"tensor {quoted(info.name)} begins at byte {info.start - self._data_start}, "
-                    f"inside {quoted(before.name)}, which ends at {position - self._data_start}"
+                    say(
+                        "problem.st-inside",
+                        name=quoted(info.name),
+                        start=info.start - self._data_start,
+                        other=quoted(before.name),
+                        end=position - self._data_start,
+                    )
                 )
             if info.start > position:
                 fail(
-                    f"bytes {position - self._data_start}-{info.start - self._data_start} of the data, "
-                    f"before tensor {quoted(info.name)}, belong to no tensor"
+                    say(
+                        "problem.st-gap",
+                        start=position - self._data_start,
+                        stop=info.start - self._data_start,
+                        name=quoted(info.name),
+                    )
                 )
             position, before = info.stop, info
         end = position - self._data_start
         if end < self._data_bytes:
-            fail(f"the tensors end at byte {end} but the data goes on to {self._data_bytes}")
+            fail(say("problem.st-after", end=end, n=self._data_bytes))

@@ -173,8 +173,8 @@ def _lengths(fetcher: Fetcher, names: Iterable[str], fetched: Fetched, head_byte
 
 def _check_total(fetcher: Fetcher, n_files: int, total: int) -> None:
     if total > MAX_ALL_HEADERS:
-        problem = f"the headers of {n_files} files have {total:,} bytes together"
-        raise HeaderError(fetcher.source.location.ref, f"{problem}, more than {MAX_ALL_HEADERS:,}")
+        problem = say("problem.headers-long", n=n_files, total=total, most=MAX_ALL_HEADERS)
+        raise HeaderError(fetcher.source.location.ref, problem)
 
 
 def _headers(

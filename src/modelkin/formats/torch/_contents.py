@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetched, Fetcher, merged
 from modelkin.tensors import DTYPES
 from modelkin.untrusted import plain, quoted
@@ -160,25 +161,27 @@ def _archived(file: str, size: int, tail: bytes) -> Steps[TorchContents]:
     if pickle is None:
         raise UnsupportedFormat(
             plain(file),
-            "expected the archive to hold data.pkl, as torch's do",
+            say("problem.torch-no-pickle"),
             hint="This is a zip file of another kind.",
         )
     order = archive.members.get("byteorder")
     small = [pickle] if order is None else [pickle, order]
     for member, most in zip(small, (MAX_PICKLE_BYTES, 16), strict=False):
         if member.size > most:
-            _fail(file, f"member {quoted(member.name)} has {member.size} bytes, more than {most}")
+            _fail(
+                file, say("problem.torch-member-long", name=quoted(member.name), size=member.size, most=most)
+            )
     reads = yield [_whole(member) for member in small]
     if order is not None and (said := _data(archive, order, reads)) != b"little":
-        raise UnsupportedFormat(plain(file), f"its numbers are in the byte order {said[:16]!r}, not little")
+        raise UnsupportedFormat(plain(file), say("problem.torch-byte-order", got=repr(said[:16])))
     data = _data(archive, pickle, reads)
     machine = Machine(data, file=file, script=archive.is_script)
     try:
         top = machine.load()
     except PickleEnds:
-        _fail(file, "its pickle ends early")
+        _fail(file, say("problem.torch-pickle-early"))
     if machine.position != len(data):
-        _fail(file, f"{len(data) - machine.position} bytes follow the end of its pickle")
+        _fail(file, say("problem.torch-after-pickle", n=len(data) - machine.position))
     return TorchContents(
         file=file,
         top=top,
@@ -202,12 +205,18 @@ def _data(archive: Archive, member: Member, reads: Reads) -> bytes:
 def _storage_member(archive: Archive, storage: StorageRef) -> Member:
     member = archive.members.get(f"data/{storage.key}")
     if member is None:
-        _fail(archive.file, f"storage {quoted(storage.key)} is not in the archive")
+        _fail(archive.file, say("problem.torch-no-storage", key=quoted(storage.key)))
     if member.size != storage_bytes(storage):
         _fail(
             archive.file,
-            f"storage {quoted(storage.key)} has {member.size} bytes, but {storage.numel} elements of "
-            f"{storage.dtype} take {storage_bytes(storage)}",
+            say(
+                "problem.torch-storage-size",
+                key=quoted(storage.key),
+                size=member.size,
+                n=storage.numel,
+                dtype=storage.dtype,
+                m=storage_bytes(storage),
+            ),
         )
     return member
 
@@ -223,9 +232,9 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[T
             break
         except PickleEnds:
             if len(data) >= size:
-                _fail(file, "the file ends inside its pickles")
+                _fail(file, say("problem.torch-cut"))
             if len(data) >= MAX_PICKLE_BYTES:
-                _fail(file, f"its pickles go on for more than {MAX_PICKLE_BYTES} bytes")
+                _fail(file, say("problem.torch-pickles-long", most=MAX_PICKLE_BYTES))
             more = ByteRange(len(data), min(size, _GROWTH * len(data)))
             reads = yield [more]
             data += reads(more)
@@ -234,16 +243,16 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[T
     for key in keys:
         storage = machine.storages.get(key) if isinstance(key, str) else None
         if storage is None or storage.key in places:
-            _fail(file, "its list of storages is not that of its pickle")
+            _fail(file, say("problem.torch-storages"))
         position += 8
         places[storage.key] = ByteRange(position, position + storage_bytes(storage))
         position += storage_bytes(storage)
     if len(places) != len(machine.storages):
-        _fail(file, "its list of storages is not that of its pickle")
+        _fail(file, say("problem.torch-storages"))
     if position != size:
         raise HeaderError(
             plain(file),
-            f"its storages end at byte {position}, the file at {size}",
+            say("problem.torch-storages-end", end=position, size=size),
             hint="The file is cut short or damaged; fetch it again.",
         )
     if check and places:
@@ -258,18 +267,18 @@ def _pickles(data: bytes, file: str) -> tuple[Value, Machine, list[Value], int]:
     magic, position = _next(data, 0, file) if data.startswith(b"\x80") else (None, 0)
     if type(magic) is not int or magic != LEGACY_MAGIC:
         hint = next((hint for start, hint in _OTHER_FILES if data.startswith(start)), None)
-        raise UnsupportedFormat(plain(file), "expected a zip archive or the magic number of torch", hint=hint)
+        raise UnsupportedFormat(plain(file), say("problem.torch-no-archive"), hint=hint)
     version, position = _next(data, position, file)
     if type(version) is not int or version != _LEGACY_PROTOCOL:
-        _fail(file, f"expected version {_LEGACY_PROTOCOL} of torch's older layout")
+        _fail(file, say("problem.torch-version", version=_LEGACY_PROTOCOL))
     system, position = _next(data, position, file)
     if not isinstance(system, dict) or system.get("little_endian") is not True:
-        raise UnsupportedFormat(plain(file), "its numbers are not in little-endian order")
+        raise UnsupportedFormat(plain(file), say("problem.torch-endian"))
     machine = Machine(data, start=position, file=file)
     top = machine.load()
     keys, position = _next(data, machine.position, file)
     if not isinstance(keys, list):
-        _fail(file, "expected the list of its storages after its pickle")
+        _fail(file, say("problem.torch-storage-list"))
     return top, machine, keys, position
 
 
@@ -277,7 +286,7 @@ def _next(data: bytes, start: int, file: str) -> tuple[Value, int]:
     machine = Machine(data, start=start, file=file)
     value = machine.load()
     if machine.storages or machine.unknown:
-        _fail(file, "one of its short pickles holds more than numbers and texts")
+        _fail(file, say("problem.torch-short-pickles"))
     return value, machine.position
 
 
@@ -286,10 +295,8 @@ def _checked(file: str, storages: Mapping[str, StorageRef], places: Mapping[str,
     reads = yield list(counts.values())
     for key, item in counts.items():
         if (count := int.from_bytes(reads(item), "little")) != storages[key].numel:
-            _fail(
-                file, f"storage {quoted(key)} has {count} elements, but its pickle says {storages[key].numel}"
-            )
+            _fail(file, say("problem.torch-storage-count", key=quoted(key), n=count, m=storages[key].numel))
 
 
-def _fail(file: str, problem: str) -> NoReturn:
+def _fail(file: str, problem: Message) -> NoReturn:
     raise HeaderError(plain(file), problem)

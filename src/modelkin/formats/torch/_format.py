@@ -94,7 +94,7 @@ class TorchFormat:
         fetcher, entry = request.fetcher, request.entry
         data = fetcher.read_file(entry, limit=MAX_INDEX_BYTES)
         if data is None:
-            raise IndexFileError(plain(entry), f"expected an index of at most {MAX_INDEX_BYTES} bytes")
+            raise IndexFileError(plain(entry), say("problem.torch-index", most=MAX_INDEX_BYTES))
         index = parse_shard_index(data, file=entry, endings=ENDINGS)
         absent = [shard for shard in index.files if fetcher.source.find(shard) is None]
         if absent:
@@ -151,9 +151,7 @@ def _opened(fetcher: Fetcher, name: str, head_bytes: int, *, is_part: bool) -> S
         some = tuple(map(str, contents.unknown[:_N_SHOWN]))
         notes.append(say("format.pickle-names", n=len(contents.unknown), names=some))
     if not tensors and not is_part:
-        raise UnsupportedFormat(
-            plain(name), "none of its tensors can be read", hint="; ".join(map(str, notes))
-        )
+        raise UnsupportedFormat(plain(name), say("problem.torch-none-read"), hint="; ".join(map(str, notes)))
     left_out = (*state.left_out, *(quoted(key) for key in state.tensors if key not in readable))
     return TorchFile(tensors=tensors, state=state, left_out=left_out, notes=tuple(notes))
 
@@ -163,7 +161,7 @@ def _renamed(tensors: tuple[TensorInfo, ...], names: Mapping[str, str], file: st
     for info in tensors:
         name = names[info.name]
         if name in renamed:
-            raise HeaderError(plain(file), f"two tensors are called {quoted(name)}")
+            raise HeaderError(plain(file), say("problem.two-tensors", name=quoted(name)))
         renamed[name] = replace(info, name=name)
     return list(renamed.values())
 
@@ -186,7 +184,7 @@ def _check_whole(fetcher: Fetcher, entry: str) -> None:
     if len(others) > 1:
         raise UnsupportedFormat(
             plain(entry),
-            f"it is one of {len(others)} files that hold slices of every tensor",
+            say("problem.torch-slices", n=len(others)),
             hint="Take the model in the form of transformers: most such models are offered in both.",
         )
 

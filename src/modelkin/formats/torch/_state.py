@@ -90,7 +90,7 @@ def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
     walk.visit(current, "", 0, ())
     if walk.odd and not walk.tensors and not is_part:
         name, problem = walk.odd[0]
-        raise HeaderError(plain(file), f"the tensor name {name} {problem}")
+        raise HeaderError(plain(file), say("problem.tensor-name", name=name, problem=problem))
     if not walk.tensors and not is_part:
         raise UnsupportedFormat(
             plain(file),
@@ -148,7 +148,7 @@ class _Walk:
     def __init__(self, file: str) -> None:
         self.tensors: dict[str, TensorRef] = {}
         self.left_out: set[str] = set()
-        self.odd: list[tuple[str, str]] = []
+        self.odd: list[tuple[str, Message]] = []
         self.n_arrays = 0
         self._file = file
         self._visits = 0
@@ -156,17 +156,15 @@ class _Walk:
     def visit(self, value: Value, path: str, depth: int, above: tuple[int, ...]) -> None:
         # A dictionary that holds itself, or the same ones again and again, would never end.
         if id(value) in above:
-            raise HeaderError(plain(self._file), f"{quoted(path)} holds itself")
+            raise HeaderError(plain(self._file), say("problem.torch-itself", path=quoted(path)))
         if depth > MAX_DEPTH:
-            raise HeaderError(plain(self._file), f"{quoted(path)} is nested more than {MAX_DEPTH} deep")
+            raise HeaderError(plain(self._file), say("problem.torch-deep", path=quoted(path), most=MAX_DEPTH))
         for key, item in _items(value):
             self._visits += 1
             if self._visits > _MAX_VISITS:
-                raise HeaderError(
-                    plain(self._file), f"it holds more than {_MAX_VISITS} values, many times over"
-                )
+                raise HeaderError(plain(self._file), say("problem.torch-values", most=_MAX_VISITS))
             if len(path) + len(str(key)) > _MAX_PATH:
-                raise HeaderError(plain(self._file), f"a path of more than {_MAX_PATH} characters is in it")
+                raise HeaderError(plain(self._file), say("problem.torch-path", most=_MAX_PATH))
             if isinstance(item, TensorRef):
                 if depth == 0 and key in _RANDOM:
                     self.left_out.add(str(key))
@@ -183,9 +181,9 @@ class _Walk:
 
     def _add(self, name: str, tensor: TensorRef) -> None:
         if name in self.tensors:
-            raise HeaderError(plain(self._file), f"two tensors are called {quoted(name)}")
+            raise HeaderError(plain(self._file), say("problem.two-tensors", name=quoted(name)))
         if len(self.tensors) + len(self.odd) >= MAX_TENSORS:
-            raise HeaderError(plain(self._file), f"it holds more than {MAX_TENSORS} tensors")
+            raise HeaderError(plain(self._file), say("problem.torch-tensors", most=MAX_TENSORS))
         if problem := name_problem(name):
             self.odd.append((quoted(name), problem))
             return

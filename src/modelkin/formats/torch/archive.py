@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Final, NoReturn
 
 from modelkin.errors import HeaderError, UnsupportedFormat
+from modelkin.message import Message, say
 from modelkin.source import ByteRange
 from modelkin.untrusted import name_problem, plain, quoted
 
@@ -85,27 +86,27 @@ class Archive:
         FormatError
             They say different things, or the data is compressed or overlaps something else.
         """
-        where = f"member {quoted(member.name)}"
+        where = say("part.member", name=quoted(member.name))
         if len(header) < LOCAL.size + len(member.raw_name) or not header.startswith(_LOCAL_MAGIC):
-            _fail(self.file, f"{where}: expected a local header at byte {member.offset}")
+            _fail(self.file, say("problem.zip-local", where=where, position=member.offset))
         _, _, flags, method, _, _, crc, packed, size, n_name, n_extra = LOCAL.unpack_from(header)
         if method or member.method:
             raise UnsupportedFormat(
                 plain(self.file),
-                f"{where} is compressed, which torch never does with weights",
+                say("problem.zip-compressed", where=where),
                 hint="Load the file with torch and save it again.",
             )
         later = flags & _SIZES_LATER
         expected = {member.size, _FULL32, 0} if later else {member.size, _FULL32}
         if flags != member.flags or (crc != member.crc and not (later and crc == 0)):
-            _fail(self.file, f"{where}: its local header and the directory say different things")
+            _fail(self.file, say("problem.zip-different", where=where))
         if not {size, packed} <= expected:
-            _fail(self.file, f"{where}: its local header says {size} bytes, the directory {member.size}")
+            _fail(self.file, say("problem.zip-local-size", where=where, n=size, m=member.size))
         if header[LOCAL.size : LOCAL.size + n_name] != member.raw_name:
-            _fail(self.file, f"{where}: its local header has another name")
+            _fail(self.file, say("problem.zip-local-name", where=where))
         start = member.offset + LOCAL.size + n_name + n_extra
         if start + member.size > member.stop:
-            _fail(self.file, f"{where} overlaps what follows it")
+            _fail(self.file, say("problem.zip-overlap", where=where))
         return ByteRange(start, start + member.size)
 
 
@@ -123,35 +124,35 @@ def find_directory(tail: bytes, *, file: str, file_size: int) -> tuple[ByteRange
     """
     hint = "The file is cut short, damaged, or has something after its end; fetch it again."
     if len(tail) < END.size or tail[-END.size : -END.size + 4] != _END_MAGIC:
-        raise HeaderError(plain(file), "expected the end of a zip archive in its last 22 bytes", hint=hint)
+        raise HeaderError(plain(file), say("problem.zip-no-end"), hint=hint)
     _, disk, first_disk, here, count, length, offset, comment = END.unpack(tail[-END.size :])
     if disk or first_disk or here != count or comment:
-        _fail(file, "its last record speaks of several disks, or of a comment that is not there")
+        _fail(file, say("problem.zip-disks"))
     end = file_size - END.size
     locator = tail[-END.size - LOCATOR.size : -END.size]
     if locator.startswith(_LOCATOR_MAGIC):
         end = file_size - TAIL_BYTES
         large = tail[-TAIL_BYTES : -END.size - LOCATOR.size]
         if len(large) < END64.size or not large.startswith(_END64_MAGIC):
-            _fail(file, "expected the large form of the last record before its locator")
+            _fail(file, say("problem.zip-large"))
         if LOCATOR.unpack(locator)[1:] != (0, end, 1):
-            _fail(file, "the locator of the last record points elsewhere")
+            _fail(file, say("problem.zip-locator"))
         _, rest, _, _, disk, first_disk, here, count64, length64, offset64 = END64.unpack(large)
         if rest != END64.size - 12 or disk or first_disk or here != count64:
-            _fail(file, "the large form of its last record makes no sense")
+            _fail(file, say("problem.zip-large-odd"))
         for small, wide, full in (
             (count, count64, _FULL16),
             (length, length64, _FULL32),
             (offset, offset64, _FULL32),
         ):
             if small not in (full, wide):
-                _fail(file, f"its two last records say {small} and {wide}")
+                _fail(file, say("problem.zip-records", first=small, second=wide))
         count, length, offset = count64, length64, offset64
     if length > MAX_DIRECTORY_BYTES or count > MAX_MEMBERS:
-        _fail(file, f"its directory claims {count} entries in {length} bytes")
+        _fail(file, say("problem.zip-entries", count=count, n=length))
     if offset + length != end:
         raise HeaderError(
-            plain(file), f"its directory claims to end at byte {offset + length}, not at {end}", hint=hint
+            plain(file), say("problem.zip-directory-end", stop=offset + length, end=end), hint=hint
         )
     return ByteRange(offset, end), count
 
@@ -162,18 +163,18 @@ def parse_directory(data: bytes, *, place: ByteRange, count: int, file: str) -> 
     position = 0
     for _ in range(count):
         if position + ENTRY.size > len(data) or data[position : position + 4] != _ENTRY_MAGIC:
-            _fail(file, f"expected entry {len(found) + 1} of {count} in its directory")
+            _fail(file, say("problem.zip-no-entry", number=len(found) + 1, count=count))
         member, position = _entry(data, position, place=place, file=file)
         found.append(member)
     if position != len(data):
-        _fail(file, f"its directory has {len(data) - position} bytes more than its {count} entries")
+        _fail(file, say("problem.zip-directory-more", n=len(data) - position, count=count))
     if not found:
-        _fail(file, "the archive is empty")
+        _fail(file, say("problem.zip-empty"))
     by_place = sorted(found, key=lambda member: member.offset)
     if by_place[0].offset:
-        _fail(file, f"{by_place[0].offset} bytes stand before the first member of the archive")
+        _fail(file, say("problem.zip-before", n=by_place[0].offset))
     if any(one.offset == other.offset for one, other in pairwise(by_place)):
-        _fail(file, "two members begin at one byte")
+        _fail(file, say("problem.zip-same-byte"))
     ends = {one.name: other.offset for one, other in pairwise(by_place)}
     root = found[0].name.partition("/")[0]
     members: dict[str, Member] = {}
@@ -181,10 +182,10 @@ def parse_directory(data: bytes, *, place: ByteRange, count: int, file: str) -> 
     for member in found:
         folder, _, below = member.name.partition("/")
         if folder != root:
-            _fail(file, f"its members are in two folders, {quoted(root)} and {quoted(folder)}")
+            _fail(file, say("problem.zip-folders", root=quoted(root), other=quoted(folder)))
         # torch looks names up without regard to case.
         if (folded := below.casefold()) in seen:
-            _fail(file, f"two members are called {quoted(member.name)}")
+            _fail(file, say("problem.zip-two-members", name=quoted(member.name)))
         seen.add(folded)
         members[below] = replace(member, stop=ends.get(member.name, place.start))
     return Archive(file=file, root=root, members=members)
@@ -213,22 +214,22 @@ def _entry(data: bytes, position: int, *, place: ByteRange, file: str) -> tuple[
     names = position + ENTRY.size
     extras, stop = names + n_name, names + n_name + n_extra + n_comment
     if stop > len(data):
-        _fail(file, "an entry of its directory goes beyond the directory")
+        _fail(file, say("problem.zip-entry-beyond"))
     raw_name = data[names:extras]
     name = _name(raw_name, file)
-    where = f"member {quoted(name)}"
+    where = say("part.member", name=quoted(name))
     size, packed, offset, disk = _widened(
         data[extras : extras + n_extra], (size, packed, offset, disk), file=file, where=where
     )
     if flags & _ENCRYPTED:
-        raise UnsupportedFormat(plain(file), f"{where} is encrypted")
+        raise UnsupportedFormat(plain(file), say("problem.zip-encrypted", where=where))
     if flags & ~_KNOWN_FLAGS or disk or (method == 0 and packed != size):
-        _fail(file, f"{where}: its entry in the directory makes no sense")
+        _fail(file, say("problem.zip-entry", where=where))
     # The upper half is a Unix mode where a Unix program made the file.
     if made_by >> 8 == 3 and stat.S_ISLNK(mode >> 16):
-        _fail(file, f"{where} is a link")
+        _fail(file, say("problem.zip-link", where=where))
     if offset + LOCAL.size + n_name + packed > place.start:
-        _fail(file, f"{where} claims {packed} bytes at {offset}, beyond the directory at {place.start}")
+        _fail(file, say("problem.zip-claims", where=where, n=packed, position=offset, start=place.start))
     member = Member(
         name=name,
         raw_name=raw_name,
@@ -246,24 +247,24 @@ def _name(raw: bytes, file: str) -> str:
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
-        _fail(file, f"the member name {raw[:40]!r} is not UTF-8")
+        _fail(file, say("problem.zip-name-utf8", name=repr(raw[:40])))
     problem = name_problem(name)
     parts = name.split("/")
     if problem is None and (len(parts) < 2 or "\\" in name or any(part in ("", ".", "..") for part in parts)):
-        problem = "is not a plain path inside one folder"
+        problem = say("problem.torch-not-plain")
     if problem is not None:
-        _fail(file, f"the member name {quoted(name)} {problem}")
+        _fail(file, say("problem.zip-member-name", name=quoted(name), problem=problem))
     return name
 
 
 def _widened(
-    extra: bytes, values: tuple[int, int, int, int], *, file: str, where: str
+    extra: bytes, values: tuple[int, int, int, int], *, file: str, where: Message
 ) -> tuple[int, int, int, int]:
     """Replace the values that stand in the large form, in the order in which the format puts them."""
     limits = (_FULL32, _FULL32, _FULL32, _FULL16)
     blocks = [block for kind, block in _extras(extra, file, where) if kind == _ZIP64_EXTRA]
     if len(blocks) > 1:
-        _fail(file, f"{where} states its size twice")
+        _fail(file, say("problem.zip-size-twice", where=where))
     rest = blocks[0] if blocks else b""
     wide: list[int] = []
     for value, limit in zip(values, limits, strict=True):
@@ -272,26 +273,26 @@ def _widened(
             continue
         width = 8 if limit == _FULL32 else 4
         if len(rest) < width:
-            _fail(file, f"{where}: its size or place is missing")
+            _fail(file, say("problem.zip-size-missing", where=where))
         wide.append(int.from_bytes(rest[:width], "little"))
         rest = rest[width:]
     return wide[0], wide[1], wide[2], wide[3]
 
 
-def _extras(extra: bytes, file: str, where: str) -> list[tuple[int, bytes]]:
+def _extras(extra: bytes, file: str, where: Message) -> list[tuple[int, bytes]]:
     blocks: list[tuple[int, bytes]] = []
     position = 0
     while position < len(extra):
         if position + 4 > len(extra):
-            _fail(file, f"{where}: its extra field ends early")
+            _fail(file, say("problem.zip-extra", where=where))
         kind, length = struct.unpack_from("<HH", extra, position)
         position += 4
         if position + length > len(extra):
-            _fail(file, f"{where}: its extra field ends early")
+            _fail(file, say("problem.zip-extra", where=where))
         blocks.append((kind, extra[position : position + length]))
         position += length
     return blocks
 
 
-def _fail(file: str, problem: str) -> NoReturn:
+def _fail(file: str, problem: Message) -> NoReturn:
     raise HeaderError(plain(file), problem)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import HeaderError
+from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import (
     DTYPES,
@@ -174,11 +175,11 @@ def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -
     HeaderError
         It goes beyond its storage, or repeats a few numbers absurdly often.
     """
-    where = f"tensor {quoted(name)}"
+    where = say("part.tensor", name=quoted(name))
     shape, width = tensor.shape, element_bytes(tensor.dtype)
     n_elements = math.prod(shape)
     if math.prod(filter(None, shape)) > MAX_ELEMENTS:
-        raise HeaderError(plain(file), f"{where} has the absurd shape {list(shape)}")
+        raise HeaderError(plain(file), say("problem.at-absurd-shape", where=where, shape=str(list(shape))))
     if not n_elements:
         return TensorInfo(
             name=name, dtype=tensor.dtype, shape=shape, file=file, start=place.start, stop=place.start
@@ -190,7 +191,7 @@ def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -
     if (tensor.offset + span) * width > n_stored:
         raise HeaderError(
             plain(file),
-            f"{where} reaches to byte {(tensor.offset + span) * width} of its storage, which has {n_stored}",
+            say("problem.torch-reaches", where=where, stop=(tensor.offset + span) * width, n=n_stored),
         )
     start = place.start + tensor.offset * width
     stop = start + span * width
@@ -198,7 +199,7 @@ def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -
         return TensorInfo(name=name, dtype=tensor.dtype, shape=shape, file=file, start=start, stop=stop)
     if n_elements > max(_FREE_ELEMENTS, n_stored // width):
         raise HeaderError(
-            plain(file), f"{where} makes {n_elements} numbers of the {n_stored // width} of its storage"
+            plain(file), say("problem.torch-makes", where=where, n=n_elements, m=n_stored // width)
         )
     return TensorInfo(
         name=name,

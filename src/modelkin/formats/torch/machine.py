@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modelkin.errors import FormatError, UnsupportedFormat
+from modelkin.message import Message, Refusal, say
 from modelkin.untrusted import plain, quoted
 
 from .stack import MAX_NAME, MAX_OPCODES, PickleEnds, PickleStack
@@ -35,11 +36,11 @@ MAX_UNKNOWN = 1_000
 
 _STOP = ord(".")
 _REFUSED: Final = {
-    **{code: "text of protocol 0" for code in b"IFLSVgpPi"},
-    **{code: "an instruction of protocol 0 and 1" for code in b"dlo"},
-    ord("2"): "DUP, which no writer uses",
-    **{code: "a registered extension code" for code in b"\x82\x83\x84"},
-    **{code: "a buffer outside the stream" for code in b"\x97\x98"},
+    **{code: say("part.protocol-0-text") for code in b"IFLSVgpPi"},
+    **{code: say("part.protocol-0-1") for code in b"dlo"},
+    ord("2"): say("part.dup"),
+    **{code: say("part.extension-code") for code in b"\x82\x83\x84"},
+    **{code: say("part.outside-buffer") for code in b"\x97\x98"},
 }
 
 
@@ -82,9 +83,7 @@ class Machine(PickleStack):
         """
         data, handlers = self._data, _HANDLERS
         if data[self._start : self._start + 1] not in (b"", b"\x80"):
-            self._fail(
-                "expected a pickle of protocol 2 to 5", hint="The file is of another kind, or damaged."
-            )
+            self._fail(say("problem.pickle-protocol"), hint="The file is of another kind, or damaged.")
         end = len(data)
         try:
             for _ in range(MAX_OPCODES):
@@ -96,26 +95,34 @@ class Machine(PickleStack):
                 if code == _STOP:
                     return self._stopped()
                 handlers[code](self)
-        except ValueError as error:
-            self._fail(str(error))
-        return self._fail(f"has more than {MAX_OPCODES} instructions")
+        except Refusal as refused:
+            self._fail(refused.reason)
+        except ValueError as error:  # numbers and texts that Python cannot read
+            self._fail(say("problem.pickle-odd", why=str(error)))
+        return self._fail(say("problem.pickle-instructions", most=MAX_OPCODES))
 
     def _stopped(self) -> Value:
         if self._marked or len(self._stack) != 1:
-            self._fail("ends with another number of results than one")
+            self._fail(say("problem.pickle-results"))
         return self._stack[0]
 
-    def _refuse(self, what: str) -> FormatError:
+    def _refuse(self, what: Message) -> FormatError:
         return UnsupportedFormat(
             plain(self._file),
-            f"its pickle, near byte {self.position}, {what}",
+            say("problem.pickle-at", position=self.position, problem=what),
             hint="Nothing was executed. Loading such a file elsewhere runs what it names. If you trust it, "
             "load it there and save the state dict alone, best as safetensors.",
         )
 
     def _refused_code(self) -> None:
         code = self._data[self.position - 1]
-        self._fail(f"instruction {bytes([code])!r} is refused: {_REFUSED.get(code, 'there is no such')}")
+        self._fail(
+            say(
+                "problem.pickle-instruction",
+                name=repr(bytes([code])),
+                why=_REFUSED.get(code, say("part.no-instruction")),
+            )
+        )
 
     # -- names, calls, objects -------------------------------------------------------------------------
 
@@ -126,9 +133,9 @@ class Machine(PickleStack):
     def _stack_global(self) -> None:
         name, module = self._taken(), self._taken()
         if not isinstance(name, str) or not isinstance(module, str):
-            self._fail("names an object by something other than text")
+            self._fail(say("problem.pickle-names-object"))
         if len(module) + len(name) > MAX_NAME:
-            self._fail(f"a name has more than {MAX_NAME} characters")
+            self._fail(say("problem.pickle-name-long", most=MAX_NAME))
         self._push_global(module, name)
 
     def _push_global(self, module: str, name: str) -> None:
@@ -136,7 +143,7 @@ class Machine(PickleStack):
         if made not in HARMLESS and not (self._script and is_script_class(made)):
             self.unknown[made] = None
             if len(self.unknown) > MAX_UNKNOWN:
-                self._fail(f"mentions more than {MAX_UNKNOWN} names that are not of tensors")
+                self._fail(say("problem.pickle-unknown", most=MAX_UNKNOWN))
         self._stack.append(made)
 
     def _persistent(self) -> None:
@@ -144,22 +151,28 @@ class Machine(PickleStack):
         # Loaders keep the first of one key: another type or length would be read as that one, or not.
         known = self.storages.setdefault(found.key, found)
         if known != found:
-            self._fail(f"gives storage {quoted(found.key)} two types or lengths")
+            self._fail(say("problem.pickle-storage-twice", key=quoted(found.key)))
         self._stack.append(known)
 
     def _call(self, function: Value, arguments: Value) -> Value:
         if not isinstance(function, Global):
-            self._fail(f"calls {kind_of(function)}")
+            self._fail(say("problem.pickle-calls", function=kind_of(function)))
         if function not in self._calls:
-            raise self._refuse(f"calls {function}, which is not part of holding tensors")
+            raise self._refuse(say("problem.pickle-calls-other", function=str(function)))
         if not isinstance(arguments, tuple):
-            self._fail(f"calls {function} with {kind_of(arguments)} for arguments")
+            self._fail(say("problem.pickle-arguments", function=str(function), kind=kind_of(arguments)))
         self._charge(sum(len(item) for item in arguments if isinstance(item, list | tuple | dict)))
         try:
             return self._calls[function](arguments)
-        except ValueError as error:
+        except Refusal as refused:
             raise UnsupportedFormat(
-                plain(self._file), f"its pickle, near byte {self.position}: {function}: {error}"
+                plain(self._file),
+                say(
+                    "problem.pickle-function",
+                    position=self.position,
+                    function=str(function),
+                    problem=refused.reason,
+                ),
             ) from None
 
     def _reduce(self) -> None:
@@ -173,7 +186,7 @@ class Machine(PickleStack):
     def _new_object_ex(self) -> None:
         named, arguments, kind = self._taken(), self._taken(), self._taken()
         if named != {}:
-            raise self._refuse(f"makes {kind_of(kind)} with named arguments")
+            raise self._refuse(say("problem.pickle-named", kind=kind_of(kind)))
         self._stack.append(self._made(kind, arguments))
 
     def _made(self, kind: Value, arguments: Value) -> Value:
@@ -185,16 +198,16 @@ class Machine(PickleStack):
         state, target = self._taken(), self._top()
         if isinstance(target, Holder):
             if not isinstance(state, dict):
-                self._fail(f"gives a {target.kind} other things than attributes")
+                self._fail(say("problem.pickle-attributes", kind=target.kind))
             self._charge(len(state))
             target.attributes.update(state)
         elif isinstance(target, dict) and isinstance(state, dict):
             # Attributes of a dictionary are notes of its writer, unless one stands in the place of a method:
             # whoever asks the dictionary for its items then gets something else.
             if any(isinstance(key, str) and hasattr(dict, key) for key in state):
-                raise self._refuse("gives a dictionary another method")
+                raise self._refuse(say("problem.pickle-method"))
         elif not isinstance(target, dict | Opaque):
-            raise self._refuse(f"gives a state to {kind_of(target)}, which has none")
+            raise self._refuse(say("problem.pickle-state", kind=kind_of(target)))
 
 
 def _handlers() -> list[Callable[[Machine], None]]:

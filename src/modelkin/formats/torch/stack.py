@@ -6,6 +6,7 @@ import struct
 from typing import NoReturn
 
 from modelkin.errors import HeaderError
+from modelkin.message import Message, say
 from modelkin.untrusted import plain, quoted
 
 from .values import Value, checked_key, kind_of
@@ -50,21 +51,23 @@ class PickleStack:
         self._memo: dict[int, Value] = {}
         self._copied = 0
 
-    def _fail(self, problem: str, *, hint: str | None = None) -> NoReturn:
-        raise HeaderError(plain(self._file), f"its pickle, near byte {self.position}: {problem}", hint=hint)
+    def _fail(self, problem: Message, *, hint: str | None = None) -> NoReturn:
+        raise HeaderError(
+            plain(self._file), say("problem.pickle-near", position=self.position, problem=problem), hint=hint
+        )
 
     def _charge(self, count: int) -> None:
         """Bound what is copied: one long list, recalled again and again, could otherwise fill the memory."""
         self._copied += count
         if self._copied > MAX_OPCODES:
-            self._fail(f"copies more than {MAX_OPCODES} values")
+            self._fail(say("problem.pickle-copies", most=MAX_OPCODES))
 
     # -- bytes -----------------------------------------------------------------------------------------
 
     def _take(self, count: int) -> bytes:
         start, stop = self.position, self.position + count
         if stop > self._start + MAX_PICKLE_BYTES:
-            self._fail(f"goes on for more than {MAX_PICKLE_BYTES} bytes")
+            self._fail(say("problem.pickle-long", most=MAX_PICKLE_BYTES))
         if stop > len(self._data):
             raise PickleEnds
         self.position = stop
@@ -79,7 +82,7 @@ class PickleStack:
         if end < 0:
             if limit > len(self._data):
                 raise PickleEnds
-            self._fail(f"a name has more than {MAX_NAME} characters")
+            self._fail(say("problem.pickle-name-long", most=MAX_NAME))
         line = self._data[self.position : end]
         self.position = end + 1
         return line.decode("utf-8")
@@ -89,9 +92,9 @@ class PickleStack:
     def _protocol(self) -> None:
         version = self._take(1)[0]
         if self.position != self._start + 2:
-            self._fail("the protocol is stated inside the pickle")
+            self._fail(say("problem.pickle-protocol-inside"))
         if not 2 <= version <= 5:
-            self._fail(f"expected protocol 2 to 5, got {version}")
+            self._fail(say("problem.pickle-version", got=version))
 
     def _frame(self) -> None:
         # A frame is a promise about the stream, and tells nothing about the values.
@@ -121,7 +124,7 @@ class PickleStack:
     def _long4(self) -> None:
         length = self._length(4)
         if length > _MAX_INTEGER_BYTES:
-            self._fail(f"an integer has {length} bytes, more than {_MAX_INTEGER_BYTES}")
+            self._fail(say("problem.pickle-integer", n=length, most=_MAX_INTEGER_BYTES))
         self._stack.append(int.from_bytes(self._take(length), "little", signed=True))
 
     def _float(self) -> None:
@@ -147,13 +150,13 @@ class PickleStack:
 
     def _mark(self) -> None:
         if len(self._marked) >= MAX_NESTING:
-            self._fail(f"is nested more than {MAX_NESTING} deep")
+            self._fail(say("problem.pickle-nested", most=MAX_NESTING))
         self._marked.append(self._stack)
         self._stack = []
 
     def _since_mark(self) -> list[Value]:
         if not self._marked:
-            self._fail("goes back to a mark that was never set")
+            self._fail(say("problem.pickle-mark"))
         items, self._stack = self._stack, self._marked.pop()
         return items
 
@@ -169,14 +172,14 @@ class PickleStack:
 
     def _put(self, index: int) -> None:
         if index in self._memo:
-            self._fail(f"sets entry {index} of its memo twice")
+            self._fail(say("problem.pickle-memo-twice", number=index))
         if len(self._memo) >= MAX_MEMO:
-            self._fail(f"remembers more than {MAX_MEMO} values")
+            self._fail(say("problem.pickle-memo", most=MAX_MEMO))
         self._memo[index] = self._top()
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            self._fail(f"recalls entry {index} of its memo, which was never set")
+            self._fail(say("problem.pickle-recalls", number=index))
         self._stack.append(self._memo[index])
 
     def _put1(self) -> None:
@@ -196,12 +199,12 @@ class PickleStack:
 
     def _top(self) -> Value:
         if not self._stack:
-            self._fail("takes more from its stack than there is")
+            self._fail(say("problem.pickle-stack"))
         return self._stack[-1]
 
     def _taken(self) -> Value:
         if not self._stack:
-            self._fail("takes more from its stack than there is")
+            self._fail(say("problem.pickle-stack"))
         return self._stack.pop()
 
     # -- containers ------------------------------------------------------------------------------------
@@ -215,7 +218,7 @@ class PickleStack:
 
     def _last_tuple(self, count: int) -> None:
         if len(self._stack) < count:
-            self._fail("takes more from its stack than there is")
+            self._fail(say("problem.pickle-stack"))
         self._stack[-count:] = [tuple(self._stack[-count:])]
 
     def _empty_list(self) -> None:
@@ -239,7 +242,7 @@ class PickleStack:
     def _extend(self, items: list[Value]) -> None:
         target = self._top()
         if not isinstance(target, list):
-            self._fail(f"adds items to {kind_of(target)}")
+            self._fail(say("problem.pickle-adds", kind=kind_of(target)))
         target.extend(items)
 
     def _set_item(self) -> None:
@@ -252,10 +255,10 @@ class PickleStack:
     def _set_all(self, items: list[Value]) -> None:
         target = self._top()
         if not isinstance(target, dict):
-            self._fail(f"sets keys of {kind_of(target)}")
+            self._fail(say("problem.pickle-sets", kind=kind_of(target)))
         if len(items) % 2:
-            self._fail("sets a key without a value")
+            self._fail(say("problem.pickle-no-value"))
         for key, value in zip(items[::2], items[1::2], strict=True):
             if checked_key(key) in target:
-                self._fail(f"sets the key {quoted(str(key))} twice")
+                self._fail(say("problem.pickle-key-twice", key=quoted(str(key))))
             target[key] = value

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from modelkin.message import Message, Refusal, say
 from modelkin.tensors import MAX_RANK
 from modelkin.untrusted import plain
 
@@ -82,7 +83,7 @@ def checked_key(key: Value) -> Value:
 
     Raises
     ------
-    ValueError
+    Refusal
         It is not a short key.
     """
     if isinstance(key, _NAMES):
@@ -92,9 +93,9 @@ def checked_key(key: Value) -> Value:
         if isinstance(part, int | float):
             # Not a number is in no range, so it is refused here, too.
             if part != 0 and not (_SMALLEST_KEY < abs(part) < _LARGEST_KEY):
-                raise ValueError("a number that is a dictionary's key is too large or too small for one")
+                raise Refusal(say("problem.pickle-key-number"))
         elif not isinstance(part, _NAMES):
-            raise ValueError(f"expected a text or number as a dictionary's key, got {kind_of(key)}")
+            raise Refusal(say("problem.pickle-key-kind", got=kind_of(key)))
     return key
 
 
@@ -104,7 +105,7 @@ def kind_of(value: Value) -> str:
 
 
 Call: TypeAlias = Callable[[tuple[Value, ...]], Value]
-"""Describes the result of a call with these arguments; a `ValueError` says what is wrong with them."""
+"""Describes the result of a call with these arguments; a `Refusal` says what is wrong with them."""
 
 _MAX_SIZE = 1 << 62
 
@@ -170,51 +171,55 @@ def storage_of(pid: Value) -> StorageRef:
 
     Raises
     ------
-    ValueError
+    Refusal
         It names something else.
     """
     if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
-        raise ValueError("expected the five parts of a storage")
+        raise Refusal(say("problem.pickle-storage-parts"))
     _, kind, key, location, numel = pid[:5]
     if not isinstance(kind, Global):
-        raise ValueError("expected the type of a storage")
+        raise Refusal(say("problem.pickle-storage-type"))
     if kind not in _STORAGES:
-        raise ValueError(f"the storage type {kind} is not one that can be read")
+        raise Refusal(say("problem.pickle-storage-kind", kind=str(kind)))
     if not isinstance(key, str) or not isinstance(location, str):
-        raise ValueError("expected a text for the storage's key and place")
+        raise Refusal(say("problem.pickle-storage-key"))
     if len(pid) == 6 and pid[5] is not None:
-        raise ValueError("views of storages, as torch wrote them before 0.4, are not read")
-    return StorageRef(key, _STORAGES[kind], _count(numel, "the length of a storage"))
+        raise Refusal(say("problem.pickle-views"))
+    return StorageRef(key, _STORAGES[kind], _count(numel, say("part.storage-length")))
 
 
 # -- tensors -------------------------------------------------------------------------------------------
 
 
+# Said of every tensor: made once.
+_SHAPE, _STRIDES, _OFFSET = say("part.shape"), say("part.strides"), say("part.offset")
+
+
 def _tensor(args: tuple[Value, ...], dtype: str | None = None) -> TensorRef:
     if len(args) < 4:
-        raise ValueError(f"expected storage, offset, size and strides, got {len(args)} arguments")
+        raise Refusal(say("problem.pickle-tensor-args", n=len(args)))
     storage, offset, shape, strides = args[:4]
     if not isinstance(storage, StorageRef):
-        raise ValueError("expected a storage as the first argument")
-    axes, steps = _counts(shape, "shape"), _counts(strides, "strides")
+        raise Refusal(say("problem.pickle-first-storage"))
+    axes, steps = _counts(shape, _SHAPE), _counts(strides, _STRIDES)
     if len(axes) != len(steps):
-        raise ValueError(f"{len(axes)} axes have {len(steps)} strides")
-    return TensorRef(storage, dtype or storage.dtype, _count(offset, "an offset"), axes, steps)
+        raise Refusal(say("problem.pickle-strides", n=len(axes), m=len(steps)))
+    return TensorRef(storage, dtype or storage.dtype, _count(offset, _OFFSET), axes, steps)
 
 
 def _tensor_v2(args: tuple[Value, ...]) -> TensorRef:
     if not 4 <= len(args) <= 7:
-        raise ValueError(f"expected up to 7 arguments, got {len(args)}")
+        raise Refusal(say("problem.pickle-up-to-7", n=len(args)))
     _check_metadata(args[6:])
     return _tensor(args)
 
 
 def _tensor_v3(args: tuple[Value, ...]) -> TensorRef:
     if not 7 <= len(args) <= 8:
-        raise ValueError(f"expected 7 or 8 arguments, got {len(args)}")
+        raise Refusal(say("problem.pickle-7-or-8", n=len(args)))
     dtype = args[6]
     if not isinstance(dtype, Global) or dtype not in _DTYPES:
-        raise ValueError("expected a number format as the seventh argument")
+        raise Refusal(say("problem.pickle-seventh"))
     _check_metadata(args[7:])
     return _tensor(args, _DTYPES[dtype])
 
@@ -224,18 +229,18 @@ def _check_metadata(rest: tuple[Value, ...]) -> None:
     metadata = rest[0] if rest else None
     if metadata is None or metadata == {}:
         return
-    raise ValueError("tensors with lazy negation or conjugation are not read")
+    raise Refusal(say("problem.pickle-lazy"))
 
 
 def _parameter(args: tuple[Value, ...]) -> TensorRef:
     if len(args) != 3 or not isinstance(args[0], TensorRef):
-        raise ValueError(f"expected a tensor and 2 more arguments, got {len(args)} in all")
+        raise Refusal(say("problem.pickle-tensor-and-2", n=len(args)))
     return args[0]
 
 
 def _parameter_with_state(args: tuple[Value, ...]) -> TensorRef:
     if len(args) != 4:
-        raise ValueError(f"expected 4 arguments, got {len(args)}")
+        raise Refusal(say("problem.pickle-4", n=len(args)))
     _check_state(args[3])
     return _parameter(args[:3])
 
@@ -244,33 +249,34 @@ def _check_state(state: Value) -> None:
     """Refuse attributes: torch sets every one of them, and `data` puts other numbers in a tensor's place."""
     parts = state if isinstance(state, tuple) else (state,)
     if any(part is not None and part != {} for part in parts):
-        raise ValueError("tensors with attributes of their own are not read: these can replace the numbers")
+        raise Refusal(say("problem.pickle-own-attributes"))
 
 
 def _from_type(args: tuple[Value, ...]) -> Value:
     """Describe a tensor by its class, of which only torch's own are read, and without attributes."""
     if len(args) != 4:
-        raise ValueError(f"expected 4 arguments, got {len(args)}")
+        raise Refusal(say("problem.pickle-4", n=len(args)))
     function, kind, inner, state = args
     if not isinstance(kind, Global) or kind not in _TENSOR_CLASSES:
-        raise ValueError(f"tensors of the class {kind_of(kind)} are not read")
+        raise Refusal(say("problem.pickle-class", kind=kind_of(kind)))
     if not isinstance(function, Global) or function not in _REBUILDS or not isinstance(inner, tuple):
-        raise ValueError("expected a way to rebuild a tensor")
+        raise Refusal(say("problem.pickle-rebuild"))
     _check_state(state)
     return _REBUILDS[function](inner)
 
 
-def _count(value: Value, what: str) -> int:
+def _count(value: Value, what: Message) -> int:
     # A bool is an int to Python, but no writer uses one here.
     if type(value) is not int or not 0 <= value < _MAX_SIZE:
-        raise ValueError(f"expected a number from 0 on for {what}")
+        raise Refusal(say("problem.pickle-number", what=what))
     return value
 
 
-def _counts(value: Value, what: str) -> tuple[int, ...]:
+def _counts(value: Value, what: Message) -> tuple[int, ...]:
     if not isinstance(value, tuple | list) or len(value) > MAX_RANK:
-        raise ValueError(f"expected at most {MAX_RANK} numbers for the {what}")
-    return tuple(_count(item, f"the {what}") for item in value)
+        raise Refusal(say("problem.pickle-numbers", most=MAX_RANK, what=what))
+    each = say("part.the", what=what)
+    return tuple(_count(item, each) for item in value)
 
 
 _REBUILDS: Final[Mapping[Global, Call]] = {
@@ -293,7 +299,7 @@ def _mapping(args: tuple[Value, ...]) -> dict[Value, Value]:
     made: dict[Value, Value] = {}
     for pair in items:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise ValueError("expected pairs")
+            raise Refusal(say("problem.pickle-pairs"))
         made[checked_key(pair[0])] = pair[1]
     return made
 
@@ -308,7 +314,7 @@ def _sequence(args: tuple[Value, ...]) -> list[Value]:
 
 
 def _size(args: tuple[Value, ...]) -> tuple[int, ...]:
-    return _counts(args[0] if args else (), "size")
+    return _counts(args[0] if args else (), say("part.size"))
 
 
 def _opaque(kind: str) -> Call:
@@ -322,7 +328,7 @@ def _holder(kind: str) -> Call:
 
 def _first(args: tuple[Value, ...]) -> Value:
     if not args:
-        raise ValueError("expected an argument")
+        raise Refusal(say("problem.pickle-argument"))
     return args[0]
 
 
