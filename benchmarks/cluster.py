@@ -1,7 +1,8 @@
 """Many machines: what Dask costs and brings on this one, and what a million models would cost.
 
 ``python -m benchmarks cluster``. Serial and spread runs do the same work; workers are processes of one
-thread. The cost model multiplies constants that are measured here; nothing of that size was run.
+thread, and so is the serial run: matrix products on both cores would hide what a second worker brings. The
+cost model multiplies constants that are measured here; nothing of that size was run.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
+
 from tests.places import ZOO
 from tests.registry.made import drawn
 
 from benchmarks.tables import Table
+from modelkin.atlas.relatives import BLOCK as KIN_BLOCK
+from modelkin.atlas.relatives import KinBlock, all_kin
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES
+from modelkin.progress import Silent
 from modelkin.registry import (
     SyncTarget,
     all_pairs,
@@ -29,11 +35,12 @@ from modelkin.registry import (
     rows_on,
     sync,
 )
-from modelkin.registry.pairs import BLOCK
 
 N_WORKERS = 2
 _BLOCK = 128
 """Fingerprints on each side of a block here, so that there are enough tasks to share."""
+_KIN_BLOCK = 256
+"""The same for relatives, whose blocks are larger."""
 _MEGABYTES_A_MODEL = 20.0
 """The most that a fingerprint reads, and about what 7B models take."""
 _LINK = 1.0
@@ -49,7 +56,11 @@ class ClusterCosts:
     task: float
     """Seconds a task that does nothing, many at once."""
     pair: float
-    """CPU seconds a pair of unrelated fingerprints, on one machine."""
+    """CPU seconds a pair of unrelated fingerprints, on one machine: `registry pairs`."""
+    ready: float
+    """CPU seconds until a fingerprint is ready for that, where signs choose who is tested: `atlas`."""
+    kin: float
+    """CPU seconds a pair, then."""
     row: float
     """CPU seconds a fingerprint of a small model on the disk."""
 
@@ -60,6 +71,8 @@ def run(*, quick: bool) -> str:
     rows = [drawn(f"org/{seed}", seed) for seed in range(n_rows)]
     targets = [SyncTarget(ref=str(path.parent)) for path in sorted(ZOO.glob("*/config.json"))[:n_models]]
     serial_pairs, pairs = _timed(lambda: all_pairs(rows, block=_BLOCK))
+    held, _ = _timed(lambda: KinBlock(rows))
+    serial_kin, kin = _timed(lambda: all_kin(rows, Silent(), block=_KIN_BLOCK))
     with tempfile.TemporaryDirectory() as folder:
         serial_rows, one = _timed(lambda: _rows_of(targets, Path(folder, "one"), None))
         began = time.perf_counter()
@@ -69,15 +82,21 @@ def run(*, quick: bool) -> str:
             _warm(client, rows, targets)
             overhead, _ = _timed(lambda: client.gather(client.map(_nothing, range(n_tasks), pure=False)))
             spread_pairs, same_pairs = _timed(lambda: all_pairs_on(client, rows, block=_BLOCK), client)
+            spread_kin, same_kin = _timed(
+                lambda: all_kin(rows, Silent(), client=client, block=_KIN_BLOCK), client
+            )
             spread_rows, two = _timed(lambda: _rows_of(targets, Path(folder, "two"), client), client)
     work = [
         (f"all pairs of {n_rows:,} fingerprints", serial_pairs, spread_pairs, pairs == same_pairs),
+        (f"relatives among {n_rows:,} fingerprints", serial_kin, spread_kin, kin == same_kin),
         (f"fingerprints of {len(targets)} small models", serial_rows, spread_rows, one == two),
     ]
     costs = ClusterCosts(
         start=start,
         task=overhead[0] / n_tasks,
         pair=serial_pairs[1] / (n_rows * (n_rows - 1) / 2),
+        ready=held[1] / n_rows,
+        kin=(serial_kin[1] - held[1]) / (n_rows * (n_rows - 1) / 2),
         row=serial_rows[1] / len(targets),
     )
     return "\n\n".join([_speed(work), _constants(costs), cost_model(costs)])
@@ -91,7 +110,7 @@ def _speed(work: Sequence[tuple[str, tuple[float, float], tuple[float, float], b
         f"{N_WORKERS} workers s",
         "CPU s of the workers",
         "speed-up",
-        "speed-up on free cores",
+        "overhead in CPU",
         "equal bit for bit",
     )
     rows = [
@@ -102,7 +121,7 @@ def _speed(work: Sequence[tuple[str, tuple[float, float], tuple[float, float], b
             f"{spread[0]:.1f}",
             f"{spread[1]:.1f}",
             f"{serial[0] / spread[0]:.2f}",
-            f"{N_WORKERS * serial[1] / spread[1]:.2f}",
+            f"{spread[1] / serial[1] - 1:+.0%}",
             "yes" if equal else "NO",
         )
         for name, serial, spread, equal in work
@@ -118,7 +137,9 @@ def _constants(costs: ClusterCosts) -> str:
     rows = [
         ("start of a scheduler and two workers", f"{costs.start:.1f} s"),
         ("a task that does nothing", f"{1e3 * costs.task:.1f} ms"),
-        ("a pair of unrelated fingerprints", f"{1e6 * costs.pair:.1f} CPU µs"),
+        ("a pair of unrelated fingerprints, all tested by matrix products", f"{1e6 * costs.pair:.1f} CPU µs"),
+        ("the same where signs choose", f"{1e6 * costs.kin:.1f} CPU µs"),
+        ("a fingerprint made ready for that", f"{1e3 * costs.ready:.1f} CPU ms"),
         ("a fingerprint of a small model", f"{costs.row:.2f} CPU s"),
     ]
     return Table(("constant", "measured"), rows).markdown()
@@ -129,14 +150,15 @@ def cost_model(costs: ClusterCosts) -> str:
     rows = []
     for n_models in (10_000, 100_000, 1_000_000):
         n_pairs = n_models * (n_models - 1) / 2
-        n_tasks = n_pairs / BLOCK**2
+        n_tasks = n_pairs / KIN_BLOCK**2
         rows.append(
             (
                 f"{n_models:,}",
                 f"{n_models * _MEGABYTES_A_MODEL / 1e6:.1f}",
                 f"{n_models * _MEGABYTES_A_MODEL * 8e-3 / _LINK / 3_600:.1f}",
                 f"{n_models * (DATA_BYTES + CODE_BYTES) / 1e9:.1f}",
-                f"{n_pairs * costs.pair / 3_600:.1f}",
+                f"{n_pairs * costs.pair / 3_600:,.0f}",
+                f"{(n_pairs * costs.kin + n_models * costs.ready) / 3_600:,.1f}",
                 f"{n_tasks:,.0f}",
                 f"{n_tasks * costs.task / 3_600:.2f}",
             )
@@ -147,7 +169,8 @@ def cost_model(costs: ClusterCosts) -> str:
         f"hours on one link of {_LINK:.0f} Gbit/s",
         "GB of registry",
         "CPU hours of all pairs",
-        "tasks",
+        "where signs choose",
+        "tasks of these",
         "scheduler hours",
     )
     return Table(titles, rows).markdown()
@@ -162,6 +185,7 @@ def _rows_of(targets: Sequence[SyncTarget], place: Path, client: Any) -> list[tu
 def _warm(client: Any, rows: Sequence[Fingerprint], targets: Sequence[SyncTarget]) -> None:  # noqa: ANN401
     """Let every worker import what it needs."""
     all_pairs_on(client, rows[:16], block=2)
+    all_kin(rows[:80], Silent(), client=client, block=20)
     with tempfile.TemporaryDirectory() as folder:
         _rows_of(targets[:8], Path(folder), client)
 

@@ -103,7 +103,7 @@ def whole(n_pairs: int) -> str:
     rng = np.random.default_rng(0)
     made = [item.made for item in _zoo()]
     n_rows = math.ceil(math.sqrt(2 * n_pairs)) + 1
-    rows = [_reordered(made[at % len(made)], rng, at) for at in range(n_rows)]
+    rows = [reordered(made[at % len(made)], rng, at) for at in range(n_rows)]
     held = [FingerprintRows(item) for item in made]
     counts = np.array([[len(item.layers(kind)) for kind in KINDS] for item in held])
     many = counts[np.arange(n_rows) % len(made)].astype(np.float64)
@@ -121,7 +121,7 @@ def whole(n_pairs: int) -> str:
     )
 
 
-def _reordered(made: Fingerprint, rng: np.random.Generator, number: int) -> Fingerprint:
+def reordered(made: Fingerprint, rng: np.random.Generator, number: int) -> Fingerprint:
     """Give all units new numbers, those of one layer the same in all its blocks."""
     data = np.frombuffer(made.data, np.int8).copy()
     orders: dict[tuple[str, int], npt.NDArray[np.intp]] = {}

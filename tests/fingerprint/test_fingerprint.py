@@ -46,6 +46,17 @@ def test_it_is_about_thirty_kilobytes_and_its_code_below_four():
     assert len(found.code()) == CODE_BYTES
 
 
+def test_a_bit_of_the_code_says_whether_a_number_is_above_the_median_of_its_feature():
+    for found in (zoo("base").made, zoo("gpt2-base").made, zoo("moe-base").made):
+        bits = np.unpackbits(np.frombuffer(found.code(), np.uint8), bitorder="little").astype(bool)
+        for number, slot in enumerate(SLOTS):
+            block = found.block(number)
+            used = np.asarray(block.any(axis=1))
+            if used.any():
+                above = (block > np.median(block[used], axis=0)) & used[:, None]
+                assert np.array_equal(bits[slot.start : slot.stop], above.reshape(-1))
+
+
 def test_the_same_model_gives_the_same_bytes():
     with mk.open_model(str(ZOO / "base")) as model:
         again = fingerprint_model(model)

@@ -123,17 +123,21 @@ class CodeQuery:
 
     def __init__(self, made: Fingerprint) -> None:
         code = np.frombuffer(made.code(), np.uint64)
+        bits = np.unpackbits(code.view(np.uint8), bitorder="little")
         used = np.zeros(BLOCK_BYTES, np.bool_)
+        sigmas: dict[int, float] = {}
         for number, slot in enumerate(SLOTS):
             block = made.block(number)
+            units, features = np.asarray(block.any(axis=1)), np.asarray(block.any(axis=0))
             # A feature that models of this kind do not have would agree in all of them.
-            both = np.asarray(block.any(axis=1))[:, None] & block.any(axis=0)
-            used[slot.start : slot.stop] = both.reshape(-1)
+            used[slot.start : slot.stop] = (units[:, None] & features).reshape(-1)
+            if units.any():
+                own = bits[slot.start : slot.stop].reshape(block.shape)
+                sigmas[number] = _sigma(own[units][:, features])
         mask = np.packbits(used, bitorder="little").view(np.uint64)
         cells = [group for group in _slot_groups(made) if any(made.slots[own].n_units for own, _ in group)]
         self._groups = [_group(group, code, mask) for group in cells]
         pairs = [pair for group in cells for pair in group]
-        sigmas = {own: _sigma(made.block(own)) for own in {own for own, _ in pairs} if made.block(own).any()}
         scales = [_scale(mask, pair, sigmas.get(pair[0], 1.0)) for pair in pairs]
         # A score is what bits agree above half of them, in standard deviations: linear in the distance.
         self._level = np.array([n * scale for n, scale in scales], np.float32)[:, None]
@@ -227,13 +231,12 @@ def _group(pairs: Sequence[tuple[int, int]], code: Words, mask: Words) -> _CellG
     )
 
 
-def _sigma(block: npt.NDArray[np.int8]) -> float:
+def _sigma(bits: npt.NDArray[np.uint8]) -> float:
     """Return how much wider than that of independent features the scores of unrelated blocks scatter.
 
     Few layers have few gains, whose sums go together in all models of that depth.
     """
-    used = block[block.any(axis=1)][:, block.any(axis=0)]
-    signs = np.where(used > np.median(used, axis=0), 1.0, -1.0)
+    signs = bits * 2.0 - 1.0
     together = signs.T @ signs / len(signs)
     # Chance alone makes correlations of 1/n.
     excess = float(np.sum(together**2)) / len(together) - (len(together) - 1) / len(signs)
