@@ -22,7 +22,7 @@ from tests.registry.made import drawn
 
 from benchmarks.tables import Table
 from modelkin.atlas.relatives import BLOCK as KIN_BLOCK
-from modelkin.atlas.relatives import KinBlock, all_kin
+from modelkin.atlas.relatives import KinBlock, all_kin, block_kin
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES
 from modelkin.progress import Silent
@@ -39,8 +39,8 @@ from modelkin.registry import (
 N_WORKERS = 2
 _BLOCK = 128
 """Fingerprints on each side of a block here, so that there are enough tasks to share."""
-_KIN_BLOCK = 256
-"""The same for relatives, whose blocks are larger."""
+_KIN_BLOCK = 128
+"""The same for relatives."""
 _MEGABYTES_A_MODEL = 20.0
 """The most that a fingerprint reads, and about what 7B models take."""
 _LINK = 1.0
@@ -60,18 +60,19 @@ class ClusterCosts:
     ready: float
     """CPU seconds until a fingerprint is ready for that, where signs choose who is tested: `atlas`."""
     kin: float
-    """CPU seconds a pair, then."""
+    """CPU seconds a pair, then, in blocks as large as those of an atlas."""
     row: float
     """CPU seconds a fingerprint of a small model on the disk."""
 
 
 def run(*, quick: bool) -> str:
     """Measure and return the report."""
-    n_rows, n_tasks, n_models = (768, 300, 32) if quick else (2_048, 2_000, 87)
+    n_rows, n_tasks, n_models = (1_024, 300, 32) if quick else (2_048, 2_000, 87)
     rows = [drawn(f"org/{seed}", seed) for seed in range(n_rows)]
     targets = [SyncTarget(ref=str(path.parent)) for path in sorted(ZOO.glob("*/config.json"))[:n_models]]
     serial_pairs, pairs = _timed(lambda: all_pairs(rows, block=_BLOCK))
-    held, _ = _timed(lambda: KinBlock(rows))
+    held, ready = _timed(lambda: KinBlock(rows[:KIN_BLOCK]))
+    tested, _ = _timed(lambda: block_kin(ready, ready, same=True))
     serial_kin, kin = _timed(lambda: all_kin(rows, Silent(), block=_KIN_BLOCK))
     with tempfile.TemporaryDirectory() as folder:
         serial_rows, one = _timed(lambda: _rows_of(targets, Path(folder, "one"), None))
@@ -95,8 +96,8 @@ def run(*, quick: bool) -> str:
         start=start,
         task=overhead[0] / n_tasks,
         pair=serial_pairs[1] / (n_rows * (n_rows - 1) / 2),
-        ready=held[1] / n_rows,
-        kin=(serial_kin[1] - held[1]) / (n_rows * (n_rows - 1) / 2),
+        ready=held[1] / KIN_BLOCK,
+        kin=tested[1] / (KIN_BLOCK * (KIN_BLOCK - 1) / 2),
         row=serial_rows[1] / len(targets),
     )
     return "\n\n".join([_speed(work), _constants(costs), cost_model(costs)])

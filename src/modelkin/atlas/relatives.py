@@ -105,7 +105,7 @@ class KinBlock:
     def __init__(self, made: Sequence[Fingerprint], *, signs: bool = True) -> None:
         self.made = tuple(made)
         self.queries = [CodeQuery(item) for item in made] if signs else None
-        codes = tiled(b"".join(item.code() for item in made)) if signs else b""
+        codes = tiled(b"".join(query.code for query in self.queries or ()))
         self.tiles = list(tiles(np.frombuffer(codes, np.uint64)))
 
     def __len__(self) -> int:
@@ -138,9 +138,10 @@ def block_kin(first: KinBlock, second: KinBlock, *, same: bool, offsets: tuple[i
     else:
         # Either side may see the other: masks are those of the one that asks.
         chosen = second.seen_by(first, same=same)
-        chosen |= {(at, number) for number, at in first.seen_by(second, same=same)}
         if same:
             chosen = {(min(pair), max(pair)) for pair in chosen}
+        else:
+            chosen |= {(at, number) for number, at in first.seen_by(second, same=same)}
     theirs: dict[int, FingerprintRows] = {}
     found = []
     for i, pairs in groupby(sorted(chosen), key=itemgetter(0)):

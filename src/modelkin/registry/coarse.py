@@ -122,7 +122,8 @@ class CodeQuery:
     """The code of one model, ready to be held against others."""
 
     def __init__(self, made: Fingerprint) -> None:
-        code = np.frombuffer(made.code(), np.uint64)
+        self.code = made.code()
+        code = np.frombuffer(self.code, np.uint64)
         bits = np.unpackbits(code.view(np.uint8), bitorder="little")
         used = np.zeros(BLOCK_BYTES, np.bool_)
         sigmas: dict[int, float] = {}
