@@ -35,7 +35,7 @@ _DEEP = ("depth-change", "width-change", "moe-upcycling")
 def run(name: str) -> dict[str, object]:
     """Compare the models of one row."""
     row = next(row for row in kind_rows() if row.name == name)
-    deep = row.after == "permuted" or row.kind in _DEEP
+    deep = row.after in ("permuted", "rotated") or row.kind in _DEEP
     result = compare(
         candidate=MemorySource(row.make().files("F32"), name="candidate"),
         base=MemorySource(row.base().files("F32"), name="base"),
@@ -107,6 +107,7 @@ def confusion(facts: dict[str, dict[str, object]]) -> str:
 def by_storage(facts: dict[str, dict[str, object]]) -> str:
     """Write the same by what was done to the models afterwards."""
     words = {"": "as made", "bf16": "then BF16", "int8": "then int8", "permuted": "then renumbered"}
+    words["rotated"] = "then rotated"
     lines = ["| | pairs | kind right | kind and findings right |", "| --- | ---: | ---: | ---: |"]
     for after in AFTER:
         rows = [row for row in kind_rows() if row.after == after and row.name in facts]

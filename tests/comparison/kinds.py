@@ -16,9 +16,11 @@ from tests.comparison.relation import FAMILIES, Family
 
 from modelkin.casework.lab import Checkpoint, derive
 
-After = Literal["", "bf16", "int8", "permuted"]
-AFTER: tuple[After, ...] = ("", "bf16", "int8", "permuted")
+After = Literal["", "bf16", "int8", "permuted", "rotated"]
+AFTER: tuple[After, ...] = ("", "bf16", "int8", "permuted", "rotated")
 Change = Callable[[Checkpoint], Checkpoint]
+_VALUES = ("copy", "noise", "low-rank", "sparse-copy", "quantised-copy", "fine-tune")
+"""Kinds that are told by subtracting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,8 @@ def _after(model: Checkpoint, after: After) -> Checkpoint:
             return derive.round_to_int8(model)
         case "permuted":
             return disguised(model, "units", "heads", "residual-permutation")
+        case "rotated":
+            return disguised(model, "rotation-and-gains")
         case _:
             return model
 
@@ -140,9 +144,8 @@ def _expected(
 ) -> tuple[str, frozenset[str]] | None:
     """Return what has to be said once a model was changed again; None if that is no row of its own."""
     if change == "unchanged":
-        return {"": None, "bf16": None, "int8": None, "permuted": ("copy", findings)}[
-            after
-        ]  # others are rows
+        # Others are rows.
+        return ("copy", findings) if after in ("permuted", "rotated") else None
     if after == "bf16":
         return kind, findings  # kept models are BF16: only what was done to them is rounded
     if after == "int8":
@@ -151,6 +154,9 @@ def _expected(
         if change == "noise-1%":
             return None  # smaller than a level
         return kind, findings
+    if after == "rotated":
+        # Gains and factors are folded into one; what is equal but for the rotation is not called frozen.
+        return kind, (findings - {"frozen", "rescaled"}) | {"turned"} if kind in _VALUES else findings
     return kind, findings
 
 
@@ -162,6 +168,8 @@ def kind_rows() -> tuple[KindRow, ...]:
         base = partial(zoo_model, family.base)
         for change, make, kind, findings in _changes(family):
             for after in AFTER:
+                if after == "rotated" and key == "gpt2":
+                    continue  # a layer norm subtracts a mean, which a rotation changes
                 if after == "permuted" and (key == "gpt2" or kind in ("depth-change", "moe-upcycling")):
                     continue  # fused matrices are not put into order; other rows are in test_relations
                 wanted = _expected(change, kind, after, findings)

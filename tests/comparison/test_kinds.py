@@ -34,7 +34,7 @@ ROWS = marked(
     [
         row
         for row in kind_rows()
-        if row.after != "permuted" and row.kind not in ("depth-change", "width-change")
+        if row.after not in ("permuted", "rotated") and row.kind not in ("depth-change", "width-change")
         if row.name not in MISTAKEN
     ],
     lambda row: row.name in NOW,
@@ -67,6 +67,44 @@ def test_an_order_that_was_changed_is_undone_first():
     found = {item.kind: item.numbers for item in relation.findings}
     assert found["low-rank"]["rank"] == 4
     assert "reordered" in found
+
+
+TURNED = marked(
+    [
+        row
+        for row in kind_rows()
+        if row.after == "rotated" and row.change in ("adapter-4", "int4", "noise-1%", "tuned")
+    ],
+    lambda row: row.name in ("llama: adapter-4, rotated", "qwen2: tuned, rotated"),
+)
+
+
+@pytest.mark.parametrize("row", TURNED, ids=lambda row: row.name)
+def test_a_rotation_is_undone_first(row: KindRow):
+    deep = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
+    relation = compared(row, deep).relation
+    assert relation.kind == row.kind
+    found = {item.kind: item.numbers for item in relation.findings}
+    assert float(found["turned"]["error"]) < (0.1 if row.kind == "fine-tune" else 0.01)
+    if row.kind == "low-rank":
+        assert found["low-rank"]["rank"] == 4
+    if row.change == "int4":
+        assert (found["quantised-copy"]["bits"], found["quantised-copy"]["group"]) == (4, 32)
+
+
+def test_a_rotated_copy_is_a_copy_and_said_to_be_rotated():
+    base = zoo_model("base")
+    found = mk.diff(
+        candidate=MemorySource(
+            disguised(base, "rotation-and-gains", "units", "heads").files("BF16"), name="candidate"
+        ),
+        base=MemorySource(base.files("BF16"), name="base"),
+        options=mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False)),
+    )
+    assert found.relation.kind == "copy"
+    assert {item.kind for item in found.relation.findings} == {"copy", "reordered", "turned"}
+    assert {item.what for item in found.tensors} == {"turned"}
+    assert found.relation.not_subtracted is None
 
 
 def test_a_width_is_said_by_its_name():

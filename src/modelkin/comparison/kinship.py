@@ -94,7 +94,7 @@ def relation_of(
         candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
     )
     values = copy or kind_of_values(deltas.changes)
-    told = findings_of_values(values, deltas.changes, deltas.common_direction)
+    told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
     kind = values if copy or not shapes else _KINDS.get(shapes[0].kind, shapes[0].kind)
     return Relation(
         kind=kind,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from modelkin._version import __version__
 from modelkin.comparison.adapters import adapter_flags
 from modelkin.comparison.claims import read_claims
@@ -338,10 +341,23 @@ def _subtracted(
     if pair.options.depth == "quick":
         return Deltas(skipped=say("delta-quick"))
     layers = [(layer, facing) for layer, facing, _ in alignment.layers]
-    found = read_deltas(pair, layers, judged.tokens, residual=alignment.residual, units=alignment.units)
+    found = read_deltas(
+        pair,
+        layers,
+        judged.tokens,
+        residual=alignment.residual,
+        units=alignment.units,
+        rotation=_rotation(judged.deep),
+    )
     return found.unlike_in(
         [name for name, item in verdict.components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
     )
+
+
+def _rotation(deep: DeepResult | None) -> NDArray[np.float32] | None:
+    """Return the map of the residual stream that fits best, of those that turn it."""
+    frames = [frame for frame in (deep.frames if deep else ()) if frame.matrix is not None]
+    return max(frames, key=lambda frame: frame.fit).matrix if frames else None
 
 
 def _same_model(pair: ModelPair) -> tuple[Message, ...]:

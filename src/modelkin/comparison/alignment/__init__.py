@@ -20,7 +20,7 @@ from modelkin.comparison.alignment.layer_units import (
     same_numbers,
 )
 from modelkin.comparison.alignment.layers import LayerMap, layer_map, layer_path, likely_pairs
-from modelkin.comparison.alignment.residual import Frame, enough_rows, find_frame
+from modelkin.comparison.alignment.residual import Frame, enough_rows, find_frame, polar_factor
 from modelkin.comparison.alignment.units import UnitMatch, agreement, match_units
 
 __all__ = [
@@ -48,5 +48,6 @@ __all__ = [
     "likely_pairs",
     "match_units",
     "permutation_of_gains",
+    "polar_factor",
     "same_numbers",
 ]

@@ -192,7 +192,7 @@ class DeltaReader:
         if mine.ndim == 1:
             return self._ordered_vector(item, mine, theirs, orders)
         # Quantisers see the order that they find: groups are looked for before anything is moved.
-        lattice = _lattice(mine, infos[0].dtype)
+        lattice = lattice_of(mine, infos[0].dtype)
         rows = self._line_order(item, orders, 0, len(mine), len(theirs))
         if rows is None:
             return None
@@ -270,7 +270,8 @@ class DeltaReader:
         )
 
 
-def _lattice(values: Floats, dtype: str) -> Lattice | None:
+def lattice_of(values: Floats, dtype: str) -> Lattice | None:
+    """Find the levels of a matrix as it is stored."""
     lines = np.ascontiguousarray(values)
     stored = effective_format(lines, dtype)
     return find_lattice(lines, lambda some: stored_steps(some, stored))

@@ -32,6 +32,8 @@ _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
 _STEP = 1.001
 """A step, up to how it is computed."""
+_REFITTED = 2.0
+"""Steps that a number may be off where factors were multiplied in, or a rotation was undone: both round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class Block:
     reordered: bool = False
     levels: tuple[Lattice, Floats] | None = field(default=None, repr=False)
     """Levels of the candidate and their distances, where an order was undone that they were made in."""
+    steps: Floats | None = field(default=None, repr=False)
+    """Of numbers that were turned into other coordinates: what storing them left, at each place."""
 
 
 def measure(block: Block, *, seed: int) -> TensorChange | None:
@@ -56,7 +60,9 @@ def measure(block: Block, *, seed: int) -> TensorChange | None:
     if not mine.size or not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return None
     formats = effective_format(mine, block.dtypes[0]), effective_format(theirs, block.dtypes[1])
-    steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
+    steps = block.steps
+    if steps is None:
+        steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
     return _Measured(block, formats, steps, seed).change()
 
 
@@ -112,7 +118,10 @@ class _Measured:
         mine, theirs = self.mine, self.theirs
         if np.array_equal(mine, theirs):
             return "equal"
-        if self._is_rounded(theirs):
+        if self.block.steps is not None:
+            if self._is_rounded(theirs, slack=_REFITTED):
+                return "turned"
+        elif self._is_rounded(theirs):
             return "rounded"
         if self._is_sparse():
             return "sparse"
@@ -125,7 +134,7 @@ class _Measured:
 
     def _word_of(self, theirs: Floats, how: Word | None) -> Word:
         """Name the change of a matrix, beside factors that were undone."""
-        if how is not None and self._is_rounded(theirs, slack=2.0):
+        if how is not None and self._is_rounded(theirs, slack=_REFITTED):
             return how
         self.lattice, levels = self._levels()
         steps = self.steps
@@ -149,6 +158,8 @@ class _Measured:
         """Look for levels along lines, and along columns where lines are stored inputs first."""
         if self.block.levels is not None:
             return self.block.levels
+        if self.block.steps is not None:
+            return None, None
         for turned in (False, True) if self.block.facing.transposed[0] else (False,):
             mine = np.ascontiguousarray(self.mine.T if turned else self.mine)
             # Of the candidate alone: a coarser base does not blur its levels.

@@ -13,6 +13,7 @@ Word = Literal[
     "rounded",
     "rescaled",
     "mixed",
+    "turned",
     "quantised",
     "sparse",
     "noise",
@@ -21,8 +22,9 @@ Word = Literal[
     "unlike",
 ]
 """What became of one tensor. ``rescaled``: equal but for factors of rows and columns. ``mixed``: equal but
-for mixtures inside of heads. ``trained``: changed in a way that has structure and more directions than few.
-``unlike``: what faces it is no more like it than chance."""
+for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
+changed in a way that has structure and more directions than few. ``unlike``: what faces it is no more like it
+than chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from .orders import Matrices, Orders, layer_orders, residual_order
 from .result import TensorChange
 from .shapes import WIDTHS
 from .spectrum import leading_direction
+from .turned import Turn, TurnedReader, learned_turn, turned_tables
 
 Layers = Sequence[tuple[int, int]]
 _WRITERS = ("attention_output", "mlp_down", "expert_down")
@@ -41,6 +42,8 @@ class Deltas:
     common_direction: float | None = None
     """Least cosine between the single directions in which matrices of one role changed, over layers; None
     where there are no two of them."""
+    turn: Turn | None = None
+    """The map that the candidate's weights were turned by, where the residual stream was rotated."""
     skipped: Message | None = None
     """Why nothing was subtracted."""
 
@@ -61,7 +64,15 @@ class Deltas:
         )
 
 
-def read_deltas(pair: ModelPair, layers: Layers, tokens: Tokens, *, residual: str, units: str) -> Deltas:
+def read_deltas(
+    pair: ModelPair,
+    layers: Layers,
+    tokens: Tokens,
+    *,
+    residual: str,
+    units: str,
+    rotation: npt.NDArray[np.float32] | None = None,
+) -> Deltas:
     """Subtract what faces each other in two related models.
 
     Parameters
@@ -74,9 +85,11 @@ def read_deltas(pair: ModelPair, layers: Layers, tokens: Tokens, *, residual: st
         Rows of shared tokens, or why there are none.
     residual, units
         How dimensions and units were paired by the comparison.
+    rotation
+        The map from the candidate's residual stream to the base's, where it found one.
     """
     if residual == "rotation":
-        return Deltas(skipped=say("delta-rotated"))
+        return _rotated(pair, layers, tokens, rotation)
     reader = DeltaReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=pair.options.seed)
     moved = _moved(pair, residual, units)
     layers = layers if moved else _with_layers_left(pair, layers)
@@ -89,10 +102,15 @@ def read_deltas(pair: ModelPair, layers: Layers, tokens: Tokens, *, residual: st
         blocks = _in_order(reader, kept, moved, pair.options.seed)
     else:
         blocks = reader.blocks(reader.plan(facing, allowance=pair.relation_bytes(), most_layers=most))
+    return _measured(blocks, pair.options.seed)
+
+
+def _measured(blocks: Iterable[Block], seed: int, turn: Turn | None = None) -> Deltas:
+    """Say what became of each tensor."""
     changes: list[TensorChange] = []
     directions: dict[str, list[npt.NDArray[np.float32]]] = {}
     for block in blocks:
-        found = measure(block, seed=pair.options.seed)
+        found = measure(block, seed=seed)
         if found is None:
             continue
         changes.append(found)
@@ -100,7 +118,43 @@ def read_deltas(pair: ModelPair, layers: Layers, tokens: Tokens, *, residual: st
             directions.setdefault(found.role, []).append(leading_direction(block.candidate - block.base))
     if not changes:
         return Deltas(skipped=say("delta-none"))
-    return Deltas(changes=tuple(changes), common_direction=_least_cosine(directions.values()))
+    return Deltas(changes=tuple(changes), common_direction=_least_cosine(directions.values()), turn=turn)
+
+
+def _rotated(
+    pair: ModelPair, layers: Layers, tokens: Tokens, rotation: npt.NDArray[np.float32] | None
+) -> Deltas:
+    """Subtract what faces each other once the candidate's residual stream is turned back."""
+    widths = [model.architecture.sizes.get("residual") for model in pair.models]
+    if rotation is None or rotation.shape != (widths[0], widths[0]) or widths[0] != widths[1]:
+        return Deltas(skipped=say("delta-rotated"))
+    seed = pair.options.seed
+    reader = TurnedReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=seed)
+    facing = _whole(pair, reader, facing_tensors(*pair.models, layers, split=True))
+    if not facing:
+        return Deltas(skipped=say("delta-order"))
+    orders, moved = Orders(), frozenset({*_UNITS, "heads"})
+    matrices, rows = turned_tables(pair.models, reader, rotation, facing)
+    numbers = sorted({item.layer for item in facing if item.layer is not None})
+    first = [item for item in facing if item.layer in numbers[:1]]
+    # Orders are looked for in the coordinates that were found; they need no better ones.
+    layer_orders(orders, matrices, first, moved=moved, seed=seed)
+    own = [found for item in first if (found := reader.vectors(item, orders, matrices)) is not None]
+    turn = learned_turn(rotation, [*rows, *own])
+    if turn is None:
+        return Deltas(skipped=say("delta-rotated"))
+    matrices.matrix = turn.matrix
+    reader = replace(reader, error=turn.error)
+
+    def blocks() -> Iterator[Block]:
+        for layer in [*numbers, None]:
+            items = [item for item in facing if item.layer == layer]
+            if layer is not None:
+                layer_orders(orders, matrices, items, moved=moved, seed=seed)
+            yield from reader.ordered(items, orders, matrices, n_rows=_ORDERED_ROWS)
+            matrices.forget()
+
+    return _measured(blocks(), seed, turn)
 
 
 def wanted_deltas(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from modelkin.message import say
 
 from .result import RelationFinding, TensorChange, Word
+from .turned import Turn
 
 Numbers = dict[str, float | int | str]
 
@@ -27,7 +28,7 @@ _KINDS: dict[Word, str] = {
     "noise": "noise",
 }
 """What became of nearly all matrices that changed -> kind."""
-_UNCHANGED = ("equal", "rounded", "rescaled", "mixed")
+_UNCHANGED = ("equal", "rounded", "rescaled", "mixed", "turned")
 
 
 def kind_of_values(changes: Sequence[TensorChange]) -> str:
@@ -56,7 +57,7 @@ def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]
     if not matrices:
         return "unknown"
     vectors = [item.what for item in changes if _is_vector(item)]
-    factors = any(item.what in ("rescaled", "mixed") for item in matrices)
+    factors = any(item.what in ("rescaled", "mixed", "turned") for item in matrices)
     if "trained" in vectors and not factors:
         return "fine-tune"  # only gains and biases were trained
     return "precision-copy" if any(item.what == "rounded" for item in matrices) else "copy"
@@ -67,9 +68,21 @@ def _is_vector(item: TensorChange) -> bool:
 
 
 def findings_of_values(
-    kind: str, changes: Sequence[TensorChange], directions: float | None
+    kind: str, changes: Sequence[TensorChange], directions: float | None, turn: Turn | None = None
 ) -> list[RelationFinding]:
-    """Tell what the values say, each with its numbers; what changed otherwise than most is told, too."""
+    """Tell what the values say, each with its numbers; what changed otherwise than most is told, too.
+
+    Parameters
+    ----------
+    kind
+        Of the change.
+    changes
+        What became of each tensor.
+    directions
+        Least cosine between single directions of change, over layers.
+    turn
+        The map that the candidate's weights were turned by before, if they were.
+    """
     found: list[RelationFinding] = []
     by_word: dict[str, list[TensorChange]] = {}
     for item in changes:
@@ -83,6 +96,9 @@ def findings_of_values(
         )
     if any(item.reordered for item in changes):
         found.append(_finding("reordered", {"tensors": sum(item.reordered for item in changes)}))
+    if turn is not None:
+        known: Numbers = {"rows": turn.n_rows, "error": turn.error}
+        found.append(_finding("turned", known, n=turn.n_rows, error=turn.error))
     found += _levels(kind, changes)
     if sparse := by_word.get("sparse"):
         found.append(_sparse(sparse))

@@ -1,0 +1,325 @@
+"""Rotated residual streams: weights are turned back into the base's coordinates before they are subtracted.
+
+A rotation moves every number of a matrix, and gains cannot stay where they are: they are multiplied into what
+reads them. So matrices are compared with gains folded in, the candidate's turned by a map that rows of tokens
+teach, or these and the units of one layer. What the map itself leaves is counted as rounding: smaller changes
+are not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from modelkin.architecture import Role
+from modelkin.comparison.alignment import polar_factor
+from modelkin.comparison.methods import acting_gain
+from modelkin.model import Model
+from modelkin.tensors import TensorSlice
+
+from .deltas import DeltaReader, lattice_of
+from .facing import TOKEN_ROLES, FacingTensors
+from .lattice import Lattice, find_lattice, group_sizes, level_steps
+from .measure import Block
+from .orders import Matrices, Orders
+from .steps import effective_format, stored_steps
+
+Floats = npt.NDArray[np.float32]
+Vectors = tuple[Floats, Floats]
+"""Rows over the residual stream of the candidate and of the base, gains folded in."""
+
+_NORM_OF = {
+    Role.ATTENTION_QUERY.value: Role.ATTENTION_NORM,
+    Role.ATTENTION_KEY.value: Role.ATTENTION_NORM,
+    Role.ATTENTION_VALUE.value: Role.ATTENTION_NORM,
+    Role.MLP_GATE.value: Role.MLP_NORM,
+    Role.MLP_UP.value: Role.MLP_NORM,
+    Role.EXPERT_GATE.value: Role.MLP_NORM,
+    Role.EXPERT_UP.value: Role.MLP_NORM,
+    Role.SHARED_EXPERT_GATE.value: Role.MLP_NORM,
+    Role.SHARED_EXPERT_UP.value: Role.MLP_NORM,
+    Role.ROUTER.value: Role.MLP_NORM,
+    Role.OUTPUT_HEAD.value: Role.FINAL_NORM,
+}
+"""What reads the residual stream through a norm, and which."""
+_RESIDUAL = ("residual",)
+_WIDEST = 2048
+"""Up to this width the map is learned again from more rows: beyond it, that takes half a minute."""
+_ARITHMETIC = 2e-6
+"""Of the size of numbers: what multiplying thousands of them in float32 leaves."""
+_ROUNDS = 3
+_HOLDS = 0.8
+"""Part of a table that may be left: without anything in common all of it is."""
+_ZERO = 2.0
+"""Steps from zero within which a number counts as one: a rotation and back leave no exact zeros."""
+_FAR = 4.0
+"""Steps that some number has to be off: without one, there is a copy and no search for levels."""
+_APART, _LONGEST = 3.0, 12.0
+"""Steps between two levels at least, and of numbers that stand for one level at most."""
+_MOST_LEVELS = 256
+_EXACT = 1e-3
+"""Error of the map up to which levels and zeros are looked for: beyond it, chance makes some."""
+_SPARSE = 0.2
+"""Share of zeros from which on a matrix is told as thinned out: a few numbers are near zero anyway."""
+_NEARLY_ALL = 0.9
+_TRIED = 24
+"""Groups that are looked at before all are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turn:
+    """A map from the candidate's residual coordinates to the base's."""
+
+    matrix: Floats = field(repr=False)
+    n_rows: int
+    """Rows it was learned from."""
+    error: float
+    """What it leaves of a matrix that nobody changed, over its size, by estimate."""
+
+
+@dataclass(slots=True)
+class TurnedMatrices(Matrices):
+    """Whole matrices with gains folded in, the candidate's in the base's coordinates."""
+
+    matrix: Floats | None = None
+    gains: dict[tuple[int, str], Floats] = field(default_factory=dict)
+
+    def both(self, item: FacingTensors) -> Vectors | None:
+        """Return two facing matrices, outputs first; None if one is too large, or no matrix."""
+        read = self.raw(item)
+        return None if read is None else self.turned(item, *read)
+
+    def raw(self, item: FacingTensors) -> Vectors | None:
+        """Return two facing matrices as they are stored."""
+        return Matrices.both(self, item)
+
+    def folded(self, item: FacingTensors, side: int, values: Floats) -> Floats:
+        """Multiply the gain into a matrix that reads the residual stream."""
+        gain = self._gain(item, side)
+        return values if gain is None or item.axes[1] != _RESIDUAL else values * gain
+
+    def turned(self, item: FacingTensors, mine: Floats, theirs: Floats) -> Vectors:
+        """Fold gains in, and turn what is the candidate's."""
+        assert self.matrix is not None
+        mine, theirs = self.folded(item, 0, mine), self.folded(item, 1, theirs)
+        if item.axes[1] == _RESIDUAL:
+            mine = np.asarray(mine @ self.matrix, np.float32)
+        elif item.axes[0] == _RESIDUAL:
+            mine = np.asarray(self.matrix.T @ mine, np.float32)
+        return mine, theirs
+
+    def spread(self, item: FacingTensors, steps: Floats) -> Floats:
+        """Return the steps of turned numbers: each is made of all numbers along the axis that was turned."""
+        steps = self.folded(item, 0, steps)
+        if _RESIDUAL not in item.axes:
+            return steps
+        axis = 1 if item.axes[1] == _RESIDUAL else 0
+        mean = np.sqrt(np.mean(np.square(steps, dtype=np.float64), axis=axis, keepdims=True))
+        return np.broadcast_to(mean.astype(np.float32), steps.shape)
+
+    def _gain(self, item: FacingTensors, side: int) -> Floats | None:
+        norm = _NORM_OF.get(item.role)
+        model = self.models[side]
+        layer = (item.layer, item.base_layer)[side]
+        entry = None if norm is None else model.architecture.find(norm, layer)
+        if entry is None:
+            return None
+        if (side, entry.tensor) not in self.gains:
+            self.gains[side, entry.tensor] = acting_gain(
+                model.read([TensorSlice.whole(entry.tensor)])[0], model.architecture
+            )
+        return self.gains[side, entry.tensor]
+
+
+def can_be_turned(item: FacingTensors) -> bool:
+    """Say whether a tensor is a matrix that touches the residual stream along one axis, and no other part."""
+    return not item.fused and len(item.axes) == 2 and item.axes.count(_RESIDUAL) == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedReader(DeltaReader):
+    """Reads rows of both models that face each other once the candidate is turned back."""
+
+    error: float = 0.0
+
+    def vectors(self, item: FacingTensors, orders: Orders, matrices: TurnedMatrices) -> Vectors | None:
+        """Return what a matrix has over the residual stream, unturned, in the order of the candidate."""
+        read = matrices.raw(item) if can_be_turned(item) else None
+        if read is None:
+            return None
+        mine, theirs = (matrices.folded(item, side, values) for side, values in enumerate(read))
+        if item.axes[0] == _RESIDUAL:
+            mine, theirs = mine.T, theirs.T
+        other = 1 if item.axes[0] == _RESIDUAL else 0
+        order = self._line_order(item, orders, other, len(mine), len(theirs))
+        return None if order is None else (mine[order.mine], theirs[order.theirs])
+
+    def token_vectors(self, item: FacingTensors, matrices: TurnedMatrices) -> Vectors | None:
+        """Return rows of shared tokens, gains folded in."""
+        read = self.rows_of_tokens(item) if can_be_turned(item) else None
+        if read is None:
+            return None
+        mine, theirs = (matrices.folded(item, side, values) for side, values in enumerate(read))
+        return mine, theirs
+
+    def _ordered(self, item: FacingTensors, n_rows: int, orders: Orders, matrices: Matrices) -> Block | None:
+        assert isinstance(matrices, TurnedMatrices)
+        if len(self._infos(item)[0].shape) == 1:
+            # Gains are in the matrices; what is written to the stream at once was turned with it.
+            return (
+                None if _RESIDUAL in item.axes else DeltaReader._ordered(self, item, n_rows, orders, matrices)
+            )
+        if not can_be_turned(item):
+            return None
+        if item.role in TOKEN_ROLES:
+            wanted = self._token_rows(item, n_rows)
+            read = None if wanted is None else self._read(wanted)
+        else:
+            read = matrices.raw(item)
+        return None if read is None else self._turned(item, read, n_rows, orders, matrices)
+
+    def _turned(
+        self, item: FacingTensors, read: Vectors, n_rows: int, orders: Orders, matrices: TurnedMatrices
+    ) -> Block | None:
+        dtypes = [info.dtype for info in self._infos(item)]
+        mine, theirs = matrices.turned(item, *read)
+        own = matrices.spread(item, stored_steps(read[0], effective_format(read[0], dtypes[0])))
+        there = matrices.folded(item, 1, stored_steps(read[1], effective_format(read[1], dtypes[1])))
+        lattice = lattice_of(read[0], dtypes[0])
+        levels = None if lattice is None else matrices.spread(item, level_steps(read[0], lattice))
+        rows = self._line_order(item, orders, 0, len(mine), len(theirs))
+        columns = self._line_order(item, orders, 1, mine.shape[1], theirs.shape[1])
+        if rows is None or columns is None:
+            return None
+        left, right = np.ix_(rows.mine[:n_rows], columns.mine), np.ix_(rows.theirs[:n_rows], columns.theirs)
+        mine, theirs, own, there = mine[left], theirs[right], np.abs(own[left]), np.abs(there[right])
+        axis = 1 if item.axes[1] == _RESIDUAL else 0
+        lengths = np.mean(np.square(theirs, dtype=np.float64), axis=axis, keepdims=True)
+        own = np.asarray(np.sqrt(own**2 + 12 * max(self.error, _ARITHMETIC) ** 2 * lengths), np.float32)
+        found = None if lattice is None or levels is None else (lattice, np.abs(levels[left]))
+        near = np.abs(mine) <= _ZERO * own
+        sparse = bool(near.mean() >= _SPARSE)
+        if sparse and self.error <= _EXACT:
+            mine = np.where(near, np.float32(0), mine)
+        elif found is None and self.error <= _EXACT and np.any(np.abs(mine - theirs) > _FAR * own):
+            gain = np.ones(len(columns.theirs), np.float32)
+            if item.axes[1] == _RESIDUAL:
+                gain = matrices.folded(item, 1, gain[None])[0][columns.theirs]
+            found = levels_before(mine, own, gain)
+        made = self._block(item, mine, theirs, reordered=rows.moved or columns.moved)
+        return replace(made, steps=np.maximum(own, there), levels=found)
+
+
+def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice, Floats] | None:
+    """Look for levels that numbers were put on before they were turned: they are near them, not on them.
+
+    Parameters
+    ----------
+    turned, steps
+        Numbers in the base's coordinates, and how far storing them may have moved each.
+    gain
+        Of each column, which was folded in after numbers were put on levels.
+    """
+    if not np.all(np.abs(gain) > _ARITHMETIC):
+        return None
+    plain, floor = turned / gain, float(np.median(steps / np.abs(gain)))
+    for size in group_sizes(plain.shape[1]):
+        whole = plain.shape[1] // size * size
+        groups = plain[:, :whole].reshape(-1, size)
+        some = groups[:: max(1, len(groups) // _TRIED)]
+        if sum(_gathered(group, floor) is not None for group in some) < _NEARLY_ALL * len(some):
+            continue
+        made = plain.copy()
+        gathered = [(group if (one := _gathered(group, floor)) is None else one) for group in groups]
+        made[:, :whole] = np.stack(gathered).reshape(len(plain), whole)
+        found = find_lattice(made, lambda some: np.full(some.shape, floor, np.float32))
+        if found is not None:
+            return found, np.asarray(level_steps(made, found) * np.abs(gain), np.float32)
+    return None
+
+
+def _gathered(line: Floats, step: float) -> Floats | None:
+    """Give numbers that are no further apart than rounding makes them one value; None if they are many."""
+    order = np.argsort(line)
+    held = line[order]
+    group = np.concatenate([[0], np.cumsum(np.diff(held) > _APART * step)])
+    count = int(group[-1]) + 1
+    starts = np.searchsorted(group, np.arange(count))
+    ends = np.append(starts[1:], len(held)) - 1
+    if count > min(_MOST_LEVELS, len(line) - 1) or float((held[ends] - held[starts]).max()) > _LONGEST * step:
+        return None
+    means = np.bincount(group, weights=held) / np.bincount(group)
+    found = np.empty_like(line)
+    found[order] = means[group]
+    return found
+
+
+def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
+    """Learn the map again from all rows at hand; those that changed least count most.
+
+    Training moves token rows as well, so that a map of them alone is off by that. What an adapter changes is
+    in matrices alone, and would spoil a map of all. So each table counts by what the map before left of it.
+
+    Parameters
+    ----------
+    first
+        The map that the deep stage found.
+    tables
+        Rows over both residual streams that belong together: of tokens, and of one layer.
+
+    Returns
+    -------
+    Turn or None
+        None if no table is left with little enough.
+    """
+    if not tables:
+        return None
+    matrix = first
+    left = [_left(matrix, *table) for table in tables]
+    for _ in range(_ROUNDS if max(first.shape) <= _WIDEST else 0):
+        made = _procrustes(tables, [1 / (each**2 + _ARITHMETIC**2) for each in left])
+        better = [_left(made, *table) for table in tables]
+        matrix, left = made, better
+    known = sum(len(mine) / (each**2 + _ARITHMETIC**2) for (mine, _), each in zip(tables, left, strict=True))
+    if min(left) > _HOLDS:
+        return None
+    n = sum(len(mine) for (mine, _), each in zip(tables, left, strict=True) if each <= _HOLDS)
+    return Turn(matrix=matrix, n_rows=n, error=math.sqrt(len(matrix) / known))
+
+
+def _procrustes(tables: Sequence[Vectors], weights: Sequence[float]) -> Floats:
+    cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
+    for (mine, theirs), weight in zip(tables, weights, strict=True):
+        # By the size of its numbers no table counts more than another.
+        scale = _size(mine) * _size(theirs)
+        if scale > 0:
+            product = np.asarray(mine, np.float64).T @ np.asarray(theirs, np.float64)
+            cross += weight / scale * product
+    return polar_factor(cross).astype(np.float32)
+
+
+def _left(matrix: Floats, mine: Floats, theirs: Floats) -> float:
+    """Return what is left between two tables once one is turned, over the size of the other, scale apart."""
+    turned = mine @ matrix
+    own = float(np.vdot(turned, turned))
+    factor = float(np.vdot(turned, theirs)) / own if own > 0 else 0.0
+    size = _size(theirs)
+    return _size(np.float32(factor) * turned - theirs) / size if size > 0 else 1.0
+
+
+def _size(values: Floats) -> float:
+    return math.sqrt(float(np.mean(np.square(values, dtype=np.float64)))) if values.size else 0.0
+
+
+def turned_tables(
+    models: tuple[Model, Model], reader: TurnedReader, first: Floats, facing: Sequence[FacingTensors]
+) -> tuple[TurnedMatrices, list[Vectors]]:
+    """Return matrices that are turned by a first map, and rows of shared tokens to learn a better one."""
+    matrices = TurnedMatrices(models, matrix=first)
+    outside = [item for item in facing if item.layer is None and item.role in TOKEN_ROLES]
+    found: Iterator[Vectors | None] = (reader.token_vectors(item, matrices) for item in outside)
+    return matrices, [rows for rows in found if rows is not None]
