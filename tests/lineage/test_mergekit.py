@@ -20,6 +20,14 @@ def weighted(*models, **rest):
     return {"models": [{"model": name, "parameters": given} for name, given in models], **rest}
 
 
+def sparse(density, **more):
+    """Return two parents with weights and what their differences are chosen by."""
+    return (
+        (LIGHT, {"weight": 0.6, "density": density, **more}),
+        (SIBLING, {"weight": 0.4, "density": density, **more}),
+    )
+
+
 SPARSE = ((LIGHT, {"weight": 0.6, "density": 0.5}), (SIBLING, {"weight": 0.4, "density": 0.5}))
 RECIPES = {
     "linear": weighted((LIGHT, {"weight": 0.3}), (HEAVY, {"weight": 0.7})),
@@ -27,6 +35,12 @@ RECIPES = {
     "ties": weighted(*SPARSE, base_model=BASE, parameters={"normalize": True}),
     "dare_linear": weighted(*SPARSE, base_model=BASE),
     "dare_ties": weighted(*SPARSE, base_model=BASE),
+    "breadcrumbs": weighted(*sparse(0.5, gamma=0.02), base_model=BASE),
+    "breadcrumbs_ties": weighted(*sparse(0.7, gamma=0.05), base_model=BASE),
+    "della_linear": weighted(*sparse(0.5, epsilon=0.2), base_model=BASE),
+    "della": weighted(*sparse(0.6, epsilon=0.15), base_model=BASE),
+    "sce": weighted((LIGHT, {}), (SIBLING, {}), base_model=BASE, parameters={"select_topk": 0.4}),
+    "model_stock": weighted((LIGHT, {}), (SIBLING, {}), base_model=BASE),
     "slerp": {
         "slices": [{"sources": [{"model": name, "layer_range": [0, 4]} for name in (LIGHT, HEAVY)]}],
         "base_model": LIGHT,
@@ -75,6 +89,8 @@ def test_a_merge_by_mergekit_gives_its_recipe_back(method, tmp_path: Path):
     assert told["merge_method"] == method
     for key in ("models", "slices"):
         assert numbers(told.get(key)) == pytest.approx(numbers(recipe.get(key)), abs=0.02)
+    if method == "sce":
+        assert told["parameters"]["select_topk"] == pytest.approx(0.4, abs=0.01)
     if method == "slerp":
         assert numbers(told["parameters"]) == pytest.approx(numbers(recipe["parameters"]), abs=0.01)
 

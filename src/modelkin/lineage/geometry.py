@@ -130,12 +130,17 @@ def collinearity(gram: Floats) -> Floats:
     return found
 
 
-def rounding_variance(values: Floats, dtype: str) -> float | None:
-    """Return what rounding to the stored format adds to squared distances; None for coded formats."""
+def rounding_steps(values: Floats, dtype: str) -> Floats | None:
+    """Return the distance of neighbouring numbers of the stored format, by place; None for coded formats."""
     bits = {"F64": 52, "F32": 23, "F16": 10, "BF16": 7}.get(dtype)
     if bits is None:
         return None
     size = np.abs(values)
     exponents = np.floor(np.log2(np.where(size > 0, size, 1.0)))
-    steps = np.where(size > 0, np.exp2(exponents - bits), 0.0)
-    return float((steps**2).sum() / 12.0)
+    return np.asarray(np.where(size > 0, np.exp2(exponents - bits), 0.0), np.float64)
+
+
+def rounding_variance(values: Floats, dtype: str) -> float | None:
+    """Return what rounding to the stored format adds to squared distances; None for coded formats."""
+    steps = rounding_steps(values, dtype)
+    return None if steps is None else float((steps**2).sum() / 12.0)

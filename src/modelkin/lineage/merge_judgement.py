@@ -10,7 +10,7 @@ import numpy as np
 
 from modelkin.lineage.geometry import collinearity
 from modelkin.lineage.merge_measures import CellFit, pooled_opposition, pooled_weights
-from modelkin.lineage.merge_methods import chosen_method, is_upcycled, method_fits, on_arc
+from modelkin.lineage.merge_methods import CHOOSING, chosen_method, is_upcycled, method_fits, on_arc
 from modelkin.lineage.merge_recipes import nearest_recipe
 from modelkin.lineage.merge_result import (
     GroupShare,
@@ -144,7 +144,7 @@ def _concluded(
         return "single-parent", "passthrough" if moved else None
     method = chosen_method(fits, weights, tried, with_base=with_base)
     counted = [share for share in weights if abs(share.value) >= _COUNTS and share.low * share.high > 0]
-    if method in ("ties", "dare"):
+    if method in CHOOSING:
         return "merge", method
     if opposed is not None and opposed.low >= OPPOSED and len(counted) > 1:
         return "merge", method

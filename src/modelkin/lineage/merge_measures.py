@@ -10,6 +10,7 @@ import numpy as np
 from modelkin.lineage.geometry import Floats, Grams, mixture, weight_errors
 from modelkin.lineage.merge_result import MergeCell, MixtureShare
 from modelkin.lineage.patterns import Arc, Sparse, fit_dropped, fit_elected, unchanged_share
+from modelkin.lineage.selections import fit_banded, fit_by_variance, fit_stock
 
 # Rounding leaves a few values unchanged by chance; a sparse merge leaves most.
 _LEAST_UNCHANGED = 0.02
@@ -19,11 +20,17 @@ _DRAWS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseFits:
-    """How well dropped differences and elected signs predict one tensor, over its scale."""
+    """How well each way of choosing differences from the base predicts one tensor, over its scale.
+
+    None where a way was not tried: chosen differences leave some values as they are in the base.
+    """
 
     unchanged: float
     dropped: Sparse | None
     elected: Sparse | None
+    banded: Sparse | None
+    varied: Sparse | None
+    stock: Sparse | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +55,36 @@ class CellFit:
         return float(self.gram[place, place])
 
 
-def sparse_fits(mine: Floats, parents: Sequence[Floats], base: Floats, scale: float) -> SparseFits | None:
-    """Explain a tensor by dropped or elected differences; None where nothing stayed as in the base."""
+def sparse_fits(
+    mine: Floats, parents: Sequence[Floats], base: Floats, scale: float, steps: Floats | None
+) -> SparseFits | None:
+    """Explain a tensor by chosen differences from a base; None where the parents are the base.
+
+    Parameters
+    ----------
+    mine, parents, base
+        Values of one tensor.
+    scale
+        What squared distances are divided by.
+    steps
+        Distance of neighbouring numbers that the candidate's format can hold, if that is known.
+    """
     delta, tasks = mine - base, [parent - base for parent in parents]
     unchanged = unchanged_share(delta, tasks)
-    if unchanged is None or unchanged < _LEAST_UNCHANGED:
+    if unchanged is None:
         return None
+    sparse = unchanged >= _LEAST_UNCHANGED
 
     def scaled(fit: Sparse | None) -> Sparse | None:
         return None if fit is None else replace(fit, left=fit.left / scale, size=fit.size / scale)
 
     return SparseFits(
         unchanged=unchanged,
-        dropped=scaled(fit_dropped(delta, tasks)),
-        elected=scaled(fit_elected(delta, tasks)),
+        dropped=scaled(fit_dropped(delta, tasks, steps)) if sparse else None,
+        elected=scaled(fit_elected(delta, tasks)) if sparse else None,
+        banded=scaled(fit_banded(delta, tasks)) if sparse else None,
+        varied=scaled(fit_by_variance(delta, tasks)),
+        stock=scaled(fit_stock(delta, tasks)),
     )
 
 

@@ -16,8 +16,24 @@ _PREDICTED = 0.9
 _CLEARLY = 0.5
 """A method is named before another if it leaves at most this much of what the other leaves."""
 _ROUNDED = 0.9
-_BY_SIZE = 1.2
-"""Kept differences that are so much larger than all were not chosen by chance."""
+_UNEVEN = 0.08
+"""Where the share of kept differences is so far from rising evenly with their size, a rule chose them and not
+chance: 0.02 by chance, 0.2 and more by rules."""
+_RISES = 0.04
+"""Of DELLA's epsilon: less cannot be told from DARE, whose differences all have the same chance."""
+_EXACTLY = 0.99
+_AS_GOOD = 1.3
+"""Model Stock has no weights to fit: it may leave so many times what fitted weights leave."""
+_VARIES = 0.01
+"""Spread of the ratio over tensors: with less, any equal weights of task arithmetic make the same."""
+CHOOSING: dict[str, str] = {
+    "ties": "elected",
+    "dare": "dropped",
+    "della": "dropped",
+    "breadcrumbs": "banded",
+    "sce": "varied",
+}
+"""Ways of merging that choose differences from a base -> which fit of a tensor tells of them."""
 # What the arc may leave of what the line leaves, where nothing else shows a mixture.
 _ON_ARC = 0.1
 
@@ -42,9 +58,9 @@ def _slerp(fits: Sequence[CellFit]) -> MethodFit:
 def _sparse(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...]:
     if not with_base:
         reason = say("merge-needs-base")
-        return tuple(MethodFit(method=name, left=None, reason=reason) for name in ("ties", "dare"))
+        return tuple(MethodFit(method=name, left=None, reason=reason) for name in (*CHOOSING, "model-stock"))
     found = []
-    for name, attribute in (("ties", "elected"), ("dare", "dropped")):
+    for name, attribute in (*CHOOSING.items(), ("model-stock", "stock")):
         kept = sparse_of(fits, attribute)
         if not kept:
             found.append(MethodFit(method=name, left=None, reason=say("merge-nothing-unchanged")))
@@ -54,8 +70,22 @@ def _sparse(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...
             ("predicted", 1.0 - sum(item.left for item in kept) / size if size > 0 else 0.0),
             ("density", float(np.median([np.mean(item.densities) for item in kept]))),
         )
-        if name == "dare":
-            details = (*details, ("magnitude_of_kept", float(np.median([item.magnitude for item in kept]))))
+        if attribute == "dropped":
+            details = (
+                *details,
+                ("magnitude_of_kept", float(np.median([item.magnitude for item in kept]))),
+                ("epsilon", float(np.median([item.epsilon for item in kept]))),
+                ("uneven", float(np.median([item.uneven for item in kept]))),
+            )
+        if name == "breadcrumbs":
+            details = (*details, ("gamma", float(np.median([item.gamma for item in kept]))))
+        if name == "model-stock":
+            ratios = [sum(item.weights) for item in kept]
+            details = (
+                ("predicted", details[0][1]),
+                ("ratio", float(np.median(ratios))),
+                ("spread", float(np.std(ratios))),
+            )
         found.append(
             MethodFit(method=name, left=float(np.mean([item.left for item in kept])), details=details)
         )
@@ -75,10 +105,11 @@ def chosen_method(
     by_name = {fit.method: fit for fit in tried}
     known = [fit.cell.to_rounding for fit in fits if fit.cell.to_rounding is not None]
     if not (known and sum(known) >= _ROUNDED * len(known)):
-        sparse = [fit for fit in tried if fit.method in ("ties", "dare") and _predicts(fit, fits)]
+        sparse = [fit for fit in tried if fit.method in CHOOSING and _predicts(fit, fits)]
         if sparse:
-            best = min(sparse, key=lambda fit: fit.left or 0.0)
-            return "ties" if best.method == "ties" else "dare"
+            return min(sparse, key=lambda fit: fit.left or 0.0).method  # type: ignore[return-value]
+    if with_base and _is_stock(by_name["model-stock"], fits):
+        return "model-stock"
     if with_base and weights[-1].low * weights[-1].high > 0 and abs(weights[-1].value) >= 0.02:
         return "task-arithmetic"
     slerp = by_name["slerp"]
@@ -102,12 +133,25 @@ def on_arc(tried: Sequence[MethodFit]) -> bool:
 def _predicts(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
     if fit.left is None or dict(fit.details)["predicted"] < _PREDICTED:
         return False
-    if fit.method == "dare" and dict(fit.details)["magnitude_of_kept"] > _BY_SIZE:
+    attribute, details = CHOOSING[fit.method], dict(fit.details)
+    if attribute == "dropped" and details["uneven"] > _UNEVEN:
         return False
-    attribute = "elected" if fit.method == "ties" else "dropped"
+    if attribute == "dropped" and (details["epsilon"] >= _RISES) != (fit.method == "della"):
+        return False
     matrices = [item for item in fits if item.is_matrix]
     plain = float(np.mean([item.left for item in matrices]))
     return len(sparse_of(fits, attribute)) >= _CLEARLY * len(matrices) and fit.left <= _CLEARLY * plain
+
+
+def _is_stock(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
+    """Say whether the ratio that angles give makes the candidate, and no single ratio would."""
+    details = dict(fit.details)
+    if fit.left is None or details["predicted"] < _EXACTLY or details["spread"] < _VARIES:
+        return False
+    matrices = [item for item in fits if item.is_matrix and item.sparse is not None]
+    fitted = sum(max(item.left, item.floor or 0.0) for item in matrices)
+    own = sum(item.sparse.stock.left for item in matrices if item.sparse and item.sparse.stock)
+    return own <= _AS_GOOD * fitted
 
 
 def is_upcycled(fits: Sequence[CellFit]) -> bool:

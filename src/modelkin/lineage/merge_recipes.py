@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from modelkin.lineage.merge_measures import CellFit, pooled_weights
-from modelkin.lineage.merge_methods import sparse_of
+from modelkin.lineage.merge_methods import CHOOSING, sparse_of
 from modelkin.lineage.merge_result import MergeMethod
 from modelkin.lineage.patterns import Sparse
 from modelkin.lineage.recipe import (
@@ -50,9 +50,18 @@ def nearest_recipe(
             return slerp_recipe(
                 names[0], names[1], n_layers=candidate.architecture.n_layers, t=setting(t), dtype=dtype
             )
-        case "ties" | "dare":
+        case "ties" | "dare" | "della" | "breadcrumbs":
             assert base is not None
             return _sparse(method, fits, parents, base, dtype)
+        case "sce":
+            assert base is not None
+            top = float(np.median([item.densities[0] for item in sparse_of(fits, "varied")]))
+            plain: dict[str, dict[str, object]] = {name: {} for name in parents}
+            return weighted_recipe(
+                "sce", plain, base=base, dtype=dtype, parameters={"select_topk": rounded(top)}
+            )
+        case "model-stock":
+            return weighted_recipe("model_stock", {name: {} for name in parents}, base=base, dtype=dtype)
         case _:
             shares: dict[str, dict[str, object]] = {
                 name: {"weight": setting(_curves(fits, partial(_weight, place)))}
@@ -117,16 +126,22 @@ def _experts(fits: Sequence[CellFit], names: Sequence[str], dtype: str) -> str:
 
 
 def _sparse(method: str, fits: Sequence[CellFit], parents: Sequence[str], base: str, dtype: str) -> str:
-    kept = sparse_of(fits, "elected" if method == "ties" else "dropped")
+    kept = sparse_of(fits, CHOOSING[method])
     normalised = bool(np.mean([item.normalised for item in kept]) > 0.5)
 
     def median(values: Callable[[Sparse], Sequence[float]], place: int) -> float:
         return rounded(float(np.median([values(item)[place] for item in kept])))
 
+    more: dict[str, float] = {}
+    if method == "della":
+        more = {"epsilon": rounded(float(np.median([item.epsilon for item in kept])))}
+    if method == "breadcrumbs":
+        more = {"gamma": rounded(float(np.median([item.gamma for item in kept])))}
     models = {
         name: {
             "weight": median(lambda item: item.weights, place),
             "density": median(lambda item: item.densities, place),
+            **more,
         }
         for place, name in enumerate(parents)
     }
@@ -135,5 +150,10 @@ def _sparse(method: str, fits: Sequence[CellFit], parents: Sequence[str], base: 
         # Shares are normalised again, so that what they add up to stands apart.
         parameters["lambda"] = rounded(float(np.median([sum(item.weights) for item in kept])))
     elected = bool(np.mean([item.elected for item in kept]) > 0.5)
-    name = "ties" if method == "ties" else "dare_ties" if elected else "dare_linear"
+    name = {
+        "ties": ("ties", "ties"),
+        "dare": ("dare_linear", "dare_ties"),
+        "della": ("della_linear", "della"),
+        "breadcrumbs": ("breadcrumbs", "breadcrumbs_ties"),
+    }[method][elected]
     return weighted_recipe(name, models, base=base, dtype=dtype, parameters=parameters)

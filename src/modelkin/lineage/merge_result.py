@@ -21,6 +21,10 @@ MergeMethod = Literal[
     "task-arithmetic",
     "ties",
     "dare",
+    "della",
+    "breadcrumbs",
+    "sce",
+    "model-stock",
     "passthrough",
     "mixture-of-experts",
 ]

@@ -16,6 +16,7 @@ from modelkin.lineage.geometry import (
     grams,
     mixture,
     residual,
+    rounding_steps,
     rounding_variance,
     star_residual,
     weight_errors,
@@ -51,7 +52,8 @@ def explain_merge(
         Model references, sources or opened models. Parts are compared where they stand: a candidate whose
         units were reordered or rotated is no mixture of anything.
     base
-        What the parents come from, if it is known: TIES and DARE can only be told with it.
+        What the parents come from, if it is known: TIES, DARE, DELLA, breadcrumbs, SCE and Model Stock can
+        only be told with it.
     options
         Depth and seed; samples stay within the bytes of the depth.
     progress
@@ -190,7 +192,7 @@ class _MergeRun:
                 star=star / scale,
                 floor=None if floor is None else floor / scale,
                 arc=self._arc(mine, others, scale),
-                sparse=self._sparse(mine, others, scale),
+                sparse=self._sparse(mine, others, scale, faced.infos[0].dtype),
                 is_matrix=len(faced.infos[0].shape) > 1,
                 dense=faced.site.expert >= 0 and self._dense,
             )
@@ -209,8 +211,10 @@ class _MergeRun:
             residual(line, mixture(line)) / scale,
         )
 
-    def _sparse(self, mine: Floats, others: list[Floats], scale: float) -> SparseFits | None:
-        return sparse_fits(mine, others[:-1], others[-1], scale) if self.with_base else None
+    def _sparse(self, mine: Floats, others: list[Floats], scale: float, dtype: str) -> SparseFits | None:
+        if not self.with_base:
+            return None
+        return sparse_fits(mine, others[:-1], others[-1], scale, rounding_steps(mine, dtype))
 
 
 def _facing_layers(faced: Faced) -> tuple[int | None, ...]:

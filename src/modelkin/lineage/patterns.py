@@ -21,6 +21,10 @@ _MOST_SETS = 31
 _STEPS = 40
 _FEWEST = 100
 _RARELY = 0.25
+_TENTHS = 10
+"""Parts of the ranks in which the share of kept differences is counted."""
+_VISIBLE = 1.5
+"""Steps that a kept difference must move a number by to be seen, however both were rounded."""
 PARALLEL = 0.9995
 """Cosine above which mergekit's slerp is a straight line."""
 
@@ -51,6 +55,13 @@ class Sparse:
     """Squared distance of the candidate from the base."""
     magnitude: float = 1.0
     """Mean size of the parents' differences that were kept, over that of all: 1 if chance chose them."""
+    epsilon: float = 0.0
+    """Of dropped differences: half of what the chance to be kept rises by, from the smallest to the
+    largest."""
+    uneven: float = 0.0
+    """How far that chance is from rising evenly: 0 for DARE and DELLA, above 0.1 where size decides."""
+    gamma: float = 0.0
+    """Share of the largest differences that were dropped as well."""
 
     @property
     def explained(self) -> float:
@@ -84,11 +95,19 @@ def unchanged_share(delta: Floats, tasks: Sequence[Floats]) -> float | None:
     return float((delta[moved] == 0).mean()) if moved.any() else None
 
 
-def fit_dropped(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
-    """Explain differences by parents' differences of which a random part was kept and scaled up (DARE).
+def fit_dropped(delta: Floats, tasks: Sequence[Floats], steps: Floats | None = None) -> Sparse | None:
+    """Explain differences by a random part of the parents' differences, scaled up: DARE and DELLA.
 
     Every value is then zero or the sum of a few fixed multiples of the parents' differences: which
-    of them, is chosen value by value, and the multiples are fitted to the choice.
+    of them, is chosen value by value, and the multiples are fitted to the choice. Where weights are
+    normalised, the multiples depend on who else is left.
+
+    Parameters
+    ----------
+    delta, tasks
+        The candidate and the parents, each less the base.
+    steps
+        Distance of neighbouring numbers that can be stored: kept differences below it look dropped.
     """
     size, stacked = float(delta @ delta), np.stack(tasks)
     k = len(tasks)
@@ -97,38 +116,122 @@ def fit_dropped(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
     if still is None or not 0 < still < 1 or size == 0 or len(sets) > _MOST_SETS:
         return None
     density = 1.0 - still ** (1.0 / k)
-    factors = np.linalg.lstsq(stacked @ stacked.T, stacked @ delta, rcond=1e-10)[0] / density
-    kept = np.zeros_like(stacked)
-    left = size
-    for _ in range(_ROUNDS):
-        best, kept = np.abs(delta), np.zeros_like(stacked)
-        for chosen in sets:
-            error = np.abs(delta - factors[list(chosen)] @ stacked[list(chosen)])
-            nearer = (error < best) & (delta != 0)
-            best = np.where(nearer, error, best)
-            kept[:, nearer] = 0.0
-            for place in chosen:
-                kept[place, nearer] = 1.0
-        masked = kept * stacked
-        factors = np.linalg.lstsq(masked @ masked.T, masked @ delta, rcond=1e-10)[0]
-        left = float(np.square(delta - factors @ masked).sum())
+    plain = np.linalg.lstsq(stacked @ stacked.T, stacked @ delta, rcond=1e-10)[0]
+    ways = [_added(delta, stacked, sets, plain / density)]
+    if k > 1:
+        ways.append(_averaged(delta, stacked, sets, density))
+    normalised, way = min(enumerate(ways), key=lambda item: item[1].left)
+    kept = way.kept
     moved = stacked != 0
     elected = _signs_elected(stacked, kept)
     if elected:
         # Where signs differ one side lost after the draw: the draw shows where they agree.
         moved = moved & np.all(np.sign(stacked) == np.sign(stacked[0]), axis=0)
-    shares = [float(kept[i][moved[i]].mean()) if moved[i].any() else 0.0 for i in range(k)]
     sizes = np.abs(stacked)
+    shares = [float(kept[i][moved[i]].mean()) if moved[i].any() else 0.0 for i in range(k)]
+    # What is left is scaled up to the sum of sizes that there was.
+    scales = [_part_of_sum(sizes[i], kept[i] > 0, moved[i]) for i in range(k)]
     chosen_mean = float(sizes[kept > 0].mean()) if (kept > 0).any() else 0.0
+    epsilon, uneven = _by_rank(sizes, kept, moved, way.factors, steps)
     return Sparse(
-        weights=tuple(float(factor * share) for factor, share in zip(factors, shares, strict=True)),
+        weights=tuple(float(factor * scale) for factor, scale in zip(way.factors, scales, strict=True)),
         densities=tuple(shares),
-        normalised=False,
+        normalised=bool(normalised),
         elected=elected,
-        left=left,
+        left=way.left,
         size=size,
         magnitude=chosen_mean / float(sizes[moved].mean()) if moved.any() else 1.0,
+        epsilon=epsilon,
+        uneven=uneven,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Draw:
+    """Which parents are left at each place, and by how much they count where all are."""
+
+    kept: Floats
+    factors: Floats
+    left: float
+
+
+def _added(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], factors: Floats) -> _Draw:
+    """Fit one multiple for each parent, whoever else is left."""
+    kept, left = np.zeros_like(stacked), float(delta @ delta)
+    for _ in range(_ROUNDS):
+        kept = _nearest_sets(delta, [(chosen, factors[list(chosen)]) for chosen in sets], stacked)
+        masked = kept * stacked
+        factors = np.asarray(np.linalg.lstsq(masked @ masked.T, masked @ delta, rcond=1e-10)[0], np.float64)
+        left = float(np.square(delta - factors @ masked).sum())
+    return _Draw(kept=kept, factors=factors, left=left)
+
+
+def _averaged(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], density: float) -> _Draw:
+    """Fit a mean of those that are left, scaled up: a parent that is left alone counts wholly."""
+    k = len(stacked)
+    level, shares = 1.0 / density, np.full(k, 1.0 / k)
+    kept, left = np.zeros_like(stacked), float(delta @ delta)
+    for _ in range(_ROUNDS):
+
+        def of_set(chosen: tuple[int, ...], level: float = level, shares: Floats = shares) -> Floats:
+            return np.asarray(level * shares[list(chosen)] / shares[list(chosen)].sum(), np.float64)
+
+        kept = _nearest_sets(delta, [(chosen, of_set(chosen)) for chosen in sets], stacked)
+        alone = kept.sum(axis=0) == 1
+        single = (kept * stacked).sum(axis=0)[alone]
+        if float(single @ single) > 0:
+            level = float(single @ delta[alone]) / float(single @ single)
+        full = kept.sum(axis=0) == k
+        if full.sum() > 4 * k:
+            rows = stacked[:, full]
+            found = np.linalg.lstsq(rows @ rows.T, rows @ delta[full], rcond=1e-10)[0]
+            if np.all(found > 0):
+                shares = found / found.sum()
+        weight = shares[:, None] * kept
+        total = weight.sum(axis=0)
+        made = level * (weight * stacked).sum(axis=0) / np.where(total > 0, total, 1.0)
+        left = float(np.square(delta - made).sum())
+    return _Draw(kept=kept, factors=level * shares, left=left)
+
+
+def _nearest_sets(delta: Floats, sets: Sequence[tuple[tuple[int, ...], Floats]], stacked: Floats) -> Floats:
+    """Choose value by value which parents are left; none where the value is that of the base."""
+    best, kept = np.abs(delta), np.zeros_like(stacked)
+    for chosen, factors in sets:
+        error = np.abs(delta - factors @ stacked[list(chosen)])
+        nearer = (error < best) & (delta != 0)
+        best = np.where(nearer, error, best)
+        kept[:, nearer] = 0.0
+        for place in chosen:
+            kept[place, nearer] = 1.0
+    return kept
+
+
+def _part_of_sum(sizes: Floats, kept: Bools, moved: Bools) -> float:
+    total = float(sizes[moved].sum())
+    return float(sizes[kept & moved].sum()) / total if total > 0 else 0.0
+
+
+def _by_rank(
+    sizes: Floats, kept: Floats, moved: Bools, factors: Floats, steps: Floats | None
+) -> tuple[float, float]:
+    """Return how the chance to be kept rises with the rank of a difference, and how unevenly it does."""
+    slopes, uneven = [], []
+    for own, held, able, factor in zip(sizes, kept, moved, factors, strict=True):
+        ranks = np.argsort(np.argsort(own)) / max(1, len(own) - 1)
+        seen = able if steps is None else able & (abs(float(factor)) * own > _VISIBLE * steps)
+        tenths = np.minimum((ranks[seen] * _TENTHS).astype(int), _TENTHS - 1)
+        counts = np.bincount(tenths, minlength=_TENTHS)
+        used = counts >= _FEWEST
+        if used.sum() < 3:
+            continue
+        rates = (np.bincount(tenths, weights=held[seen], minlength=_TENTHS) / np.maximum(counts, 1))[used]
+        middles = (np.flatnonzero(used) + 0.5) / _TENTHS
+        line = np.polynomial.polynomial.polyfit(middles, rates, 1, w=np.sqrt(counts[used]))
+        off = rates - (line[0] + line[1] * middles)
+        slopes.append(float(line[1]) / 2)
+        uneven.append(float(np.sqrt(np.average(off**2, weights=counts[used]))))
+    return (float(np.mean(slopes)), float(np.max(uneven))) if slopes else (0.0, 0.0)
 
 
 def _signs_elected(tasks: Floats, kept: Floats) -> bool:
