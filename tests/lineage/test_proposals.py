@@ -1,7 +1,9 @@
 """Fingerprints say which pairs to compare; only the comparison connects anything."""
 
+import numpy as np
 import pytest
-from tests.lineage.models import source
+from tests.lineage.collection import permuted
+from tests.lineage.models import loaded, source
 
 from modelkin import family_forest, fingerprint_model
 from modelkin.lineage.proposals import proposed_pairs
@@ -22,7 +24,8 @@ def prints(*names):
 
 
 def test_relatives_are_proposed_and_strangers_are_not():
-    found = proposed_pairs(prints("base", LIGHT, "twin-1", "rotated", "deep-1"))
+    proposed = proposed_pairs(prints("base", LIGHT, "twin-1", "rotated", "deep-1"))
+    found = {key: item for key, item in proposed.items() if item.is_found}
     assert found.keys() == {frozenset(("base", LIGHT)), frozenset(("rotated", "deep-1"))}
     assert all(item.log10_p < -6 for item in found.values())
     assert found[frozenset(("base", LIGHT))].other("base") == LIGHT
@@ -50,6 +53,19 @@ def test_a_model_that_is_left_alone_is_compared_deeper_with_whom_its_fingerprint
     edge = next(edge for edge in found.edges if "rotated" in (edge.first, edge.second))
     assert {edge.first, edge.second} == {"rotated", "deep-1"}
     assert edge.reason.code == "tree-turned"
+
+
+@pytest.mark.more
+def test_a_heavy_fine_tune_in_another_order_is_looked_for_where_its_tokens_point():
+    """Its tokens are too unlike its relatives' to be proposed; it stands alone until somebody looks."""
+    rng = np.random.default_rng(3)
+    models = {name: source(permuted(loaded(name), rng), name) for name in ("finetune-heavy", LIGHT)}
+    models |= {name: source(name) for name in ("base", "twin-1")}
+    found = family_forest(models, pairs="proposed", relations=False)
+    assert [set(family.members) for family in found.families] == [{"base", LIGHT, "finetune-heavy"}]
+    assert found.alone == ("twin-1",)
+    limit = next(item for item in found.limitations if item.code == "tree-limit-deep")
+    assert dict(limit.values)["pairs"] == sum(pair.depth == "deep" for pair in found.pairs) <= 6
 
 
 def edge(first, second, parent=None, facts=()):

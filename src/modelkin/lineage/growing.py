@@ -18,7 +18,7 @@ from modelkin.lineage.proposals import Proposal, proposed_pairs
 from modelkin.lineage.tree_facts import pairs_of
 from modelkin.lineage.tree_result import Family, FamilyForest, JudgedPair, TreeEdge
 from modelkin.lineage.tree_samples import ModelSample, read_sample
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, by_name, open_models, read_headers
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
@@ -27,6 +27,8 @@ from modelkin.progress import Progress, Silent
 _FEWEST = 2
 # Of a model that is left alone: enough to find its place in a family, and few enough to be paid for.
 _MOST_DEEP = 8
+# Of one that is still alone: its likeliest relatives, one of which is enough.
+_MOST_GUESSED = 3
 
 WhichPairs = Literal["all", "proposed"]
 
@@ -54,7 +56,8 @@ def family_forest(
         Verdicts on pairs of these names that were made before, such as `FamilyForest.pairs`.
     pairs
         Which are compared: all of them, or those that fingerprints propose. Models that are left alone are
-        compared at the depth ``deep`` with whom their fingerprints propose, either way.
+        compared at the depth ``deep`` with whom their fingerprints propose, either way, or with up to three
+        models whose tokens look most like theirs.
     fingerprints
         Those that are known, by name, such as the ones of a registry; the others are made.
     relations
@@ -120,12 +123,15 @@ class _Forest:
     prints: dict[str, Fingerprint] = field(default_factory=dict)
     proposed: dict[frozenset[str], Proposal] | None = None
     relations: bool = True
+    looked_deep: set[str] = field(default_factory=set)
+    """Models that stood alone and were compared once more."""
 
     def grown(self, known: Sequence[JudgedPair], which: WhichPairs) -> FamilyForest:
         judged = {frozenset((pair.first, pair.second)): pair for pair in known}
         memory = pair_memory()
         try:
-            wanted = None if which == "all" else self._proposals().keys()
+            proposed = {} if which == "all" else self._proposals()
+            wanted = None if which == "all" else {key for key, item in proposed.items() if item.is_found}
             self._judge_all(judged, wanted, memory)
             self._judge_left_over(judged, memory)
         finally:
@@ -152,7 +158,12 @@ class _Forest:
                 alone=len(alone),
                 edges=len(self.edges),
             ),
-            limitations=(say("tree-limit-missing"), say("tree-limit-alike"), say("tree-limit-direction")),
+            limitations=(
+                say("tree-limit-missing"),
+                say("tree-limit-alike"),
+                say("tree-limit-direction"),
+                *self._limits_of_depth(pairs),
+            ),
             depth=self.options.depth,
             seed=self.options.seed,
             modelkin=__version__,
@@ -173,25 +184,37 @@ class _Forest:
     def _judge_left_over(self, judged: dict[frozenset[str], JudgedPair], memory: Memory) -> None:
         """Compare models that stand alone once more: disguises are looked for at the depth ``deep`` only.
 
-        With those that fingerprints propose, the strongest first. Nothing else than the verdict of that
-        comparison connects them.
+        With those that fingerprints propose, the strongest first; those that are alone even then, with the
+        few whose tokens look most like theirs. Nothing else than the verdict of that comparison connects
+        them.
         """
-        if self.options.depth == "deep" or len(self.models) <= _FEWEST:
+        if self.options.depth in ("deep", "full") or len(self.models) <= _FEWEST:
             return
-        accepted = [pair for pair in judged.values() if pair.related]
-        alone = [group[0] for group in _components(list(self.models), accepted) if len(group) < _FEWEST]
-        if not alone:
-            return
-        proposals = self._proposals()
         deep = replace(self.options, depth="deep")
-        for name in alone:
-            about = sorted(
-                (item for key, item in proposals.items() if name in key), key=lambda item: item.strength
-            )
-            for item in about[:_MOST_DEEP]:
-                key = frozenset((item.first, item.second))
-                if key not in judged or judged[key].depth != "deep":
-                    judged[key] = self._compared(item.first, item.second, deep, memory)
+        for most, guessed in ((_MOST_DEEP, False), (_MOST_GUESSED, True)):
+            for name in self._alone(judged):
+                about = [item for key, item in self._proposals().items() if name in key]
+                about = sorted(
+                    (item for item in about if item.is_guess == guessed), key=lambda item: item.strength
+                )
+                for item in about[:most]:
+                    key = frozenset((item.first, item.second))
+                    if key not in judged or judged[key].depth != "deep":
+                        self.looked_deep.add(name)
+                        judged[key] = self._compared(item.first, item.second, deep, memory)
+                    if guessed and judged[key].related:
+                        break  # it is alone no more
+
+    def _alone(self, judged: Mapping[frozenset[str], JudgedPair]) -> list[str]:
+        accepted = [pair for pair in judged.values() if pair.related]
+        return [group[0] for group in _components(list(self.models), accepted) if len(group) < _FEWEST]
+
+    def _limits_of_depth(self, pairs: Sequence[JudgedPair]) -> tuple[Message, ...]:
+        """Say how many models were looked at more deeply, and that more is not looked for."""
+        if not self.looked_deep:
+            return ()
+        n = sum(pair.depth == "deep" for pair in pairs)
+        return (say("tree-limit-deep", models=len(self.looked_deep), pairs=n),)
 
     def _proposals(self) -> dict[frozenset[str], Proposal]:
         if self.proposed is None:

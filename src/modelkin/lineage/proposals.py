@@ -14,6 +14,8 @@ _LOG10_FOUND = -6.0
 _ALIKE = 0.6
 """Cosine of the likeness of tokens. Unrelated models of the zoo reach 0.46, students of one teacher 0.66: it
 says where to look and nothing else."""
+_PERHAPS = 0.3
+"""The same for models that stand alone: a heavy fine-tune of the zoo has 0.53 with its relatives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,21 +32,31 @@ class Proposal:
         """Sort key: the strongest first."""
         return self.log10_p, -(self.token_gram or 0.0)
 
+    @property
+    def is_found(self) -> bool:
+        """Whether the pair is worth a comparison by its fingerprints alone."""
+        alike = self.token_gram is not None and self.token_gram >= _ALIKE
+        return self.log10_p < _LOG10_FOUND or alike
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether a model that stands alone may be compared with the other, for want of a better one."""
+        return not self.is_found and self.token_gram is not None and self.token_gram >= _PERHAPS
+
     def other(self, name: str) -> str:
         """Return the one that is not called so."""
         return self.second if name == self.first else self.first
 
 
 def proposed_pairs(prints: Mapping[str, Fingerprint]) -> dict[frozenset[str], Proposal]:
-    """Hold all fingerprints against each other and return the pairs that should be compared."""
+    """Hold all fingerprints against each other and return the pairs that are found, or may be guessed."""
     rows = {name: FingerprintRows(made) for name, made in prints.items()}
     found: dict[frozenset[str], Proposal] = {}
     for first, second in combinations(rows, 2):
         made = fingerprint_product(rows[second], rows[first])
         log10_p = min(0.0, float(made.log10_p) + _LOG10_PRICE)
         gram = None if made.token_gram is None else float(made.token_gram)
-        if log10_p < _LOG10_FOUND or (gram is not None and gram >= _ALIKE):
-            found[frozenset((first, second))] = Proposal(
-                first=second, second=first, log10_p=log10_p, token_gram=gram
-            )
+        proposal = Proposal(first=second, second=first, log10_p=log10_p, token_gram=gram)
+        if proposal.is_found or proposal.is_guess:
+            found[frozenset((first, second))] = proposal
     return found
