@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from modelkin.lineage.patterns import fit_dropped
+from modelkin.lineage.patterns import Sparse, fit_dropped
 from modelkin.lineage.selections import fit_banded, fit_by_variance, fit_stock
+
+
+def there(found: Sparse | None) -> Sparse:
+    assert found is not None
+    return found
+
 
 N, ROW = 16_000, 100
 WEIGHTS = (0.6, 0.4)
@@ -40,7 +46,7 @@ def drawn(tasks, epsilon, density=0.5):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
 def test_a_chance_that_rises_with_size_is_measured(tasks, epsilon):
-    found = fit_dropped(drawn(tasks, epsilon), tasks)
+    found = there(fit_dropped(drawn(tasks, epsilon), tasks))
     assert found.epsilon == pytest.approx(epsilon, abs=0.02)
     assert found.uneven < 0.04
     assert found.explained > 0.999
@@ -54,7 +60,7 @@ def band(tasks, low, high):
 
 
 def test_dropping_the_smallest_and_the_largest_is_seen(tasks):
-    found = fit_banded(band(tasks, 0.4, 0.02), tasks)
+    found = there(fit_banded(band(tasks, 0.4, 0.02), tasks))
     assert found.explained > 0.99
     assert found.gamma == pytest.approx(0.02, abs=0.002)
     assert found.densities == pytest.approx((0.58, 0.58), abs=0.01)
@@ -67,8 +73,8 @@ def test_keeping_the_largest_is_no_band(tasks):
 
 
 def test_what_a_rule_chose_is_not_taken_for_chance(tasks):
-    assert fit_dropped(band(tasks, 0.4, 0.0), tasks).uneven > 0.1
-    assert fit_dropped(band(tasks, 0.3, 0.05), tasks).uneven > 0.1
+    assert there(fit_dropped(band(tasks, 0.4, 0.0), tasks)).uneven > 0.1
+    assert there(fit_dropped(band(tasks, 0.3, 0.05), tasks)).uneven > 0.1
 
 
 def selected(tasks, share):
@@ -83,17 +89,17 @@ def selected(tasks, share):
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_differences_in_which_parents_vary_are_predicted_without_a_fit(tasks, share):
-    found = fit_by_variance(selected(tasks, share), tasks)
+    found = there(fit_by_variance(selected(tasks, share), tasks))
     assert found.explained > 0.99
     assert found.densities[0] == pytest.approx(share, abs=0.01)
-    assert fit_by_variance(drawn(tasks, 0.0), tasks).explained < 0.9
+    assert there(fit_by_variance(drawn(tasks, 0.0), tasks)).explained < 0.9
 
 
 def test_the_ratio_of_model_stock_follows_from_the_angle(tasks):
     first, second = tasks
     cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
     ratio = 2 * cosine / (1 + cosine)
-    found = fit_stock(ratio * (first + second) / 2, tasks)
+    found = there(fit_stock(ratio * (first + second) / 2, tasks))
     assert found.explained == pytest.approx(1)
     assert sum(found.weights) == pytest.approx(ratio)
-    assert fit_stock(0.8 * (first + second) / 2, tasks).explained < 0.9
+    assert there(fit_stock(0.8 * (first + second) / 2, tasks)).explained < 0.9
