@@ -30,7 +30,7 @@ def ranked(task, row):
 
 
 def summed(chosen, *, rescaled=None):
-    parts = []
+    parts: list[np.ndarray] = []
     for weight, task in zip(WEIGHTS, chosen, strict=True):
         scale = 1.0 if rescaled is None else np.abs(rescaled[len(parts)]).sum() / np.abs(task).sum()
         parts.append(weight * scale * task)
