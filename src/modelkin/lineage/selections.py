@@ -24,7 +24,9 @@ _CLEARLY = 0.5
 _SEARCHED = 8_192
 """Values by which borders are looked for; ranks are those among all."""
 _AROUND = np.arange(-0.1, 0.101, 0.01)
+"""Shares beside that of changed values that are tried: some differences cancel, or are rounded off."""
 _TINY = 1e-6
+"""What weights and denominators are kept away from zero by."""
 
 
 def fit_banded(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
