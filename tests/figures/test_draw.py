@@ -6,6 +6,7 @@ import matplotlib
 import pytest
 from matplotlib.text import Text
 from PIL import Image
+from tests.casework.catalogue import examples
 from tests.casework.catalogue.examples import centring_animation
 
 from modelkin.errors import UsageError
@@ -98,6 +99,15 @@ def test_a_log_axis_has_at_least_two_numbers(values):
     numbers = [float(word) for word in words if re.fullmatch(r"[0-9.]+(?:e-[0-9]+)?", word)]
     low, high = values
     assert len({number for number in numbers if low / 2 <= number <= 2 * high and number < 0.1}) >= 2
+
+
+@pytest.mark.parametrize("make", [examples.layer_decay, examples.comprehensive])
+def test_words_stay_inside_the_drawing(make):
+    with settings(LIGHT):
+        canvas = lay_out(make(), LIGHT)
+        written = [text for text in canvas.findobj(Text) if text.get_text().strip() and text.get_visible()]
+        ends = [text.get_window_extent().x1 for text in written]
+    assert max(ends) <= canvas.bbox.x1
 
 
 def test_a_png_has_its_alt_text():

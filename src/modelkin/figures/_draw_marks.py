@@ -117,7 +117,8 @@ def draw_text(axes: Axes, mark: TextMark, pen: Pen, *, alone: bool) -> None:
     """Write words into a corner, or, alone in a panel, across it."""
     vertical, horizontal = mark.corner.split()
     size = pen.words if alone else pen.letters
-    lines = wrapped(pen.text(mark.text), pen.letters_across(pen.panel_width * (0.94 if alone else 0.7), size))
+    # A panel of words begins where the panels above it do, beside the names of their ticks.
+    lines = wrapped(pen.text(mark.text), pen.letters_across(pen.panel_width * (0.8 if alone else 0.7), size))
     axes.text(
         (0.0 if alone else 0.02) if horizontal == "left" else 0.98,
         0.97 if vertical == "top" else 0.03,
