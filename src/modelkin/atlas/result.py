@@ -48,7 +48,7 @@ class AtlasModel:
     """Number of its family; None for a model without an accepted relative here."""
     n_relatives: int
     """Models whose fingerprints show a common origin with this one."""
-    reason: str | None
+    reason: Message | None
     """Why it has no fingerprint, as the registry says."""
 
     @property

@@ -146,7 +146,7 @@ class _Writer:
             yield Section(title=self.said("families"), blocks=tuple(self._families()), key="families")
         without = [model for model in atlas.models.values() if model.reason is not None]
         if without:
-            rows = [(self.to(model.ref), model.reason or "") for model in without]
+            rows = [(self.to(model.ref), self.language.told(model.reason)) for model in without]
             listed = self._table(self.titles("model", "reason"), rows)
             yield Section(title=self.said("without"), blocks=tuple(listed), key="without", closed=True)
         unread = [model for model in atlas.models.values() if model.declared.reason is not None]
@@ -341,7 +341,7 @@ class _Writer:
                 )
             )
         elif model.reason is not None:
-            yield Paragraph((Strong(self.said("without")), f": {model.reason}"))
+            yield Paragraph((Strong(self.said("without")), f": {self.language.tell(model.reason)}"))
         else:
             yield Paragraph(self.said("no-relatives"), "strong")
         yield Facts(rows=tuple(self._facts(ref)))
