@@ -82,7 +82,7 @@ def test_a_pass_over_the_whole_model_sees_every_value_once():
 
 
 def test_an_unknown_tensor_is_answered_with_a_near_name():
-    with opened() as model, pytest.raises(BadSelection, match="none of this name") as caught:
+    with opened() as model, pytest.raises(BadSelection, match="none with this name") as caught:
         model.tensor("model.layers.1.mlp.up_proj.weigth")
     assert UP in (caught.value.hint or "")
 
@@ -108,10 +108,10 @@ def test_a_model_without_config_is_known_by_its_names():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"nonsense", "it is no JSON"),
-        (b"[1, 2]", "it is no JSON object but a list"),
+        (b"nonsense", "it is not JSON"),
+        (b"[1, 2]", "it is not a JSON object but a list"),
         (b"{" * 200_000, "no JSON|nested"),
-        (b"", "it is no JSON"),
+        (b"", "it is not JSON"),
         (b'{"a":' + b"9" * 5000 + b"}", "a whole number has 5000 digits"),
     ],
 )

@@ -288,7 +288,7 @@ def test_a_system_without_threads_is_said(folder):
     )
     status, said = called("compare", folder, folder, code=without)
     assert status == 3
-    assert "error: reading: the system gives no more threads" in said
+    assert "error: reading: the system cannot start more threads" in said
 
 
 def test_a_server_of_files_that_is_not_there_is_a_network_error(run):

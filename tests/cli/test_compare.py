@@ -231,8 +231,8 @@ def test_the_folder_of_a_report_is_checked_before_the_work(run, tmp_path, monkey
     (tmp_path / "other" / "comparison.json").write_text("[]")
     monkeypatch.setattr(mk, "compare", work)
     for place, told in (
-        ("r", "holds the report of another pair"),
-        ("other", "no record of a comparison"),
+        ("r", "contains the report of another pair"),
+        ("other", "not a record of a comparison"),
         ("file/below", "cannot be made"),
     ):
         status, _, err = run("compare", "./stranger", "./base", "--out", str(tmp_path / place), *QUICK)

@@ -46,5 +46,5 @@ def test_copies_are_the_same_files_and_overwrite_nothing(tmp_path):
         for path in zoo.rglob("*.*"):
             if path.is_file():
                 assert (tmp_path / "zoo" / path.relative_to(zoo)).read_bytes() == path.read_bytes()
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         copy_demo_models(tmp_path / "zoo")

@@ -675,7 +675,7 @@ def test_names_of_strangers_cannot_break_a_document():
             UsageError,
             "none called 'cousins'",
         ),
-        ({"sample": 1}, UsageError, "from 16 on, got 1"),
+        ({"sample": 1}, UsageError, "of at least 16, got 1"),
         ({"roles": ()}, UsageError, "at least one"),
     ],
 )

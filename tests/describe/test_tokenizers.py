@@ -81,7 +81,7 @@ def test_a_hostile_tokenizer_does_not_stop_a_comparison_and_does_not_change_it(b
 
 
 def test_a_hostile_tokenizer_alone_is_an_error():
-    with pytest.raises(TokenizerError, match="it is no JSON"):
+    with pytest.raises(TokenizerError, match="it is not JSON"):
         mk.compare_tokenizers(source(tokenizer_json=b"{"), source(tokenizer_json=b"{"))
 
 

@@ -56,7 +56,7 @@ def test_the_language_changes_what_is_read_and_not_the_record(compared, tmp_path
 
 
 def test_an_unknown_language_writes_nothing(compared, tmp_path):
-    with pytest.raises(UsageError, match="expected a language of reports"):
+    with pytest.raises(UsageError, match="expected a report language"):
         write_folder(compared("no-evidence"), tmp_path / "new", language="tlh")
     assert not (tmp_path / "new").exists()
 

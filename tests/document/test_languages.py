@@ -83,7 +83,7 @@ def test_every_text_is_used():
 
 
 def test_an_unknown_language_is_a_readable_error():
-    with pytest.raises(UsageError, match="expected a language of reports, one of en, ko"):
+    with pytest.raises(UsageError, match="expected a report language, one of en, ko"):
         load_language("tlh")
 
 

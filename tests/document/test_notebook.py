@@ -94,5 +94,5 @@ def test_figures_are_drawn_by_name(child, tmp_path):
 
 def test_a_comparison_that_looked_at_no_layer_has_no_curve():
     result = mk.compare("demo:twin-1", "demo:base", depth="quick")
-    with pytest.raises(UsageError, match="no test was made in a single layer"):
+    with pytest.raises(UsageError, match="no single layer was tested"):
         result.plot("layers")

@@ -224,10 +224,10 @@ def test_another_recipe_or_a_damaged_file_is_refused(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parameters": 2**70}, "none that a model can have"),
-        ({"layers": -1}, "none that a model can have"),
-        ({"revision": "x" * 300}, "more than 256 letters"),
-        ({"ref": "\ud800"}, "no UTF-8"),
+        ({"parameters": 2**70}, "shape that no model can have"),
+        ({"layers": -1}, "shape that no model can have"),
+        ({"revision": "x" * 300}, "more than 256 characters"),
+        ({"ref": "\ud800"}, "not UTF-8"),
     ],
 )
 def test_a_model_that_no_registry_can_hold_is_refused(change, message):
@@ -239,7 +239,7 @@ def test_a_model_that_no_registry_can_hold_is_refused(change, message):
 @pytest.mark.parametrize("change", [{"n_units": 65}, {"n_units": -1}, {"layer": 10**30}, {"marks": ("x",)}])
 def test_a_block_that_cannot_be_is_refused(change):
     found = zoo("base").made
-    with pytest.raises(FormatError, match="described as none can be"):
+    with pytest.raises(FormatError, match="impossible description"):
         replace(found, slots=(replace(found.slots[0], **change), *found.slots[1:])).check("sent")
 
 

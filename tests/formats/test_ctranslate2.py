@@ -282,7 +282,7 @@ BAD = {
             b"b/weight", b"a/weight"
         ),
         HeaderError,
-        "'a/weight' is there twice",
+        "'a/weight' occurs twice",
     ),
     "codes without scales": (
         ct2_file({"a/weight": np.ones((1, 1), "i1")}),
@@ -302,7 +302,7 @@ BAD = {
     "an alias that hides a variable": (
         ct2_file({"a/weight": np.ones((1, 1), "<f4")}, {"a/weight": "a/weight"}),
         HeaderError,
-        "alias 'a/weight' is there twice",
+        "alias 'a/weight' occurs twice",
     ),
 }
 

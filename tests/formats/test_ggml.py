@@ -77,7 +77,7 @@ def test_quantised_blocks_are_what_ggml_says(kind):
 
 def test_blocks_of_the_early_layout_are_refused():
     data = ggml_file({"a.weight": (2, (1, 32), bytes(18))}, ftype=1002)
-    with pytest.raises(UnsupportedFormat, match="blocks of an early layout"):
+    with pytest.raises(UnsupportedFormat, match="blocks in an early layout"):
         _ = opened(data).index
 
 
@@ -134,12 +134,12 @@ BAD = {
     ),
     "no tensors": (ggml_file({}), "expected tensors after the tokens"),
     "no axes": (ggml_file({"a": (0, (), b"")}), "expected 1 to 4 axes, got 0"),
-    "a size of zero": (ggml_file({"a": (0, (0, 2), b"")}), "expected sizes from 1 on"),
+    "a size of zero": (ggml_file({"a": (0, (0, 2), b"")}), "expected sizes of at least 1"),
     "a type that is not read": (ggml_file({"a": (99, (1, 32), b"")}), "type 99 of ggml is not read"),
-    "a name twice": (ggml_file(ONE) + ggml_file(ONE)[-52:], "'a.weight' is there twice"),
+    "a name twice": (ggml_file(ONE) + ggml_file(ONE)[-52:], "'a.weight' occurs twice"),
     "lines that fill no blocks": (
         ggml_file({"a": (8, (1, 33), bytes(40))}, ftype=2007),
-        "lines of 33 do not fill blocks of 32",
+        "lines of 33 numbers do not fill blocks of 32",
     ),
 }
 

@@ -148,7 +148,7 @@ def test_absurd_counts_are_refused_before_anything_is_read(count):
 @pytest.mark.parametrize("length", [(1 << 64) - 1, 1 << 63, 1 << 40, 5000])
 def test_strings_behind_the_end_are_refused(length):
     refused(with_key(struct.pack("<IQ", STRING, length)), "at most|up to the end")
-    refused(with_key(struct.pack("<IIQQ", ARRAY, STRING, 2, length)), "behind the end of the file")
+    refused(with_key(struct.pack("<IIQQ", ARRAY, STRING, 2, length)), "beyond the end of the file")
 
 
 def test_unknown_types_of_values_are_refused():
@@ -174,7 +174,7 @@ def test_a_key_or_a_name_that_is_there_twice_is_refused():
     refused(made.build(), "two tensors have the same name")
     twice = GgufBytes(keys={"k": scalar(4, 1)}).header()
     doubled = twice[:16] + struct.pack("<Q", 2) + twice[24:] + twice[24:]
-    refused(doubled + b"\0" * 64, "the key 'k' is there twice")
+    refused(doubled + b"\0" * 64, "the key 'k' occurs twice")
 
 
 @pytest.mark.parametrize("name", ["", "a\x1b[31m", "a\u202eb", "x" * 2000])

@@ -159,7 +159,7 @@ def test_all_scales_at_the_end_are_refused():
     data = bytearray(FILES[2])
     start = 256 + 4 * 3 * 8 + 48
     data[start : start + 24] = np.full(6, -1.0, "<f4").tobytes()
-    with pytest.raises(UnsupportedFormat, match="expected the scales of the embedding behind it"):
+    with pytest.raises(UnsupportedFormat, match="expected the scales of the embedding after it"):
         _ = mk.open_model(MemorySource({"model.bin": bytes(data)})).index
 
 

@@ -111,7 +111,7 @@ def test_experts_without_scales_are_an_error():
         ("mlx-4", "biases", lambda one: one[:-1], r"expected the shape \[64, 3\]"),
         ("hqq-4-1", "nbits", lambda one: one + 3, "7 bits along axis 1"),
         ("hqq-4-1", "group_size", lambda one: one * 0, "do not fill groups of 0"),
-        ("hqq-4-1", "scale", lambda one: one[:-1], "one a group"),
+        ("hqq-4-1", "scale", lambda one: one[:-1], "one per group"),
     ],
 )
 def test_parts_that_do_not_fit_are_named(scheme, part, change, match):

@@ -124,7 +124,7 @@ def test_far_headers_cost_one_read_a_file_and_long_ones_one_more():
 
 def test_headers_that_together_take_gigabytes_are_refused_before_they_are_read(monkeypatch):
     monkeypatch.setattr(reading_module, "MAX_ALL_HEADERS", 2000)
-    with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
+    with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes in total, more than 2,000"):
         index_of(llama_files(n_shards=2), head_bytes=64)
 
 
@@ -161,7 +161,7 @@ def test_headers_of_all_groups_together_have_a_limit(monkeypatch):
     monkeypatch.setattr(reading_module, "AT_ONCE", 1)
     monkeypatch.setattr(reading_module, "MOST_GUESSED", 0)
     monkeypatch.setattr(reading_module, "MAX_ALL_HEADERS", 2000)
-    with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes together, more than 2,000"):
+    with pytest.raises(HeaderError, match=r"the headers of 2 files have .* bytes in total, more than 2,000"):
         index_of(llama_files(n_shards=2), head_bytes=64)
 
 

@@ -154,13 +154,13 @@ def test_an_ambiguous_or_broken_archive_is_refused(trick):
 
 
 UNREAD = {
-    "big-endian": (archive(changed(ORDER, data=b"big")), "byte order b'big', not little"),
+    "big-endian": (archive(changed(ORDER, data=b"big")), "in b'big' byte order, not little"),
     "encrypted": (archive(changed(DATA, flags=0x0809)), "is encrypted"),
     "strongly encrypted": (archive(changed(PICKLE, flags=0x0841)), "is encrypted"),
     "a compressed pickle": (archive(changed(PICKLE, method=8)), "is compressed"),
     "a compressed storage": (archive(changed(DATA, method=8)), "is compressed"),
     "a storage by another method": (archive(changed(DATA, method=93)), "is compressed"),
-    "no pickle": (archive(ordinary()[1:]), "expected the archive to hold data.pkl"),
+    "no pickle": (archive(ordinary()[1:]), "expected the archive to contain data.pkl"),
 }
 
 

@@ -75,7 +75,7 @@ def test_a_file_that_was_removed_meanwhile_is_not_found(bucket):
     source = FsspecSource("s3://models/one", quick())
     source.files()
     bucket.delete_object(Bucket="models", Key="one/config.json")
-    with pytest.raises(NotFound, match=r"s3://models/one/config\.json: nothing is there"):
+    with pytest.raises(NotFound, match=r"s3://models/one/config\.json: nothing was found there"):
         read(source, "config.json", 5)
 
 

@@ -159,7 +159,7 @@ def test_a_revision_that_does_not_exist_is_named(open_hub):
 
 
 def test_a_token_that_was_asked_for_but_is_not_there(open_hub):
-    with pytest.raises(AccessDenied, match="a token was asked for, but none is known"):
+    with pytest.raises(AccessDenied, match="a token is required, but none is known"):
         open_hub(token=True)
 
 
@@ -447,9 +447,9 @@ def test_odd_names_cost_no_model_and_are_remembered():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "is no JSON"),
-        (b"<html>", "is no JSON"),
-        (b"[" * 100_000, "is no JSON|nested|more than"),
+        (b"", "is not JSON"),
+        (b"<html>", "is not JSON"),
+        (b"[" * 100_000, "is not JSON|nested|more than"),
         (b"[]", "is not an object"),
         (b"{}", "expected a commit of 40 hexadecimal digits, got 'None'"),
         (listing(sha=None), "expected a commit"),

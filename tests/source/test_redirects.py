@@ -81,7 +81,7 @@ def redirecting() -> Iterator[object]:
 )
 def test_a_host_that_two_parsers_read_differently_gets_nothing(redirecting, location):
     server = redirecting(location)
-    with pytest.raises(NetworkError, match="what is no address: it holds a backslash"):
+    with pytest.raises(NetworkError, match="something that is not an address: it holds a backslash"):
         server.read()
     assert server.seen_elsewhere == []
 
@@ -97,7 +97,7 @@ def test_a_user_name_in_a_redirect_is_refused(redirecting, user):
 @pytest.mark.parametrize("letter", ["\x00", "\x1b", "\x7f", "\x9b", "\x85"])
 def test_control_characters_in_a_redirect_are_refused_and_not_shown(redirecting, letter):
     server = redirecting(f"http://{{other}}/{letter}[31m")
-    with pytest.raises(NetworkError, match="what is no address") as caught:
+    with pytest.raises(NetworkError, match="something that is not an address") as caught:
         server.read()
     assert str(caught.value).isprintable()
     assert server.seen_elsewhere == []

@@ -115,7 +115,7 @@ def test_a_server_that_says_now_is_not_hurried(clock, monkeypatch):
 @pytest.mark.parametrize("wait", [61.0, 1e9, float("inf")])
 def test_a_pause_that_is_too_long_ends_it(clock, wait):
     attempt, calls = failing(9, wait=wait)
-    with pytest.raises(RateLimited, match="the server asks to wait"):
+    with pytest.raises(RateLimited, match="the server asks us to wait"):
         retry_of(clock).run(attempt, host="h")
     assert (calls, clock.slept) == ([0], [])
 

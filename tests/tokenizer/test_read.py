@@ -182,7 +182,7 @@ A_LOT = 10**12
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"{", "it is no JSON"),
+        (b"{", "it is not JSON"),
         (b'{"a": 1, "a": 2}', "a key occurs twice"),
         (b"{}", "expected an object 'model'"),
         (b'{"model": ' * 100_000, "no JSON|nested"),

@@ -29,10 +29,10 @@ def test_against_json_any_value_is_read_alike(value, as_python_writes):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "it is no JSON"),
-        ("{", "it is no JSON"),
-        ("[1] 2", "it is no JSON"),
-        (b"\xff\xfe\xfd", "it is no JSON"),
+        ("", "it is not JSON"),
+        ("{", "it is not JSON"),
+        ("[1] 2", "it is not JSON"),
+        (b"\xff\xfe\xfd", "it is not JSON"),
         ('{"a": 1, "a": 1}', "a key occurs twice"),
         ('[{"a": 1, "b": {"c": 1, "c": 2}}]', "a key occurs twice"),
         ("[NaN]", "NaN is no number"),
@@ -73,7 +73,7 @@ def test_limits_hold_for_configs_too(text):
 
 @pytest.mark.parametrize("text", ["[]", "1", '"a"', "null"])
 def test_what_must_be_an_object_is_one(text):
-    with pytest.raises(JsonRefused, match="no JSON object"):
+    with pytest.raises(JsonRefused, match="not a JSON object"):
         strict_object(text)
 
 

@@ -73,5 +73,5 @@ def test_a_value_cut_short_is_refused(text: str):
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_numbers_that_are_none_are_refused(number: float):
-    with pytest.raises(ConfigError, match="is no number of JSON"):
+    with pytest.raises(ConfigError, match="is not a JSON number"):
         scanner(json.dumps(number)).value("it", max_bytes=1000)

@@ -200,7 +200,7 @@ class TestModels:
             (2, "input-norm", "0-2", "one layer"),
             (1, "input-norm", "0,77", "layer 77"),
             (1, "router", "0,1", "there is no router"),
-            (1, "nonsense", "0,1", "there is none called"),
+            (1, "nonsense", "0,1", "unknown name"),
         ],
     )
     def test_what_a_model_does_not_have_is_named(self, models, n, role, layers, words):

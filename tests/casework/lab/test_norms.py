@@ -216,8 +216,8 @@ class TestData:
         ("change", "words"),
         [
             ({"inits": ("twos",)}, "expected one of ones"),
-            ({"inits": ()}, "at least one way"),
-            ({"inits": ("ones", "ones")}, "each once"),
+            ({"inits": ()}, "at least one initialisation"),
+            ({"inits": ("ones", "ones")}, "each listed once"),
             ({"family": "bert"}, "expected one of gpt2"),
             ({"seeds": 1}, "at least 2"),
             ({"seeds": 51}, "at most 50"),

@@ -156,7 +156,7 @@ def test_the_page_about_the_zoo_has_its_table():
 
 
 def test_a_missing_zoo_is_named(tmp_path):
-    with pytest.raises(SpecError, match="there is no zoo"):
+    with pytest.raises(SpecError, match="no zoo was found"):
         load_zoo(tmp_path)
 
 

@@ -210,7 +210,7 @@ def test_names_with_control_characters_are_refused():
 
 
 def test_a_study_that_is_nowhere_names_those_that_are_there():
-    with pytest.raises(NotFound, match="no study and no file") as caught:
+    with pytest.raises(NotFound, match="no study or file") as caught:
         load_study("no-such-study")
     assert "sanity-check" in (caught.value.hint or "")
 

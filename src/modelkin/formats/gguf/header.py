@@ -217,13 +217,13 @@ def _check_beginning(cursor: _Cursor) -> None:
         raise UnsupportedFormat(
             cursor.file,
             say("problem.gguf-endian"),
-            hint="gguf_convert_endian.py of llama.cpp turns it round.",
+            hint="gguf_convert_endian.py from llama.cpp converts it.",
         )
     if version not in (2, 3):
         raise UnsupportedFormat(
             cursor.file,
             say("problem.gguf-version", version=version),
-            hint="Convert the model anew with a current llama.cpp." if version == 1 else None,
+            hint="Convert the model again with a current llama.cpp." if version == 1 else None,
         )
 
 
