@@ -26,7 +26,7 @@ DEPTHS = ("none", "standard", "deep", "full")
     "--about",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Names by which cards call the models, and dates: a table with tabs between ref, name and date.",
+    help="A tab-separated table of ref, name and date: the names that cards use for the models, and dates.",
 )
 @click.option("--cards/--no-cards", default=True, show_default=True, help="Read what the models declare.")
 @click.option(
@@ -34,8 +34,8 @@ DEPTHS = ("none", "standard", "deep", "full")
     type=click.Choice(DEPTHS),
     default="deep",
     show_default=True,
-    help="How much of the weights is read for a declared parent that the fingerprints do not show. Only from "
-    "deep on can a card be contradicted.",
+    help="How much of the weights is read for a declared parent that the fingerprints do not show. A "
+    "card can be contradicted only at deep or beyond.",
 )
 @click.option(
     "--grow",
@@ -68,7 +68,7 @@ DEPTHS = ("none", "standard", "deep", "full")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="With serve: the token that scans and additions to the registry need; MODELKIN_ATLAS_TOKEN if not "
-    "given. Without one nobody adds, and only this machine scans.",
+    "given. Without one, nobody can add and only this machine can scan.",
 )
 @fetch_options
 @output_options
@@ -89,7 +89,7 @@ def atlas(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Draw the families of a registry, and hold what cards say against the weights.
+    """Draw the families of a registry, and check what cards say against the weights.
 
     Families are what accepted pairs connect, and nothing else; p-values are corrected for a registry of a
     hundred million models. A declared parent is supported, contradicted or untestable: contradicted only if

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=click.Choice(DEPTHS),
     default="standard",
     show_default=True,
-    help="Of our own comparison.",
+    help="Depth of our own comparison.",
 )
 @click.option(
     "--methods-budget",
@@ -42,21 +42,22 @@ if TYPE_CHECKING:
     default="1GB",
     show_default=True,
     metavar="SIZE",
-    help="Read at most this many bytes of a model for one published method; a pair beyond has no score.",
+    help="Read at most this many bytes of a model for one published method; a pair that needs more has "
+    "no score.",
 )
 @click.option(
     "--budget",
     type=Size(),
     metavar="SIZE",
-    help="Read at most this many bytes for all pairs together; pairs beyond are listed and wait for the next "
-    "run.",
+    help="Read at most this many bytes for all pairs together; pairs beyond that are listed and left "
+    "for the next run.",
 )
 @click.option(
     "--side-by-side",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Pairs at the same time.",
+    help="Pairs to work on at the same time.",
 )
 @click.option(
     "--control",
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     "--prompts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Prompts for published methods that run the models, one a line. Default: 200 of our own.",
+    help="Prompts for published methods that run the models, one per line. Default: 200 of our own.",
 )
 @click.option("--offline", is_flag=True, help="Make no network requests; use only what is stored locally.")
 @click.option("--no-store", is_flag=True, help="Do not use or fill the local store of fetched ranges.")
@@ -94,16 +95,17 @@ def bench(
     out: Path,
     output: Output,
 ) -> None:
-    """Hold methods, ours included, against labelled pairs of models.
+    """Evaluate methods, ours included, on labelled pairs of models.
 
     PAIRS is a table (tab-separated) with the columns source, model_a (base), model_b (candidate), label
     (related, independent, or another word for what is not counted), relation and note; or public, or
     public:NAME, for the published pairs that come with the package: AWM, Zhu2025, LeaFBench, MDGBench,
     CiscoMPK, modelDNA-LineageBench, HuRef and others.
 
-    The folder gets one table of areas, hits and false accusations with intervals, hits by relation, bytes and
-    seconds, ROC curves and scores, as bench.html, BENCH.md, bench.json, methods.csv and pairs.csv. A pair
-    that is not obtained is listed with its reason. A run that was stopped goes on where it was.
+    The folder gets one table of areas, hits and false accusations with intervals, hits by relation, bytes
+    and seconds, ROC curves and scores, as bench.html, BENCH.md, bench.json, methods.csv and pairs.csv. A
+    pair that cannot be obtained is listed with the reason. A run that was stopped resumes where it left
+    off.
 
     \b
     Examples

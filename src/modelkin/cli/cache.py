@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def cache() -> None:
     """Show or empty the local store of fetched ranges.
 
-    The store lies in the assets folder of the Hugging Face cache (HF_ASSETS_CACHE) and holds at most
+    The store is in the assets folder of the Hugging Face cache (HF_ASSETS_CACHE) and holds at most
     10 GiB; the least recently used ranges are dropped first.
     """
 

@@ -21,21 +21,22 @@ FAILED = 1
     "--against",
     multiple=True,
     metavar="MODEL",
-    help='A further model that a statement "from scratch" is held against. Repeat for several.',
+    help='Another model to check a "from scratch" statement against. Repeat for several.',
 )
 @click.option(
     "--known",
     multiple=True,
     metavar="NAME=MODEL",
-    help="Where a model that the card names is to be found, if not on the Hub under that name.",
+    help="Where to find a model that the card names, if not on the Hub under that name.",
 )
 @click.option(
     "--depth",
     type=click.Choice(("standard", "deep", "full")),
     default="standard",
     show_default=True,
-    help="How much each comparison may read; see `modelkin compare`. A parent that is not found is "
-    "contradicted from deep on only: before that, parts that were moved or reordered are not looked for.",
+    help="How much each comparison may read; see `modelkin compare`. A parent that is not found counts "
+    "as contradicted only at deep or beyond: before that, parts that were moved or reordered are "
+    "not looked for.",
 )
 @click.option(
     "--fail-on",
@@ -66,12 +67,12 @@ def check(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Hold every claim of MODEL's card against the weights.
+    """Check every claim of MODEL's card against the weights.
 
-    Read are base_model and its relation, tags, merge recipes, the base of an adapter, what the config was
-    saved from, statements "from scratch", and the licence. Declared ancestors are followed. Each claim comes
-    out supported, contradicted or untestable, with the reason. A licence is held against those of parents
-    that the weights prove. Names on a card are looked up on the Hub and nowhere else.
+    It reads base_model and its relation, tags, merge recipes, the base of an adapter, what the config was
+    saved from, "from scratch" statements, and the licence. Declared ancestors are followed. Each claim
+    comes out supported, contradicted or untestable, with the reason. A licence is checked against those
+    of parents that the weights prove. Names on a card are looked up on the Hub and nowhere else.
 
     \b
     Examples

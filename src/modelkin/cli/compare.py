@@ -81,8 +81,8 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     default="standard",
     show_default=True,
     help="How much to read of each model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
-    "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated coordinates), full as "
-    "deep, and every value of all tensors that both have.",
+    "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated "
+    "coordinates), full like deep, plus every value of all tensors that both have.",
 )
 @click.option(
     "--seed",
@@ -107,7 +107,7 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     "--prompts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Prompts for published methods that run the models, one a line. Default: 200 of our own.",
+    help="Prompts for published methods that run the models, one per line. Default: 200 of our own.",
 )
 @click.option(
     "--dry-run",
@@ -121,7 +121,8 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     multiple=True,
     metavar="WORD[,WORD...]",
     help="Exit with code 1 on one of these results: shared (any kind of common origin), no-evidence, "
-    "not-testable, flag (something on the card to look at closer), any-but-no-evidence (all but a plain "
+    "not-testable, flag (something on the card to look at more closely), any-but-no-evidence (all "
+    "but a plain "
     "negative: what a gate wants).",
 )
 @click.option(
@@ -135,8 +136,8 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     "--case",
     "case_id",
     metavar="ID",
-    help="Put the number of a case, the time, the command, versions and the SHA-256 of every weight file "
-    "into the record; files that lie here are read whole for it.",
+    help="Put a case number, the time, the command, versions and the SHA-256 of every weight file "
+    "into the record; local files are read in full for it.",
 )
 @figures_option
 @fetch_options

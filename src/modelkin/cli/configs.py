@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def configs(candidate: str, base: str, *, different: bool, fetch: FetchOptions, output: Output) -> None:
     """Compare the configs of CANDIDATE and BASE field by field, and each with its tensors.
 
-    Fields have their common names and what they mean. Names of tensors are scanned for layers that the
-    config leaves no room for and for words of multi-token prediction; experts are counted, sizes held
-    against shapes. Headers are read, no weights. Equal fields are no sign of where weights come from.
+    Fields are shown under their common names, with their meaning. Names of tensors are scanned for layers
+    that the config leaves no room for and for words of multi-token prediction; experts are counted, and
+    sizes are checked against shapes. Headers are read, no weights. Equal fields say nothing about where
+    weights come from.
 
     \b
     Examples

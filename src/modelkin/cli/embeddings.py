@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     metavar="KIND",
     help='Which tokens: all, "ASCII words", English-like, or a script such as Hangul.',
 )
-@click.option("--count", type=click.IntRange(8), default=512, show_default=True, help="Most tokens to take.")
-@click.option("--head", is_flag=True, help="Rows of the output head instead.")
+@click.option(
+    "--count", type=click.IntRange(8), default=512, show_default=True, help="Maximum number of tokens."
+)
+@click.option("--head", is_flag=True, help="Use rows of the output head instead.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Chooses the tokens.")
 @fetch_options
 @output_options
@@ -41,9 +43,10 @@ def embeddings(
 ) -> None:
     """Compare the embedding rows of tokens that CANDIDATE and BASE share.
 
-    Tokens are matched by the text they stand for. Cosines stand next to those of wrong pairings; tokens with
-    the same id and with another one are told apart, and the nearest and farthest are listed. Only the sampled
-    rows and both tokenizers are read. It is no verdict: that is `modelkin compare`.
+    Tokens are matched by the text they stand for. Cosines are shown next to those of wrong pairings;
+    tokens with the same id and with another one are told apart, and the nearest and farthest are listed.
+    Only the sampled rows and both tokenizers are read. This is not a verdict; for one, use `modelkin
+    compare`.
 
     \b
     Examples

@@ -78,8 +78,8 @@ def norms(
 ) -> None:
     """Train tiny models whose norm gains are initialised in different ways, and compare all pairs.
 
-    Each arm has unrelated models on the same and on different data, models that share only their
-    initial weights, and fine-tuned ones. Cosines stand next to what the means alone give and next to exact
+    Each arm has unrelated models on the same and on different data, models that share only their initial
+    weights, and fine-tuned ones. Cosines are shown next to what the means alone give and next to exact
     tests. Takes minutes on one core.
 
     \b

@@ -78,21 +78,21 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
     type=click.IntRange(16),
     default=65_536,
     show_default=True,
-    help="Most values to read of a tensor; larger ones are sampled in seeded blocks.",
+    help="Maximum number of values to read from a tensor; larger ones are sampled in seeded blocks.",
 )
 @click.option(
     "--windows",
     type=click.IntRange(0, 1000),
     default=0,
     show_default=True,
-    help="Read so many windows of --sample values, where the published probe of attention weights reads.",
+    help="Read this many windows of --sample values, where the published probe of attention weights reads.",
 )
 @click.option(
     "--draws",
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Draws for the baselines that are drawn.",
+    help="Number of draws for random baselines.",
 )
 @click.option(
     "--tokens",
@@ -126,11 +126,11 @@ def matrix(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Measure tensors of several models, layer by layer, beside what chance makes of each number.
+    """Measure tensors of several models, layer by layer, next to what chance would give.
 
-    This describes; it decides nothing. Every number stands beside its mean over all reorderings of one
-    tensor's values, and a cosine never comes without rho x rho, the part of it that the means make, and r,
-    what is left. For an answer with an error rate use `modelkin compare`.
+    This describes; it decides nothing. Every number is shown with its mean over all reorderings of one
+    tensor's values, and a cosine never comes without rho x rho, the part that the means account for, and
+    r, what is left. For an answer with an error rate use `modelkin compare`.
 
     A MODEL may be given a name: glm=zai-org/GLM-4.5-Air.
 
@@ -147,7 +147,7 @@ def matrix(
       shuffle          reordered places, drawn, the same in all layers of a model
       random           normal numbers with the data's means and deviations
       mismatched       layers that are equally far apart, by distance
-      layer-0          layer 0 with the others, beside every two others: shown as the outlier it is
+      layer-0          layer 0 with the others, next to pairs of other layers: shown as the outlier it is
       within           every two layers of one model
       independent, derived             pairs declared by --known
       groups                           inside and between the groups of --group

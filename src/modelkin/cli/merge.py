@@ -45,12 +45,13 @@ def merge(
     """Ask whether CANDIDATE is a merge of the PARENTs, with which weights and by which method.
 
     Weights are fitted to the same sampled values of all models, tensor by tensor, and add up to one; with
-    --base it has a weight, too. That a mixture fits better than every single parent proves nothing: the
-    common ancestor of the parents lies between them. What counts is whether they lie on opposite sides of
-    the candidate. "Not a merge of these" is an answer.
+    --base, the base has a weight too. That a mixture fits better than every single parent proves nothing:
+    the common ancestor of the parents lies between them. What counts is whether they lie on opposite
+    sides of the candidate. "Not a merge of these" is an answer.
 
-    Shown are weights by layer and module with 95 % intervals, the method (linear, slerp, task arithmetic,
-    TIES, DARE, passthrough, mixture of experts), and the nearest recipe for mergekit. -v adds every tensor.
+    The output shows weights by layer and module with 95 % intervals, the method (linear, slerp, task
+    arithmetic, TIES, DARE, passthrough, mixture of experts), and the nearest recipe for mergekit. -v adds
+    every tensor.
 
     \b
     Examples

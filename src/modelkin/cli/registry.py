@@ -67,7 +67,7 @@ def add(
     "listed",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Follow the models of a file, one reference a line.",
+    help="Follow the models of a file, one reference per line.",
 )
 @click.option(
     "--folder",
@@ -82,7 +82,7 @@ def add(
     "--per-minute",
     type=click.FloatRange(0, min_open=True),
     metavar="N",
-    help="Read at most so many models a minute. Whatever a server asks for on top is kept to.",
+    help="Read at most this many models per minute. Longer waits that a server asks for are honoured too.",
 )
 @cluster_option
 @fetch_options
@@ -100,10 +100,10 @@ def sync(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Add what is new of a list, a folder or a Hub.
+    """Add what is new in a list, a folder or a Hub.
 
-    Models that are there at the same revision cost nothing. A run that is stopped goes on where it was; what
-    could not be reached is tried again by the next one.
+    Models already there at the same revision cost nothing. A run that is stopped resumes where it left
+    off; whatever could not be reached is tried again by the next run.
 
     \b
     Examples

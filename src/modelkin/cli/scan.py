@@ -51,9 +51,9 @@ def scan(
 ) -> None:
     """Ask which models of a registry MODEL has a common origin with.
 
-    MODEL is a model, or a file that `modelkin fingerprint` wrote. All fingerprints of the registry are looked
-    at; p-values are corrected for a registry of a hundred million models, so that a finding stays one while
-    the registry grows. The best hits are then verified by `compare` on the weights.
+    MODEL is a model, or a file that `modelkin fingerprint` wrote. All fingerprints in the registry are
+    searched; p-values are corrected for a registry of a hundred million models, so that a finding stays
+    one while the registry grows. The best hits are then verified by `compare` on the weights.
 
     \b
     Examples

@@ -29,9 +29,9 @@ def tokenizers(
 ) -> None:
     """Compare the tokenizers of CANDIDATE and BASE.
 
-    Each is a model, or a single tokenizer file. Shows kinds, sizes, tokens and merges in common, the order
-    of ids, and next to it what separately trained tokenizers have in common. It is no verdict on weights:
-    tokenizers are public, and models with the same one are often trained separately.
+    Each is a model, or a single tokenizer file. Shows kinds, sizes, tokens and merges in common, the
+    order of ids, and next to it what separately trained tokenizers have in common. This is not a verdict
+    on weights: tokenizers are public, and models with the same one are often trained separately.
 
     \b
     Examples

@@ -66,15 +66,15 @@ def tree(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Find the families among MODELs, who hangs on whom, and which came first.
+    """Find the families among MODELs, how they are connected, and which came first.
 
-    Pairs are compared once; families are what accepted pairs connect, and nothing else. Models that are left
-    alone are compared deeper with those that their fingerprints propose. Inside of a family a model hangs on
-    the one whose change it carries, and merges on their parents. Which came first is said only where an
-    asymmetric fact tells it, and each is named: a larger vocabulary, a pruned or quantised copy, layers that
-    were repeated or left out, experts, tensors frozen since an outgroup, a trail of rounding, rows that
-    weight decay made shorter, the parents of a mixture, a parent that is known already, claimed dates.
-    Otherwise: direction not identified.
+    Pairs are compared once; families are what accepted pairs connect, and nothing else. Models that are
+    left alone are compared deeper with those that their fingerprints propose. Within a family, a model is
+    attached to the one whose change it carries, and a merge to its parents. Which came first is said only
+    where an asymmetric fact tells it, and each is named: a larger vocabulary, a pruned or quantised copy,
+    layers that were repeated or left out, experts, tensors frozen since an outgroup, a trail of rounding,
+    rows that weight decay made shorter, the parents of a mixture, a parent that is known already, claimed
+    dates. Otherwise: direction not identified.
 
     A MODEL may be given a name: glm=zai-org/GLM-4.5-Air. -v adds the verdicts on all pairs.
 

@@ -24,9 +24,9 @@ FAILED = 1
 def verify(folder: Path, *, files_only: bool, fetch: FetchOptions, output: Output) -> None:
     """Check everything that the report in DIR states.
 
-    Its files are held against the manifest and written anew from the record; every range of the ledger is
-    read again where it came from, not from the store, and so are the digests of weight files; and the whole
-    comparison is computed once more. Exit code 1 if something does not hold.
+    Its files are checked against the manifest and regenerated from the record; every range of the ledger
+    is read again from its origin, not from the store, and so are the digests of weight files; and the
+    whole comparison is computed once more. Exit code 1 if something does not hold.
 
     \b
     Examples
