@@ -281,7 +281,7 @@ class Model:
     def _held(self, name: str) -> bytes | None:
         """Return a file that the weights' own file holds.
 
-        The weights are opened for it only where they can hold one: a tokenizer is to be had from a
+        The weights are opened for it only where they can hold one: a tokenizer is available from a
         repository whose weights are broken.
         """
         if name not in HELD_FILES:

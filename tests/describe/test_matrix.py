@@ -662,18 +662,18 @@ def test_names_of_strangers_cannot_break_a_document():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"measures": ("pearsn",)}, UsageError, "none called 'pearsn'"),
-        ({"roles": ("attention-nrm",)}, BadSelection, "none called 'attention-nrm'"),
+        ({"measures": ("pearsn",)}, UsageError, "unknown name 'pearsn'"),
+        ({"roles": ("attention-nrm",)}, BadSelection, "unknown name 'attention-nrm'"),
         ({"roles": ("router.nonsense",)}, BadSelection, "expected ROLE"),
         ({"layers": "5-2"}, BadSelection, "from low to high"),
         ({"layers": "0-99999"}, BadSelection, "at most 9999"),
         ({"layers": "a"}, BadSelection, "such as 0-10,20"),
         ({"layers": ""}, BadSelection, "such as 0-10,20"),
-        ({"baselines": ("luck",)}, UsageError, "none called 'luck'"),
+        ({"baselines": ("luck",)}, UsageError, "unknown name 'luck'"),
         (
             {"known": (KnownRelation(relation="cousins", model_a="a", model_b="b"),)},
             UsageError,
-            "none called 'cousins'",
+            "unknown name 'cousins'",
         ),
         ({"sample": 1}, UsageError, "of at least 16, got 1"),
         ({"roles": ()}, UsageError, "at least one"),

@@ -216,7 +216,7 @@ class _Making:
                 declared=declared[ref],
                 family=kin.family.get(ref),
                 n_relatives=counted[ref],
-                reason=None if row.reason is None else say("registry-without", problem=row.reason),
+                reason=None if row.reason is None else say("problem.registry-without", problem=row.reason),
             )
         return found
 

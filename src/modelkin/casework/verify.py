@@ -25,7 +25,7 @@ from modelkin.untrusted import JsonRefused, path_problem, quoted, strict_object
 SCHEMA = "modelkin.verification/1"
 _BATCH = 64_000_000
 _SAME = ("evidence", "alignment", "relation", "config")
-"""Parts of the record that have to be the same when everything is computed anew, beside the verdict."""
+"""Parts of the record that have to be the same when everything is recomputed, beside the verdict."""
 _MOST_TOLD = 3
 """Problems of one part that are told one by one."""
 _Found = tuple[list[Message], Message]
@@ -124,7 +124,7 @@ def _files(folder: Path) -> VerifiedPart:
 
 
 def _documents(folder: Path, result: Comparison) -> VerifiedPart:
-    """Write the documents anew from the record: they say the same, in one of the languages."""
+    """Write the documents again from the record: they say the same, in one of the languages."""
     if result.environment.modelkin != __version__:
         text = say("verify-version", made=result.environment.modelkin, this=__version__)
         return VerifiedPart(name="documents", status="skipped", text=text)
@@ -209,7 +209,7 @@ def _weights(result: Comparison, side: str, model: Model) -> _Found:
 def _numbers(
     result: Comparison, opened: dict[str, Model], fetch: FetchOptions, progress: Progress | None
 ) -> _Found:
-    """Compute everything anew."""
+    """Recompute everything."""
     about = result.environment
     if about.depth not in READING:
         raise FormatError("comparison.json", say("problem.depth-unknown", depth=quoted(about.depth)))

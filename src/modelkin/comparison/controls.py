@@ -265,7 +265,7 @@ def looks_alike(evidence: Iterable[Evidence], share: float) -> bool:
 
 
 def can_be_control(control: Architecture, base: Architecture) -> bool:
-    """Say whether the agreement of a model's units can be held against that of the base's.
+    """Say whether the agreement of a model's units can be compared with that of the base's.
 
     Both have gated MLPs, or neither has. A layer of the control may have fewer units but not more: fewer
     agree more often by chance, so a smaller control errs on the safe side and a larger one would not.

@@ -247,7 +247,7 @@ def same_layout(candidate: Model, base: Model) -> bool:
 def same_bits(candidate: Model, base: Model) -> bool:
     """Walk over both models in step and compare stored bits, in bounded memory, until one differs.
 
-    In the order of the candidate's files: read so, they can be held against their published digests.
+    In the order of the candidate's files: read so, they can be checked against their published digests.
     """
     for name in sorted(candidate.index, key=lambda name: _place(candidate, name)):
         info = candidate.index[name]

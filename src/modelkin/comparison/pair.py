@@ -33,7 +33,7 @@ class ModelPair:
     base: Model
     options: CompareOptions
     rehearsed: bool = False
-    """Whether no tensor may be read: what a config says is then not held against it."""
+    """Whether no tensor may be read: what a config says is then not checked against it."""
     equal: bool | None = None
     """Whether every stored value is known to be equal, where somebody has looked at all of them."""
 

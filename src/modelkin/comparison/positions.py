@@ -1,4 +1,4 @@
-"""What a config says of positions, held against the weights before a test is given up for it."""
+"""What a config says of positions, checked against the weights before a test is given up for it."""
 
 from __future__ import annotations
 

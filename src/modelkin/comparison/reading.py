@@ -28,7 +28,7 @@ class Rehearsal:
     reordered: bool = False
     """Whether units are taken to be in other places, in the same coordinates."""
     passes: tuple[list[list[TensorSlice]], list[list[TensorSlice]]] = field(default_factory=lambda: ([], []))
-    """What would be read of candidate and base, in one go each: ranges are joined inside of a pass."""
+    """What would be read of candidate and base, in one go each: ranges are joined inside a pass."""
     differences: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
     """What would be read of candidate and base beyond that, if they turn out to be relatives."""
     rooms: list[int] = field(default_factory=list)

@@ -89,7 +89,7 @@ class AlignmentSummary:
     """How units were paired: identity, reordered (another order or a selection), or none."""
     unpaired: tuple[Message, ...]
     frames: tuple[FrameRecord, ...] = ()
-    """Maps of the residual stream that were tried; how well they fit is no evidence by itself."""
+    """Maps of the residual stream that were tried; how well they fit is not evidence by itself."""
     maps: tuple[LayerMap, ...] = ()
     """All layers against all layers, where that was read."""
 
@@ -152,7 +152,7 @@ class ReferenceScore:
     """What follows from both; None where there is no score or no level."""
     details: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[tuple[int, int], ...] = ()
-    """Layers (candidate, base) that the method held against each other, where it chooses."""
+    """Layers (candidate, base) that the method compared with each other, where it chooses."""
     bytes_read: tuple[int, int]
     """Of candidate and base, whether they were stored already or not."""
     seconds: float

@@ -51,7 +51,7 @@ def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
 
 
 def _shown_chance(mark: HeatMap) -> float | None:
-    """Return chance if it lies inside of the bar, so that a line can be drawn."""
+    """Return chance if it lies inside the bar, so that a line can be drawn."""
     scale = mark.scale
     return scale.chance if scale.chance is not None and scale.low <= scale.chance <= scale.high else None
 

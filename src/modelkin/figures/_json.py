@@ -47,4 +47,4 @@ def figure_from_json(text: str) -> Figure:
 def _number(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
-    raise NotImplementedError(f"{type(value).__name__} is no part of a description")
+    raise NotImplementedError(f"{type(value).__name__} is not part of a description")

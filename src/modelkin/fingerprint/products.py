@@ -106,7 +106,7 @@ class CentredBlock:
         return float(np.abs(lags).max()) > _MOST_LAG_Z or excess > _MOST_LAG_EXCESS
 
     def over(self, used: npt.NDArray[np.bool_]) -> CentredBlock:
-        """Return the block over fewer units, centred anew."""
+        """Return the block over fewer units, centred again."""
         return CentredBlock(self._all, used)
 
 

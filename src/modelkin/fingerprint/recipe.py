@@ -1,6 +1,6 @@
 """The recipe of a fingerprint: which blocks it has, where each lies, and the public signs it projects with.
 
-Everything here is part of what a fingerprint means. A change makes fingerprints that cannot be held against
+Everything here is part of what a fingerprint means. A change makes fingerprints that cannot be compared with
 older ones, so it gets a new number.
 """
 

@@ -42,7 +42,7 @@ class _StackedBlocks:
 
 
 class FingerprintStack:
-    """Some fingerprints, ready to be held against others all at once."""
+    """Some fingerprints, ready to be compared with others all at once."""
 
     def __init__(self, made: Sequence[Fingerprint]) -> None:
         self.made = tuple(made)

@@ -51,7 +51,7 @@ class RawScore:
     """Larger is more alike."""
     details: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[tuple[int, int], ...] = ()
-    """Which layer of the candidate was held against which of the base, where the method chooses."""
+    """Which layer of the candidate was compared with which of the base, where the method chooses."""
 
 
 class RunMemory:

@@ -72,7 +72,7 @@ def _determines(cross: Floats, factor: Floats) -> bool:
 
 @final
 class PolarTrace(ReferenceMethod):
-    """Minus log10 of the bound for the best permutation with signs inside of the polar factor."""
+    """Minus log10 of the bound for the best permutation with signs inside the polar factor."""
 
     uses_tokens = True
 
@@ -93,7 +93,7 @@ class PolarTrace(ReferenceMethod):
         return mine, theirs
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
-        """Take the polar factor and look for the permutation inside of it."""
+        """Take the polar factor and look for the permutation inside it."""
         rows = pair.rows
         if isinstance(rows, Message):
             return rows

@@ -47,7 +47,7 @@ class ReferenceOptions:
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Read prompts, one a line; empty lines are left out.
+    """Read prompts, one per line; empty lines are left out.
 
     Raises
     ------

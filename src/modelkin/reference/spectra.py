@@ -2,7 +2,7 @@
 
 For each layer the singular values of ``Wq' Wk`` and ``Wv' Wo'`` are cut to their effective rank, brought
 to the range from 0 to 1 and compared; a dynamic programme finds which layers face each other. The
-products are taken over the residual stream, where mixing inside of heads does not change them; the
+products are taken over the residual stream, where mixing inside heads does not change them; the
 publication writes them the other way round, and fits the two constants of its final similarity, which are
 not published as fixed numbers.
 """

@@ -95,7 +95,7 @@ class Ledger:
             self._verified.add(file)
 
     def files(self) -> tuple[FileReading, ...]:
-        """Say of every file how much of it was read, and whether it was held against its digest."""
+        """Say of every file how much of it was read, and whether it was checked against its digest."""
         ranges: dict[str, list[ByteRange]] = {}
         for entry in self.entries:
             ranges.setdefault(entry.file, []).append(ByteRange(entry.start, entry.stop))

@@ -127,7 +127,7 @@ def is_inside(host: str) -> bool | None:
 _TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 """Networks whose addresses end with one of the older kind."""
 _TRANSLATED_INSIDE = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""For translation inside of one network, which older Pythons take for public."""
+"""For translation inside one network, which older Pythons take for public."""
 
 
 def redirected(url: str, location: str) -> str:

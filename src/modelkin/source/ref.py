@@ -246,7 +246,7 @@ def _taken_apart(rest: str) -> tuple[str, str, str | None]:
 
 
 def pinned(text: str, commit: str) -> str:
-    """Write a Hub reference anew so that it names one commit."""
+    """Rewrite a Hub reference so that it names one commit."""
     scheme, separator, rest = text.rpartition("://")
     repo_id, _, path = _taken_apart(rest)
     return f"{scheme}{separator}{repo_id}@{commit}" + (f"/{path}" if path else "")

@@ -45,7 +45,7 @@ _TAG = (
 )
 _ABANDONED_AFTER = 3600.0
 _KEEP_AFTER_EVICTION = 0.9
-# Other processes write too: after this share of the limit has been written here, all is counted anew.
+# Other processes write too: after this share of the limit has been written here, all is counted again.
 _COUNT_AGAIN = 1 / 16
 
 

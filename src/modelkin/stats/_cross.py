@@ -59,7 +59,7 @@ class _Block:
 
 def _z(a: _Block, b: _Block) -> float:
     both = a.usable & b.usable
-    # Most blocks have no unusable units; then nothing has to be centred anew.
+    # Most blocks have no unusable units; then nothing has to be centred again.
     mine, theirs = (
         block.centred if np.array_equal(block.usable, both) else _centred(block.rows[both])
         for block in (a, b)

@@ -31,7 +31,7 @@ def read_vocabulary(data: bytes) -> Mapping[bytes, int] | None:
     rows: dict[bytes, int] = {}
     ambiguous: set[bytes] = set()
     position = begin.end()
-    # One pass that never looks back: the author of the file is unknown, and a search that begins anew at
+    # One pass that never looks back: the author of the file is unknown, and a search that starts again at
     # every quote takes hours on a file made for it.
     while (mark := _QUOTE_OR_END.search(data, position)) is not None and mark[0] != b"}":
         string = _STRING.match(data, mark.start())

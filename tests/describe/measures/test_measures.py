@@ -323,7 +323,7 @@ def test_names_of_others_are_understood():
 
 
 def test_an_unknown_measure_is_an_error_with_a_suggestion():
-    with pytest.raises(UsageError, match="none called 'pearsn'") as caught:
+    with pytest.raises(UsageError, match="unknown name 'pearsn'") as caught:
         find_measure("pearsn")
     assert caught.value.hint == "Did you mean 'pearson'?"
 

@@ -72,7 +72,7 @@ def run_bench(
         What is known of whom. Pairs that are neither related nor independent are asked about and not counted.
     out
         The folder of the report. Each answer is added to ``results.jsonl`` at once, so that a run that was
-        stopped goes on where it was. Answers of another version, seed, depth or limit are made again.
+        stopped resumes where it left off. Answers of another version, seed, depth or limit are made again.
     options, fetch
         What is asked, and how models are read.
     progress

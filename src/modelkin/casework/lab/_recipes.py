@@ -64,7 +64,7 @@ class TokenizerSpec(Fields):
     corpus: str
     vocab: Whole
     extends: str | None = None
-    """Name of the tokenizer to which the frequent words of the corpus are added; None to train anew."""
+    """Name of the tokenizer to which the frequent words of the corpus are added; None to train a new one."""
 
 
 class Recipe(Fields):
@@ -86,7 +86,7 @@ class Recipe(Fields):
     teacher: str | None = None
     """The model whose predictions are learnt instead of the text."""
     keep: Parts = ()
-    """Parts taken from the parent; the others begin anew from `init_seed`."""
+    """Parts taken from the parent; the others start afresh from `init_seed`."""
     keep_layers: Annotated[tuple[Whole, ...], Meta(max_length=999)] | None = None
     """Layers of which parts are kept; None for all."""
     keep_outside: bool = True

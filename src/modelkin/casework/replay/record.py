@@ -25,7 +25,7 @@ class Check:
     """``printed``: published, and the same to the digits that were printed. ``rounded``: published, and the
     same to the digits of what it was made of. ``read``: to the pixels of a figure. ``predicted``: only
     foretold, from means and deviations; the difference is what they leave out. ``average``: a mean of a
-    shipped table, held against the same mean computed by someone else; no independent publication."""
+    shipped table, compared with the same mean computed by someone else; no independent publication."""
 
     @property
     def agrees(self) -> bool:

@@ -1,7 +1,7 @@
 """Which coordinates of one residual stream face which of the other: learned on some rows, checked on others.
 
 Rows are anything that both models read or write in the same order: embeddings of shared tokens, rows of the
-output head, MLP units of some layers. How well the map fits is reported and is no evidence: strangers that
+output head, MLP units of some layers. How well the map fits is reported and is not evidence: strangers that
 were trained on the same text have embeddings of like geometry.
 """
 

@@ -1,4 +1,4 @@
-"""Model cards: every claim of one, held against the weights; the licences of proven parents."""
+"""Model cards: every claim of one, checked against the weights; the licences of proven parents."""
 
 from .checking import check_card
 from .licences import known_licences, left_out

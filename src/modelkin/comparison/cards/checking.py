@@ -57,7 +57,7 @@ def check_card(
     options
         Depth, seed, and how to fetch, of each comparison.
     against
-        Further models that a statement "from scratch" is held against.
+        Further models that a statement "from scratch" is compared with.
     known
         Where to find models that cards name, for those that are not on the Hub under that name.
     progress

@@ -26,7 +26,7 @@ class CheckedClaim:
     status: ClaimStatus
     reason: Message
     against: str | None = None
-    """The model that it was held against."""
+    """The model that it was checked against."""
     conclusion: str | None = None
     """Of the comparison with it."""
     relation: str | None = None
@@ -36,7 +36,7 @@ class CheckedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardCheck:
-    """Every claim of a model's card, held against its weights."""
+    """Every claim of a model's card, checked against its weights."""
 
     model: ModelSummary
     claims: tuple[CheckedClaim, ...]

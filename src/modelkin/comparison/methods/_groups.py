@@ -43,7 +43,7 @@ class GroupRows(Method):
         return super().problem(pair) or pair.order_problem(self.card.axis, self.card.axis)
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Plan one probe for a few layers: they are tested one by one, and held against each other."""
+        """Plan one probe for a few layers: they are tested one by one, and compared with each other."""
         both = shared_layers(pair, self.role)
         if not both:
             yield none_shared(pair, (self.role,))

@@ -187,7 +187,7 @@ class HeadMatrices:
     def units(self, side: Side, arrays: Sequence[Array]) -> LayerUnits | None:
         """Return the strongest directions that heads read and write, in the order of heads.
 
-        The product of output and value does not change when values are mixed inside of a head. Its singular
+        The product of output and value does not change when values are mixed inside a head. Its singular
         vectors are what the head reads and writes, whatever its number.
         """
         value, output = (np.nan_to_num(np.asarray(rows, dtype=np.float32)) for rows in arrays)

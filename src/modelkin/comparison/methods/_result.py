@@ -120,7 +120,7 @@ class Agreement(_Finding):
     effect: Effect
     n: int
     rank: Rank | None = None
-    """None until it was held against controls."""
+    """None until it was compared with controls."""
     details: Details = field(default_factory=dict)
 
 

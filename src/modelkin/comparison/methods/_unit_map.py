@@ -33,7 +33,7 @@ FEWEST_FEATURES = 24
 _SHARE = 0.08
 """Part of the byte allowance for one map."""
 MOST_OTHERS = 6
-"""Layers that a cell is held against if it seems to agree with all."""
+"""Layers that a cell is compared with if it seems to agree with all."""
 CELL_P = 1e-3
 """Chance that any cell of a map between strangers stands out."""
 

@@ -1,4 +1,4 @@
-"""Tests over units that are numbered anew in every layer: MLP units, value dimensions, experts."""
+"""Tests over units that are numbered independently in every layer: MLP units, value dimensions, experts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class UnitRows(Method):
             yield Place(layer=both[number])
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Plan one probe for each target: its layers are tested one by one, and held against each other."""
+        """Plan one probe for each target: its layers are tested one by one, and compared with each other."""
         found = [(target, list(self.places(pair, target))) for target in self.targets(pair)]
         for target, places in found:
             chosen = []
@@ -184,7 +184,7 @@ def _rows(pair: Pair, chosen: Sequence[_Chosen], arrays: Sequence[Array], side: 
 def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: int) -> UnitChoice:
     """Choose a block of units at a seeded place, as many as the stored rows that the bytes allow.
 
-    It is the same in all layers, so that these can be held against each other.
+    It is the same in all layers, so that these can be compared with each other.
     Units that lie across the stored rows are all in every one of these: there, rows buy features instead.
     The models may differ in that; both then get the same units and the same features.
     """

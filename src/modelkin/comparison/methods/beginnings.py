@@ -1,9 +1,9 @@
 """Beginnings without a random number: layers that agree with layers they do not face, in both models.
 
-Some recipes begin every layer from the same public matrix, such as rows of a Hadamard matrix or of a cosine
-basis in a fixed order. Unit i then agrees with unit i of every layer of every such model, and the order of
-units is not arbitrary. A random beginning, shared or not, numbers each layer anew: there a layer agrees with
-the one it faces and with no other.
+Some recipes begin every layer from the same public matrix, such as rows of a Hadamard matrix or of a
+cosine basis in a fixed order. Unit i then agrees with unit i of every layer of every such model, and the
+order of units is not arbitrary. A random beginning, shared or not, numbers each layer independently:
+there a layer agrees with the one it faces and with no other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FOUND, _NOT_FOUND = -6.0, -3.0
 class Remembered:
     """Directions of layers, and how much any two agree.
 
-    Every layer is held against every other one, so that all would be made again for each that is tested.
+    Every layer is compared with every other one, so that all would be made again for each that is tested.
     """
 
     _directions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
@@ -92,8 +92,9 @@ class CommonBeginning:
 def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBeginning | None:
     """Say whether the tested layers agree with layers that they do not face, and what is left beside that.
 
-    It must show inside each model and across: one model that numbers each layer anew is enough for an exact
-    test. Layers that were copied inside a model look the same; then, too, what is beside the copy counts.
+    It must show inside each model and across: one model that numbers each layer independently is enough
+    for an exact test. Layers that were copied inside a model look the same; then, too, what is beside the
+    copy counts.
 
     Let R be what all layers began from, and let layers keep different shares of it. The tested layer of the
     candidate, less a multiple of another of its layers, has no R left if the multiple is the ratio of their

@@ -170,7 +170,7 @@ class _Measured:
         return None, None
 
     def _refitted(self) -> tuple[Floats, Word | None]:
-        """Undo factors of rows and columns, or mixtures inside of heads, where that explains much."""
+        """Undo factors of rows and columns, or mixtures inside heads, where that explains much."""
         fitted, better = with_factors(self.mine, self.theirs)
         if better:
             return fitted, "rescaled"

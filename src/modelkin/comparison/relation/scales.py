@@ -37,7 +37,7 @@ def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
 
 
 def mixed_in_heads(candidate: Floats, base: Floats, head: int) -> tuple[Floats, bool]:
-    """Mix the rows of the base inside of each head as fits best; say whether that explains much.
+    """Mix the rows of the base inside each head as fits best; say whether that explains much.
 
     Values of a head may be mixed freely, and pairs of queries and keys turned, if what reads them is too.
     """

@@ -100,7 +100,7 @@ def make_item(
         return say("matrix-empty")
     if any(view.shape != first.shape or view.transposed != first.transposed for view in views):
         return say("matrix-two-shapes")
-    # The same places in all layers and models: what differs between models and layers is no part of the key,
+    # The same places in all layers and models: what differs between models and layers is not part of the key,
     # but for the published windows, which differ between layers.
     key = published_name(choice, layer) if options.windows else choice.label
     slices = tuple(

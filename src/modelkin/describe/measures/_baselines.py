@@ -58,7 +58,7 @@ class Baseline:
     scope: Message
     """Which models, layers, groups or tokens."""
     observed: float | None
-    """The number it is to be held against; None where there is none."""
+    """The number it is to be compared with; None where there is none."""
     null: Distribution | None
     """None where there is none; `reason` says why."""
     reason: Message | None

@@ -19,7 +19,7 @@ from ._pairs import Pairs
 from .stack import Floats, Stack
 
 _CLOSE = 1e-4
-"""Squared distances below this share of the squared lengths are summed anew: as a difference of large
+"""Squared distances below this share of the squared lengths are summed again: as a difference of large
 numbers they would keep too few digits."""
 Expected = tuple[Floats, Floats | None]
 """Mean over all reorderings, and standard deviation where it is known exactly."""

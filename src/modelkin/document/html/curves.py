@@ -59,7 +59,7 @@ def _legend(series: tuple[Series, ...]) -> Html:
 
 
 def _dot(number: int) -> str:
-    """Return the class of a mark: hollow where colours begin anew."""
+    """Return the class of a mark: hollow where colours start over."""
     return "dot" if number < _N_COLOURS else "dot hollow"
 
 

@@ -181,7 +181,7 @@ def _read(result: Comparison, language: Language) -> Iterator[tuple[str, Text]]:
 
 
 def _by_state(result: Comparison) -> dict[str, list[str]]:
-    """Return the files by how they were read, those that were held against a digest first."""
+    """Return the files by how they were read, those that were checked against a digest first."""
     found: dict[str, list[str]] = {"verified": [], "whole": [], "sampled": []}
     for entry in result.ledger.files:
         found[entry.state].append(entry.file)

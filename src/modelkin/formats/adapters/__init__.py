@@ -1,4 +1,4 @@
-"""LoRA adapters, in the layout of PEFT: put on their base on the fly, or held against one."""
+"""LoRA adapters, in the layout of PEFT: put on their base on the fly, or compared with one."""
 
 from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out

@@ -1,7 +1,7 @@
 """What the weights of a graph are called in the model it was exported from, and in transformers.
 
 Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and
-named anew. But the product is called after its module, and a bias that kept its name is added to it. Wrappers
+renamed. But the product is called after its module, and a bias that kept its name is added to it. Wrappers
 are taken off, and projections out of their packs.
 """
 

@@ -54,7 +54,7 @@ def permute_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Ch
 
 
 def permute_heads(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Reorder the KV groups of every layer, and the query heads inside of each. Preserves the function."""
+    """Reorder the KV groups of every layer, and the query heads inside each. Preserves the function."""
     layout = layout_of(checkpoint)
     changed: dict[str, Floats] = {}
     for layer in range(layout.layers):

@@ -1,4 +1,4 @@
-"""Changes of the token rows: more of them, in another order, or begun anew."""
+"""Changes of the token rows: more of them, in another order, or initialised afresh."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def reorder_vocabulary(checkpoint: Checkpoint, *, rng: np.random.Generator) -> C
 
 
 def renew_embeddings(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Return the model with all token rows, of input and output, drawn anew. Changes the function."""
+    """Return the model with all token rows, of input and output, drawn again. Changes the function."""
     return checkpoint.with_tensors(
         {
             name: array.std() * rng.standard_normal(array.shape, dtype=np.float32)

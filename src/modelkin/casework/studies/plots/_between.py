@@ -162,7 +162,7 @@ class ConfusionView(plot.OfModels, tag="confusion"):
     layers_of: LayerOf = LayerOf()
     """A layer of each model."""
     model: Alias | None = None
-    """The one whose layers are held against each other."""
+    """The one whose layers are compared with each other."""
 
     def make(self, bench: Bench) -> Figure:
         """Draw it; a role that was not measured is named with the reason."""
