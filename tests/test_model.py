@@ -110,7 +110,7 @@ def test_a_model_without_config_is_known_by_its_names():
     [
         (b"nonsense", "it is not JSON"),
         (b"[1, 2]", "it is not a JSON object but a list"),
-        (b"{" * 200_000, "no JSON|nested"),
+        (b"{" * 200_000, "not JSON|nested"),
         (b"", "it is not JSON"),
         (b'{"a":' + b"9" * 5000 + b"}", "a whole number has 5000 digits"),
     ],

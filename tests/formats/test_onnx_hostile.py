@@ -240,7 +240,7 @@ def test_varints_that_do_not_add_up_are_refused_when_read():
     """Four numbers were promised; four bytes are there, but they are two numbers."""
     made = number(1, 4) + number(2, 10) + field(8, b"fc.bias") + field(5, b"\xff\x01\xff\x01")
     model = opened(graph(made))
-    with pytest.raises(HeaderError, match=r"tensor 'fc\.bias' has not 4 numbers"):
+    with pytest.raises(HeaderError, match=r"tensor 'fc\.bias' does not have 4 numbers"):
         model.tensor("fc.bias")
 
 
