@@ -185,7 +185,7 @@ A_LOT = 10**12
         (b"{", "it is not JSON"),
         (b'{"a": 1, "a": 2}', "a key occurs twice"),
         (b"{}", "expected an object 'model'"),
-        (b'{"model": ' * 100_000, "no JSON|nested"),
+        (b'{"model": ' * 100_000, "not JSON|nested"),
         (hf({"type": "BPE", "merges": []}), "expected a vocabulary, got none"),
         (hf({"type": "BPE", "vocab": {}, "merges": []}), "expected a vocabulary, got none"),
         (hf({"type": "BPE", "vocab": {"a": "0"}}), "expected a token's id"),
