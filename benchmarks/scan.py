@@ -24,7 +24,15 @@ from tests.registry.made import drawn
 import modelkin as mk
 from benchmarks.tables import Table
 from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_model
-from modelkin.fingerprint.recipe import N_FEATURES, N_UNITS, SLOTS, UNIT_KINDS, Kind, slot_numbers
+from modelkin.fingerprint.recipe import (
+    BLOCK_BYTES,
+    N_FEATURES,
+    N_UNITS,
+    SLOTS,
+    UNIT_KINDS,
+    Kind,
+    slot_numbers,
+)
 from modelkin.registry.coarse import N_WORDS, CodeQuery, coarse_pass
 from modelkin.registry.pairs import BLOCK, block_pairs, blocks_of_pairs
 from modelkin.stats import trace_test
@@ -132,10 +140,11 @@ def reordered(made: Fingerprint, rng: np.random.Generator, number: int) -> Finge
         block = data[slot.start : slot.stop].reshape(slot.n_units, N_FEATURES)
         order = orders.setdefault((unit, slot.place), rng.permutation(slot.n_units))
         block[:] = block[order]
+    data[BLOCK_BYTES:] = 0
     return replace(
         made,
         model=replace(made.model, ref=f"{made.model.ref}-{number}"),
-        token_gram=False,  # says where to look, and is the same in all orders
+        token_gram=False,  # says where to look, and would be the same in all orders
         data=data.tobytes(),
     )
 

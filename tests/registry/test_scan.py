@@ -261,6 +261,25 @@ def test_a_child_is_found_among_many_whatever_its_place(tmp_path):
     assert [hit.ref for hit in found.hits] == ["org/parent"]
 
 
+def test_many_with_tokens_alike_leave_room_for_a_weak_relative_and_a_scan_says_what_it_left_out(
+    tmp_path, monkeypatch
+):
+    from modelkin.registry import scanning
+
+    monkeypatch.setattr(scanning, "_MOST_ROWS", 6)
+    monkeypatch.setattr(scanning, "_MOST_ALIKE", 5)
+    parent = drawn("org/parent", 7)
+    alike = [drawn(f"org/alike-{seed}", seed) for seed in range(100, 120)]
+    gram = parent.data[BLOCK_BYTES:]
+    rows = [replace(made, data=made.data[:BLOCK_BYTES] + gram) for made in alike]
+    rows.append(drawn("org/weak", 300, parent=parent, share=0.3))
+    registry, _ = create_registry(str(tmp_path / "r")).add(rows)
+    result = scan(parent, registry)
+    assert "org/weak" in {hit.ref for hit in result.hits if hit.found}
+    assert [note.code for note in result.notes] == ["scan-many"]
+    assert dict(result.notes[0].values) == {"n": 21, "most": 6}
+
+
 def test_nothing_is_found_among_strangers(tmp_path):
     registry, _ = create_registry(str(tmp_path / "r")).add([drawn(f"org/{n}", n) for n in range(150)])
     found = scan(drawn("me", 1_000), registry)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from modelkin.comparison import Comparison, compare
 from modelkin.comparison.methods import Effect
@@ -25,7 +26,7 @@ from modelkin.model import Model
 from modelkin.options import CompareOptions, Depth, FetchOptions
 from modelkin.progress import Progress, Silent
 
-from .coarse import CodeQuery, coarse_pass
+from .coarse import LEAST_GRAM, LEAST_SCORE, CodeQuery, coarse_pass
 from .segments import RegistryRow
 from .store import Registry, RegistryCommit
 
@@ -39,7 +40,11 @@ LEAST_COSINE = 0.6
 """Of Gram matrices of tokens, for a proposal. Unrelated models reach 0.46 on the zoo, students of one teacher
 0.64, two trainings of one lab 0.59: it says where to look."""
 _MOST_ROWS = 4_000
-"""Rows that are tested at 8 bits: those with the largest scores."""
+"""Rows that are tested at 8 bits: those with the largest scores. Some bases have more descendants: a scan
+says so."""
+_MOST_ALIKE = 1_000
+"""Rows that are tested because their tokens look alike, the most alike first. They have a share of their own:
+thousands of copies of one base would otherwise leave no room for weak relatives."""
 _CAST_STEPS = 0.5
 """Root mean square difference of two fingerprints, in steps of 8 bits, up to which one is a cast of the
 other: float16, bfloat16 and 8-bit blocks differ by 0.10 to 0.34, the lightest fine-tune of the zoo by 4.7."""
@@ -148,6 +153,8 @@ def scan(
         say("scan-damaged", problem=say("error.said", where=name, problem=error.said))
         for name, error in damaged.items()
     )
+    if tested.n_left:
+        notes = (*notes, say("scan-many", n=tested.n_left + tested.n_tested, most=tested.n_tested))
     if not query.n_blocks:
         notes = (*notes, say("scan-nothing", model=query.model.ref))
     ranked = sorted(_hits(tested.found, log10_size=options.log10_size), key=_order)
@@ -173,6 +180,8 @@ class _Tested:
     found: list[tuple[RegistryRow, FingerprintProduct]]
     """Rows whose blocks are worth the exact test."""
     n_tested: int
+    n_left: int
+    """Rows that the signs let through and that were too many to be tested."""
     n_unread: int
 
 
@@ -188,9 +197,12 @@ def _tested(
         damaged[commit.segment] = error
 
     seen = coarse_pass(CodeQuery(query), registry.codes(left_out), n_threads=options.n_threads)
-    # Signs of Gram matrices have no unit in common with scores; a copy in other coordinates comes first.
-    weight = np.maximum(seen.scores, 100.0 * np.maximum(seen.grams - 0.33, 0.0))
-    chosen = seen.rows[np.argsort(-weight, kind="stable")[:_MOST_ROWS]]
+    # Signs of Gram matrices have no unit in common with scores.
+    scored, alike = seen.scores >= LEAST_SCORE, seen.grams >= LEAST_GRAM
+    chosen = np.union1d(
+        _largest(seen.rows, np.where(scored, seen.scores, 0.0), _MOST_ROWS),
+        _largest(seen.rows, np.where(alike, seen.grams, 0.0), _MOST_ALIKE),
+    )
     mine, stack = FingerprintRows(query), FingerprintStack([query])
     found: list[tuple[RegistryRow, FingerprintProduct]] = []
     n_tested = 0
@@ -203,7 +215,13 @@ def _tested(
             (rows[at], fingerprint_product(mine, FingerprintRows(made[at])))
             for at in np.flatnonzero(worth).tolist()
         ]
-    return _Tested(found=found, n_tested=n_tested, n_unread=n_unread)
+    return _Tested(found=found, n_tested=n_tested, n_left=len(seen.rows) - len(chosen), n_unread=n_unread)
+
+
+def _largest(rows: npt.NDArray[np.intp], weights: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.intp]:
+    """Return the rows of largest weight, those that were added first of equal ones; none without any."""
+    order = np.argsort(-weights, kind="stable")[:most]
+    return rows[order[weights[order] > 0.0]]
 
 
 def _hits(
