@@ -54,7 +54,7 @@ CHILD = {"a": card(), "b": card("a")}
         (kin(), None, None, ("untestable", "atlas-not-read")),
         (kin(), compared(True), "deep", ("supported", "check-related")),
         (kin(), compared(None), "deep", ("untestable", "check-not-testable")),
-        (kin(), compared(False), "standard", ("untestable", "atlas-look-deeper")),
+        (kin(), compared(False), "standard", ("untestable", "check-look-deeper")),
         (kin(), compared(False), "deep", ("contradicted", "check-unrelated")),
         (kin("ac", "bc"), compared(False), "deep", ("untestable", "atlas-through-others")),
         (kin(proposed=["ab"]), compared(False), "deep", ("untestable", "atlas-alike")),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelkin.comparison import Comparison
-from modelkin.comparison.cards import left_out
+from modelkin.comparison.cards import left_out, parent_status
 from modelkin.message import Message, say
 from modelkin.options import Depth
 
@@ -110,25 +110,23 @@ def _judged(
         return "untestable", say("atlas-itself")
     if kin.found(child, parent):
         return _dated(say("atlas-shared"), dates)
-    if weights is None:
+    if weights is None or depth is None:
         return "untestable", say("atlas-not-read")
     found = weights(child, parent)
     if isinstance(found, Message):
         return "untestable", found
-    if found.verdict.related:
-        return _dated(say("check-related", kind=say(f"relation.{found.relation.kind}")), dates)
-    if found.verdict.related is None:
-        return "untestable", say("check-not-testable")
-    if depth not in ("deep", "full"):
-        # Before that depth, permuted and rotated copies look like strangers.
-        return "untestable", say("atlas-look-deeper")
+    status, reason = parent_status(found, depth)
+    if status == "supported":
+        return _dated(reason, dates)
+    if status == "untestable":
+        return status, reason
     if kin.connected(child, parent):
         return "untestable", say("atlas-through-others")
     if kin.alike(child, parent):
         return "untestable", say("atlas-alike")
     if kin.revised & {child, parent}:
         return "untestable", say("atlas-revised")
-    return "contradicted", say("check-unrelated")
+    return "contradicted", reason
 
 
 def _dated(reason: Message, dates: tuple[str | None, str | None]) -> tuple[AtlasClaimStatus, Message]:

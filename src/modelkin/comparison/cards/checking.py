@@ -13,7 +13,7 @@ from modelkin.comparison.stages import compare
 from modelkin.errors import ModelkinError
 from modelkin.message import Message, say, told
 from modelkin.model import Model, ModelLike, open_model, open_models
-from modelkin.options import CompareOptions
+from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
 
 from .licences import left_out
@@ -190,21 +190,10 @@ class _Run:
     ) -> CheckedClaim:
         if isinstance(found, Message):
             return _claim(item, claim, "untestable", found)
-        status, reason = self._of_verdict(found)
+        status, reason = parent_status(found, self.options.depth)
         if status == "contradicted" and not binding:
             status, reason = "untestable", say("check-config-alone")
         return _claim(item, claim, status, reason, found)
-
-    def _of_verdict(self, found: Comparison) -> tuple[ClaimStatus, Message]:
-        if found.verdict.related:
-            return "supported", say("check-related", kind=say(f"relation.{found.relation.kind}"))
-        if found.verdict.related is None:
-            return "untestable", say("check-not-testable")
-        if self.options.depth not in ("deep", "full"):
-            # Moved, reordered and rotated parts are looked for at deep depth only: before that, silence is no
-            # contradiction, or the honest card of a copy in another order would be accused.
-            return "untestable", say("check-look-deeper")
-        return "contradicted", say("check-unrelated")
 
     def _relation(self, card: ReadCard, item: Statement) -> CheckedClaim:
         claim = say("claims.relation", how=item.subject)
@@ -256,6 +245,19 @@ class _Run:
                 yield _claim(item, claim, "contradicted", say("check-licence-wider", words=words), found)
             else:
                 yield _claim(item, claim, "supported", say("check-licence-kept"), found)
+
+
+def parent_status(found: Comparison, depth: Depth) -> tuple[ClaimStatus, Message]:
+    """Say what a comparison with a declared parent makes of the declaration."""
+    if found.verdict.related:
+        return "supported", say("check-related", kind=say(f"relation.{found.relation.kind}"))
+    if found.verdict.related is None:
+        return "untestable", say("check-not-testable")
+    if depth not in ("deep", "full"):
+        # Moved, reordered and rotated parts are looked for at deep depth only: before that, silence is no
+        # contradiction, or the honest card of a copy in another order would be accused.
+        return "untestable", say("check-look-deeper")
+    return "contradicted", say("check-unrelated")
 
 
 def _claim(
