@@ -304,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.held_out is not None:
             from tests.lineage.held_out import build_held_out, held_out
 
-            build_held_out(asked.held_out)
+            build_held_out(asked.held_out, full=True)
             collections["held out"] = held_out(asked.held_out)
         places = {title: item.write(folder / title.replace(" ", "-")) for title, item in collections.items()}
         put(disguise_report(DEVELOPMENT, places["development"], folder), "forest-disguises")

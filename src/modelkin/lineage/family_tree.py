@@ -141,11 +141,14 @@ class _Growth:
         """Find merges: first those that lie between two others, then those that show in single values."""
         found: dict[int, Blend] = {}
         for child in range(len(self.members)):
-            near = self._near(child)
+            near = [place for place in self._near(child) if not self._is_later(place, child)]
             inside = by_site[np.ix_(range(len(by_site)), near, near)]
             blend = find_blend(inside, near.index(child))
             if blend is not None:
                 found[child] = blend.renamed(near)
+        for child, blend in list(found.items()):
+            if found.keys() & {*blend.parents}:
+                found[child] = self._of_plain(by_site, child, found) or blend
         # What is itself a merge or a rounded copy is a parent of nothing here: its parents explain more.
         plain = {
             place
@@ -159,20 +162,34 @@ class _Growth:
                 found[child] = blend.renamed(near)
         return [blend for blend in found.values() if self._stands(blend, found)]
 
+    def _of_plain(self, by_site: Floats, child: int, found: Mapping[int, Blend]) -> Blend | None:
+        """Look for parents that are no merges themselves: those of another merge make the child as well."""
+        near = [
+            place
+            for place in self._near(child)
+            if place == child or (place not in found and not self._is_later(place, child))
+        ]
+        blend = find_blend(by_site[np.ix_(range(len(by_site)), near, near)], near.index(child))
+        return None if blend is None else blend.renamed(near)
+
     def _stands(self, blend: Blend, found: Mapping[int, Blend]) -> bool:
         """Say whether no fact puts the merge before a parent, and no parent is a clearer merge of it."""
-        name = self.members[blend.child].name
         for parent in blend.parents:
-            # The mean of a decayed row and a fresh one lies between them: of merges that says nothing.
-            key = frozenset((name, self.members[parent].name))
-            facts = [fact for fact in self.facts.get(key, ()) if fact.kind != "decayed-rows"]
             other = found.get(parent)
             clearer = (
                 other is not None and blend.child in other.parents and other.opposition >= blend.opposition
             )
-            if agreed_parent(facts) == name or clearer:
+            if self._is_later(parent, blend.child) or clearer:
                 return False
         return True
+
+    def _is_later(self, place: int, child: int) -> bool:
+        """Say whether facts put a member after one that may be a merge of it."""
+        name = self.members[child].name
+        key = frozenset((name, self.members[place].name))
+        # The mean of a decayed row and a fresh one lies between them: of merges that says nothing.
+        facts = [fact for fact in self.facts.get(key, ()) if fact.kind != "decayed-rows"]
+        return agreed_parent(facts) == name
 
     def _near(self, child: int) -> list[int]:
         """Return a member with its accepted relatives."""
@@ -188,6 +205,8 @@ class _Growth:
                 first[parent] += 1
                 first[next(fact.child for fact in facts)] -= 1
         able = [place for place in range(len(names)) if place not in mixed]
+        # Coordinates that several have were there before those that one has: nobody turns a stream back.
+        able = [place for place in able if self.members[place].turned is None] or able
         near = [
             float(np.nanmedian(np.delete(distances[place], place)))
             if np.isfinite(np.delete(distances[place], place)).any()
@@ -231,7 +250,13 @@ class _Growth:
             default=None,
         )
         lost = {place for place, kept in enumerate(held) if place != child and lost_rows(kept, most)}
-        return later | lost
+        # A child has its parent's coordinates, or other ones than everybody.
+        turned = {
+            place
+            for place, member in enumerate(self.members)
+            if member.turned is not None and self.members[child].turned is None
+        }
+        return later | lost | turned
 
     def _descent(
         self, by_site: Floats, child: int, middle: int, mixed: set[int], draws: Sequence[NDArray[np.int64]]

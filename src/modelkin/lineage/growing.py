@@ -125,6 +125,7 @@ class _Forest:
     relations: bool = True
     looked_deep: set[str] = field(default_factory=set)
     """Models that stood alone and were compared once more."""
+    samples: dict[str, ModelSample] = field(default_factory=dict)
 
     def grown(self, known: Sequence[JudgedPair], which: WhichPairs) -> FamilyForest:
         judged = {frozenset((pair.first, pair.second)): pair for pair in known}
@@ -134,6 +135,7 @@ class _Forest:
             wanted = None if which == "all" else {key for key, item in proposed.items() if item.is_found}
             self._judge_all(judged, wanted, memory)
             self._judge_left_over(judged, memory)
+            self._judge_with_middles(judged, memory)
         finally:
             memory.close()
         pairs = [judged[key] for names in pairs_of(list(self.models)) if (key := frozenset(names)) in judged]
@@ -205,6 +207,23 @@ class _Forest:
                     if guessed and judged[key].related:
                         break  # it is alone no more
 
+    def _judge_with_middles(self, judged: dict[frozenset[str], JudgedPair], memory: Memory) -> None:
+        """Compare models that were found so with the middle of their family, unless that was done.
+
+        They hang on the middle if on nobody else, and on nobody that they were not compared with.
+        """
+        deep = replace(self.options, depth="deep")
+        accepted = [pair for pair in judged.values() if pair.related]
+        for members in _components(list(self.models), accepted):
+            found = self.looked_deep & {*members}
+            if not found or len(members) <= _FEWEST:
+                continue
+            middle = self._family(members, accepted).family.middle
+            for name in sorted(found - {middle}):
+                key = frozenset((name, middle))
+                if key not in judged or not (judged[key].related or judged[key].depth == "deep"):
+                    judged[key] = self._compared(name, middle, deep, memory)
+
     def _alone(self, judged: Mapping[frozenset[str], JudgedPair]) -> list[str]:
         accepted = [pair for pair in judged.values() if pair.related]
         return [group[0] for group in _components(list(self.models), accepted) if len(group) < _FEWEST]
@@ -252,10 +271,11 @@ class _Forest:
         return replace(edge, relation=result.relation.kind)
 
     def _family(self, members: Sequence[str], pairs: Sequence[JudgedPair]) -> FamilyGrowth:
-        held: dict[str, ModelSample] = {
-            name: read_sample(name, self.models[name], self.options.depth, self.options.seed)
-            for name in members
-        }
+        for name in members:
+            if name not in self.samples:
+                model = self.models[name]
+                self.samples[name] = read_sample(name, model, self.options.depth, self.options.seed)
+        held = {name: self.samples[name] for name in members}
         inside = {
             frozenset((pair.first, pair.second)): pair
             for pair in pairs
