@@ -206,7 +206,7 @@ class _Growth:
                 first[next(fact.child for fact in facts)] -= 1
         able = [place for place in range(len(names)) if place not in mixed]
         # Coordinates that several have were there before those that one has: nobody turns a stream back.
-        able = [place for place in able if self.members[place].turned is None] or able
+        able = [place for place in able if place not in self._turned()] or able
         near = [
             float(np.nanmedian(np.delete(distances[place], place)))
             if np.isfinite(np.delete(distances[place], place)).any()
@@ -251,12 +251,13 @@ class _Growth:
         )
         lost = {place for place, kept in enumerate(held) if place != child and lost_rows(kept, most)}
         # A child has its parent's coordinates, or other ones than everybody.
-        turned = {
-            place
-            for place, member in enumerate(self.members)
-            if member.turned is not None and self.members[child].turned is None
-        }
-        return later | lost | turned
+        turned = self._turned()
+        return later | lost | (set() if child in turned else turned)
+
+    def _turned(self) -> set[int]:
+        """Return the members that do not have the coordinates which several others share."""
+        turned = {place for place, member in enumerate(self.members) if member.turned is not None}
+        return turned if len(self.members) - len(turned) > 1 else set()
 
     def _descent(
         self, by_site: Floats, child: int, middle: int, mixed: set[int], draws: Sequence[NDArray[np.int64]]
