@@ -201,7 +201,7 @@ def test_exact_p_values_have_no_such_mark(rotated):
 def test_flags_are_worth_a_closer_look_and_no_part_of_the_verdict(strangers):
     flag = say("flag-agreement", share=0.64, n=3, m=20)
     flagged = replace(strangers, flags=(flag,))
-    assert f"Worth a closer look (no part of the verdict) - {flag}" in flat(drawn(flagged))
+    assert f"Worth a closer look (not part of the verdict) - {flag}" in flat(drawn(flagged))
     assert "Worth a closer look" not in drawn(strangers)
 
 

@@ -98,7 +98,7 @@ def test_the_largest_of_several_files_is_taken_and_that_is_said():
     larger, _ = ggml_whisper(sizes=(60, *GGML_SIZES[1:]))
     model = mk.open_model(MemorySource({"ggml-a.bin": SMALL, "ggml-b.bin": larger}))
     assert config_of(model)["vocab_size"] == 60
-    assert tuple(map(str, model.weights.notes)) == ("1 other files of whisper.cpp lie beside it",)
+    assert tuple(map(str, model.weights.notes)) == ("other whisper.cpp files next to it: 1",)
 
 
 # -- hostile -------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_shapes_masks_and_scales_are_no_weights():
     model = opened(model_bytes(nodes, tensors))
     assert list(model.index) == ["norm.bias"]
     assert tuple(map(str, model.weights.notes)) == (
-        "1 tables without a name that are no factors of a product were left out",
+        "1 tables without a name that are not factors of a product were left out",
     )
 
 
