@@ -18,7 +18,7 @@ from modelkin.document import fingerprint_from_json, schema, to_json
 from modelkin.errors import FormatError
 from modelkin.fingerprint import FingerprintRows, fingerprint_model, fingerprint_product
 from modelkin.fingerprint.blocks import offset_z
-from modelkin.fingerprint.reading import MOST_BYTES, MOST_BYTES_WIDE, ModelRows, read_rows
+from modelkin.fingerprint.reading import MOST_BYTES, ModelRows, read_rows
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, SLOTS, chosen_layers, slot_numbers
 from modelkin.source import MemorySource
 
@@ -78,17 +78,15 @@ def test_layers_at_the_beginning_in_the_middle_and_at_the_end_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("shape", "limit"),
+    ("shape", "layers", "head"),
     [
-        (LlamaShape(layers=32, hidden=4_096, mlp=11_008, heads=32, kv_heads=32, vocab=32_000), MOST_BYTES),
-        (
-            LlamaShape(layers=80, hidden=8_192, mlp=28_672, heads=64, kv_heads=8, vocab=128_256),
-            MOST_BYTES_WIDE,
-        ),
+        (LlamaShape(layers=32, hidden=4_096, mlp=11_008, heads=32, kv_heads=32, vocab=32_000), 5, True),
+        (LlamaShape(layers=48, hidden=6_144, mlp=16_384, heads=48, kv_heads=8, vocab=92_544), 4, True),
+        (LlamaShape(layers=80, hidden=8_192, mlp=28_672, heads=64, kv_heads=8, vocab=128_256), 4, False),
     ],
-    ids=["7B", "70B"],
+    ids=["7B", "20B", "70B"],
 )
-def test_all_layers_of_large_models_fit_into_the_bytes(shape, limit, monkeypatch):
+def test_layers_come_before_the_head_where_bytes_are_short(shape, layers, head, monkeypatch):
     fetch = mk.FetchOptions(use_store=False)
     with HubServer({"org/big": virtual_llama(shape)}) as hub, monkeypatch.context() as patch:
         patch.setattr(constants, "ENDPOINT", hub.url)
@@ -96,8 +94,10 @@ def test_all_layers_of_large_models_fit_into_the_bytes(shape, limit, monkeypatch
             rows = read_rows(model)
             totals = model.totals()
     assert isinstance(rows, ModelRows)
-    assert [layer.read for layer in rows.layers] == [True] * 5
-    assert totals.bytes_fetched <= limit
+    assert sum(layer.read for layer in rows.layers) == layers
+    assert rows.layers[0].read
+    assert (rows.head is not None, rows.head_is_unread) == (head, not head)
+    assert totals.bytes_fetched <= MOST_BYTES
     assert totals.requests < 200
 
 

@@ -173,7 +173,8 @@ def _dimensions(rows: ModelRows, slot: Slot) -> Sketched:
         return _norms(rows.gains, slot)
     table = rows.embedding if slot.kind == "emb" else rows.head
     if table is None:
-        return say("fingerprint-no-table")
+        unread = slot.kind == "head" and rows.head_is_unread
+        return say("fingerprint-unread-head" if unread else "fingerprint-no-table")
     units = table[:, :N_DIMENSIONS].T
     directions, usable = unit_directions(units)
     return block_of(directions @ text_signs(rows.texts), usable, slot, marks=order_marks(units))

@@ -19,10 +19,10 @@ from modelkin.tokenizer import read_vocabulary
 from .recipe import FIRST_TOKEN, N_DIMENSIONS, N_TOKENS, N_UNITS, chosen_layers, reading_order
 
 MOST_BYTES = 20_000_000
-MOST_BYTES_WIDE = 64_000_000
-"""What may be read of one model; 20 MB of a very wide one would hold four layers."""
-WIDE = 6_144
-"""Width from which on 20 MB would hold a few layers only."""
+"""What may be read of one model, headers and tokenizer included."""
+_LAYERS_BEFORE_HEAD = 3
+"""Layers that come before the output head where bytes are short, as in models wider than 5,120: units of a
+layer find more relatives than the head, which says little beside the embedding."""
 TOKENIZER_BYTES = 2_000_000
 """As for `compare`: the first tokens stand at the beginning of the file."""
 _HEAD_BYTES = 128 * KIB
@@ -72,6 +72,8 @@ class ModelRows:
     gains: list[tuple[GainPlace, Array]] = field(default_factory=list)
     embedding: Array | None = None
     head: Array | None = None
+    head_is_unread: bool = False
+    """Whether there is a head for which no bytes were left."""
     texts: tuple[bytes, ...] = ()
     """Of the tokens whose rows were read."""
     residual: Message | None = None
@@ -94,34 +96,38 @@ def read_rows(model: Model) -> ModelRows | Message:
     ]
     gains, gain_parts = _gains(side)
     tokens = _tokens(model, architecture)
-    token_parts = [_token_part(side, role, tokens) for role in (Role.EMBEDDING, Role.OUTPUT_HEAD)]
-    wanted = [*gain_parts, *(part for part in token_parts if part is not None)]
-    room = most_bytes(architecture) - _overhead(model)
-    for place in reading_order(len(layers)):
-        more = layers[place].parts
-        slices = [item for part in (*wanted, *more) for item in part.slices]
-        if model.cost(slices) > room:
-            continue
-        wanted += more
-        layers[place].read = bool(more)
-    if model.cost([item for part in wanted for item in part.slices]) > room:
+    embedding, head = (_token_part(side, role, tokens) for role in (Role.EMBEDDING, Role.OUTPUT_HEAD))
+    wanted = [*gain_parts, *([embedding] if embedding else [])]
+    room = MOST_BYTES - _overhead(model)
+    if _cost(model, wanted) > room:
         return say("fingerprint-too-large")
+    in_turn: list[RowsRead | None] = [layers[place] for place in reading_order(len(layers))]
+    in_turn.insert(_LAYERS_BEFORE_HEAD, None)  # the head
+    taken: list[RowsRead | None] = []
+    for turn in in_turn:
+        more = turn.parts if turn is not None else [head] if head else []
+        if more and _cost(model, [*wanted, *more]) <= room:
+            wanted += more
+            taken.append(turn)
     made = iter(_read(model, wanted))
     rows = ModelRows(side=side, layers=layers, texts=tuple(tokens[1]))
     space = architecture.space("residual")
     if not space.exchangeable:
         rows.residual = say("residual-fixed", model=model.location.ref, reason=space.why)
     rows.gains = [(place, next(made)) for place in gains]
-    rows.embedding, rows.head = (None if part is None else next(made) for part in token_parts)
-    for place in reading_order(len(layers)):
-        if layers[place].read:
-            layers[place].arrays = [next(made) for _ in layers[place].parts]
+    rows.embedding = next(made) if embedding else None
+    for turn in taken:
+        if turn is None:
+            rows.head = next(made)
+        else:
+            turn.arrays = [next(made) for _ in turn.parts]
+            turn.read = True
+    rows.head_is_unread = head is not None and rows.head is None
     return rows
 
 
-def most_bytes(architecture: Architecture) -> int:
-    """Return how much may be read of a model, by its width alone: casts and copies get the same."""
-    return MOST_BYTES_WIDE if (architecture.sizes.get("residual") or 0) >= WIDE else MOST_BYTES
+def _cost(model: Model, parts: Sequence[Part]) -> int:
+    return model.cost([item for part in parts for item in part.slices])
 
 
 def _overhead(model: Model) -> int:
