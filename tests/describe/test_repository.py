@@ -118,4 +118,4 @@ def test_the_result_is_a_document_and_says_that_it_is_no_evidence():
     jsonschema.validate(json.loads(to_json(found)), schema("modelkin.repositories/1"))
     assert str(found.controls[0].reason).endswith("has no code and no licence files of its own")
     assert "no verdict uses" in str(found.limits[0])
-    assert "no evidence about weights" in render_markdown(repositories_view(found))
+    assert "not evidence about weights" in render_markdown(repositories_view(found))

@@ -246,7 +246,7 @@ def test_the_pause_the_hub_asks_for_is_kept(hub, open_hub, asks, monkeypatch):
 
 def test_a_pause_that_is_too_long_is_an_error(hub, open_hub):
     hub.fail(Failure(status=429, times=None, rate_limit_reset=290))
-    with pytest.raises(RateLimited, match="asks to wait 291 s, at most 5 s are allowed") as caught:
+    with pytest.raises(RateLimited, match="asks us to wait 291 s, at most 5 s are allowed") as caught:
         open_hub().files()
     assert "log in" in (caught.value.hint or "")
     assert hub.n_requests() == 1
