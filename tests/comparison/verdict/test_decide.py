@@ -515,6 +515,29 @@ def test_what_is_found_in_the_old_coordinates_of_another_layer_is_no_echo():
     assert conclusions(judged(evidence, stage="deep"))["embedding"] == "no-evidence"
 
 
+def test_what_was_not_read_whole_is_a_limit_of_finding_nothing():
+    """Only at deep, and only where layers were too large: then units cannot teach coordinates."""
+    part = replace(weak(0), details={"could_agree": 0.1})
+    found_nothing = [null("norms"), null("mlp", layer=0)]
+
+    def codes(*more, stage="deep"):
+        return {item.code for item in judged([*found_nothing, *more], stage=stage).limitations}
+
+    assert "limitation.renumbered" in codes(part)
+    assert "limitation.renumbered" not in codes(weak(0))
+    assert "limitation.renumbered" not in codes()
+    skipped = Skipped(
+        method="own-layers",
+        version="2",
+        component="mlp",
+        axis="mlp",
+        null=NULL,
+        exact=False,
+        reason=say("layer-large"),
+    )
+    assert "limitation.renumbered" in codes(skipped)
+
+
 @pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3"])
 def test_rules_of_earlier_results_can_still_be_read(name):
     assert load_rule(name).version == name[-1]

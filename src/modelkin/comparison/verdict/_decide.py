@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.methods import Agreement, Contrast, Evidence, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.message import Message, say
 
 from ._components import certain_tests, judge_component, without_echoes
@@ -113,7 +113,13 @@ def decide(
             same_numbers=contrasted and _same_numbers(evidence, judged),
         ),
         limitations=(
-            *limitations(conclusion, stage=stage, ranked=bool(by_controls), contrasted=bool(by_layers)),
+            *limitations(
+                conclusion,
+                stage=stage,
+                ranked=bool(by_controls),
+                contrasted=bool(by_layers),
+                units_in_part=_units_in_part(evidence),
+            ),
             *extra_limitations,
         ),
         rule=say("rule", n=rule.version),
@@ -244,6 +250,15 @@ def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVe
         and test.component in ("mlp", "experts")
     ]
     return bool(found) and all(share is not None and share == 1.0 for share in found)
+
+
+def _units_in_part(evidence: Sequence[Evidence]) -> bool:
+    """Say whether layers that are held against each other were too large to be read whole."""
+    return any(
+        (isinstance(test, Contrast) and "could_agree" in test.details)
+        or (isinstance(test, Skipped) and test.method == "own-layers" and test.reason.code == "layer-large")
+        for test in evidence
+    )
 
 
 def _strongest(judged: Iterable[ComponentVerdict]) -> ComponentVerdict | None:

@@ -18,7 +18,7 @@ GUESSED = say("limitation.guessed")
 
 
 def limitations(
-    conclusion: Conclusion, *, stage: str, ranked: bool, contrasted: bool = False
+    conclusion: Conclusion, *, stage: str, ranked: bool, contrasted: bool = False, units_in_part: bool = False
 ) -> tuple[Message, ...]:
     """Say what a verdict does not say.
 
@@ -30,10 +30,13 @@ def limitations(
         Whether a part of the verdict rests on controls.
     contrasted
         Whether a part of it rests on mismatched layers of the same two models.
+    units_in_part
+        Whether layers were too large to be read whole where units have to teach coordinates.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
-    hidden = ("retrained", "other_widths") if deep else ("not_undone",)
+    at_deep = ("retrained", "other_widths", *(("renumbered",) if units_in_part else ()))
+    hidden = at_deep if deep else ("not_undone",)
     match conclusion:
         case Conclusion.IDENTICAL:
             return _limitations("ancestor", "wrongdoing")
