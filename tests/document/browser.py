@@ -58,8 +58,11 @@ class Browser:
                 return dict(answer["result"])
             self.events.append(answer)
 
-    def wait_for(self, method: str) -> None:
-        while not any(event.get("method") == method for event in self.events):
+    def wait_for(self, method: str, session: str) -> None:
+        """Wait for an event of one page: others may still be loading."""
+        while not any(
+            event.get("method") == method and event.get("sessionId") == session for event in self.events
+        ):
             self.events.append(self._next())
 
     def _next(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class Browser:
         page.resize(width, height)
         page.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
         page.ask("Page.navigate", url=path.as_uri())
-        self.wait_for("Page.loadEventFired")
+        self.wait_for("Page.loadEventFired", session)
         return page
 
 
@@ -122,6 +125,13 @@ class Page:
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def follow(self, key: str) -> None:
+        """Press a key that leads to another page, and wait until that is there."""
+        self.browser.events.clear()
+        # The page that would see the key go up may be gone by then.
+        self.ask("Input.dispatchKeyEvent", type="keyDown", key=key)
+        self.browser.wait_for("Page.loadEventFired", self.session)
 
     def requests(self) -> list[str]:
         """Return the addresses of everything that was asked for."""

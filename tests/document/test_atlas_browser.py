@@ -106,8 +106,7 @@ def test_the_map_is_used_by_keyboard(chromium, small):
     page.press("+")
     page.run(FRAMES)
     assert page.run(DRAWN) > before
-    page.press("Enter")
-    page.run("new Promise(done => setTimeout(done, 300))")
+    page.follow("Enter")
     assert page.run("location.pathname").endswith(".html")
     assert "/models/" in page.run("location.pathname")
     page.close()
@@ -258,6 +257,10 @@ def test_a_refused_scan_says_why(chromium, served):
         "(() => { document.getElementById('model').value = '/etc/passwd';"
         "document.getElementById('scan-form').requestSubmit(); })()"
     )
-    page.run("new Promise(done => setTimeout(done, 1000))")
-    assert "org/name" in page.run("document.getElementById('scan-state').textContent")
+    said = page.run(
+        "new Promise(done => { const look = () => {"
+        "const said = document.getElementById('scan-state').textContent;"
+        "said.includes('org/name') ? done(said) : setTimeout(look, 50); }; look(); })"
+    )
+    assert "org/name" in said
     page.close()
