@@ -26,12 +26,10 @@ _MOST_MISMATCHED = 24
 REPEATED = 0.5
 """Agreement of two layers of one model from which on they are taken for the same layer: copies agree in most
 units, neighbours that learned the same features in a quarter at most."""
-_ANY, _CLOSE = -1.0, 0.5
+_ANY, _CLOSE = LEVELS = (-1.0, 0.5)
 """Cosines, by both rows, from which on a best match agrees. Layers of one model that follow each other share
 features: at a width of 5,120 a sixth of their units agree, with cosines of 0.06 to 0.3, where a copy with 2 %
 of noise has 0.98."""
-LEVELS = 2
-"""How many of them may be tried."""
 _NEARLY = 0.9
 """Cosine, by both rows, of two units of one layer that are taken for copies of each other."""
 
@@ -119,10 +117,10 @@ def facing_layers_of(
     same = list(range(n))
     inside: list[_Counts] = []
     for i, j in itertools.combinations(range(n), 2):
-        counts = [_counts(_Looked.at(candidate[i], None), _Looked.at(candidate[j], None))]
+        counts = [_looked_for(candidate[i], candidate[j])]
         repeated = base_numbers[i] == base_numbers[j]
         if not repeated:
-            counts.append(_counts(_Looked.at(base[i], None), _Looked.at(base[j], None)))
+            counts.append(_looked_for(base[i], base[j]))
         if repeated or any(item[_ANY].share > REPEATED for item in counts):
             old, new = same[j], same[i]
             same = [new if number == old else number for number in same]
@@ -179,7 +177,7 @@ def contrast_in(
         return None
     facing = {at: _counts(mine[at], theirs[at]) for at in tested}
     could = {at: _could_agree(layers.candidate[at], layers.base[at]) for at in tested}
-    levels = (_CLOSE,) if min(could.values()) < 1 else (_ANY, _CLOSE)
+    levels = (_CLOSE,) if min(could.values()) < 1 else LEVELS
     made = []
     for level in levels:
         counts = [item[level] for item in mismatched]
@@ -240,7 +238,11 @@ def agreeing(a: LayerUnits, b: LayerUnits, *, matrix: Array | None = None) -> Co
     Units of the layer that has fewer are looked for in the other, or both in each other; `matrix` maps the
     coordinates of the first to those of the second.
     """
-    return _counts(_Looked.at(a, matrix), _Looked.at(b, None if matrix is None else matrix.T))[_ANY]
+    return _looked_for(a, b, matrix)[_ANY]
+
+
+def _looked_for(a: LayerUnits, b: LayerUnits, matrix: Array | None = None) -> _Counts:
+    return _counts(_Looked.at(a, matrix), _Looked.at(b, None if matrix is None else matrix.T))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -270,7 +272,7 @@ def _counts(a: _Looked, b: _Looked) -> _Counts:
         level: Count(
             agreeing=sum(item[level].agreeing for item in found), n=sum(item[level].n for item in found)
         )
-        for level in (_ANY, _CLOSE)
+        for level in LEVELS
     }
 
 
@@ -282,8 +284,7 @@ def _one_way(few: _Looked, many: _Looked) -> _Counts:
     near = np.minimum(by_first, by_second)
     # Each unit is found once: one that is nearest to many by both rows is near to everything.
     return {
-        level: Count(agreeing=len(set(one[same & (near >= level)].tolist())), n=len(one))
-        for level in (_ANY, _CLOSE)
+        level: Count(agreeing=len(set(one[same & (near >= level)].tolist())), n=len(one)) for level in LEVELS
     }
 
 

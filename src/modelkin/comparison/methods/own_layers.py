@@ -161,7 +161,7 @@ class OwnLayers(Method):
         return Contrast(
             **self.heading(**(where | {"layers": (layer,), "base_layers": (other,)})),
             statistic=count.share,
-            log10_p=min(0.0, max(_LOWEST, tail + math.log10(_WAYS * LEVELS * cells))),
+            log10_p=min(0.0, max(_LOWEST, tail + math.log10(_WAYS * len(LEVELS) * cells))),
             effect=Effect(
                 value=min(1.0, count.share / could), low=min(1.0, low / could), high=min(1.0, high / could)
             ),
