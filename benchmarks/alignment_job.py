@@ -10,7 +10,7 @@ from typing import Any
 import modelkin as mk
 from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
-from modelkin.comparison import plan_comparison
+from modelkin.comparison import price_comparison
 from modelkin.comparison.deep import DeepStage
 from modelkin.comparison.frames import frame_of_tokens, frame_of_units
 from modelkin.comparison.methods import Contrast, Skipped, frame_rows, load_method
@@ -39,7 +39,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole(sources: tuple[Synthetic, Synthetic]) -> dict[str, Any]:
     models = open_model(sources[0], OPTIONS.fetch), open_model(sources[1], OPTIONS.fetch)
-    plans = plan_comparison(candidate=models[0], base=models[1], options=OPTIONS)
+    plans = price_comparison(candidate=models[0], base=models[1], options=OPTIONS).plans
     planned = [plan.bytes_to_fetch for plan in plans]
     before = _counts(sources, models)
     comparison = mk.compare(candidate=models[0], base=models[1], options=OPTIONS)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from modelkin import MemorySource, ReferenceOptions, ReferenceScore, reference_scores
 from modelkin.casework.lab import Checkpoint
-from modelkin.reference.awm import STRANGERS_MEAN, STRANGERS_SPREAD, WEAKEST_CHILD
+from modelkin.reference.awm import STRANGERS_MEAN, STRANGERS_SPREAD
 
 __all__ = ["WEAKEST_CHILD", "AwmScore", "PhiU", "Skipped", "awm", "phi_u"]
+
+WEAKEST_CHILD = 12.1
+"""The smallest absolute z that AWM reports of a true child (Llama-3.2-1B); strangers have about 1 at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

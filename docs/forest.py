@@ -23,7 +23,6 @@ from benchmarks.peers_job import run_job  # noqa: E402
 from tests.lineage.collection import DEVELOPMENT, DISGUISES, Collection, Truth, write_disguised  # noqa: E402
 
 from modelkin import FamilyForest, family_forest  # noqa: E402
-from modelkin.lineage.growing import components_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "lineage.md"
 DISGUISED = ("base", "finetune-light", "finetune-heavy", "finetune-sibling", "grandchild", "twin-1")
@@ -45,6 +44,11 @@ class Grown:
     def true(self) -> set[tuple[str, str]]:
         """(parent, child) of every edge."""
         return {(parent, name) for name, truth in self.known.items() for parent in truth.parents}
+
+
+def components_of(found: FamilyForest) -> list[tuple[str, ...]]:
+    """Return every cluster of a forest, including models that stand alone."""
+    return [*(family.members for family in found.families), *((name,) for name in found.alone)]
 
 
 def adjusted_rand(found: Mapping[str, int], known: Mapping[str, str]) -> float:

@@ -22,8 +22,8 @@ from rich.console import Console
 import modelkin
 from modelkin import compare, errors, inspect_model, open_model
 from modelkin.architecture import SPACES, Positions, families, space_under
-from modelkin.casework.lab import ancestry_table, load_zoo
-from modelkin.casework.studies.kinds import FORMS, KINDS, TOKENIZER_FORMS, Form, TokenizerForm
+from modelkin.casework.lab import load_zoo
+from modelkin.casework.studies.kinds import KINDS, AnyForm, AnyTokenizerForm, Form, TokenizerForm
 from modelkin.casework.studies.plots import PLOTS
 from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app
@@ -108,7 +108,27 @@ def _reach(values: list[float]) -> str:
 
 def ancestry() -> str:
     """Who came from whom in the test zoo."""
-    return ancestry_table(load_zoo(DOCS.parent / "tests" / "zoo"))
+    lines = [
+        "| model | family | parent | relation | loss | spread of gains | change of MLP | what was done |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, model in load_zoo(DOCS.parent / "tests" / "zoo").items():
+        record = model.record
+        parent = model.parent or (f"({model.teacher})" if model.teacher else "")
+        change = record.get("change", {}).get("mlp", "")
+        loss = f"{record['first_loss']:.2f} → {record['last_loss']:.2f}"
+        cells = (
+            name,
+            model.family,
+            parent,
+            model.relation,
+            loss,
+            record["gain_spread"],
+            change,
+            record["note"],
+        )
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    return "\n".join(lines)
 
 
 def family_table() -> str:
@@ -194,8 +214,11 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "families": (("architectures.md",), family_table),
     "spaces": (("architectures.md",), space_table),
     "experiments": (("studies.md",), partial(option_table, KINDS, Experiment, "kind")),
-    "forms": (("studies.md",), partial(option_table, FORMS, Form, "form")),
-    "tokenizer forms": (("studies.md",), partial(option_table, TOKENIZER_FORMS, TokenizerForm, "form")),
+    "forms": (("studies.md",), partial(option_table, get_args(AnyForm), Form, "form")),
+    "tokenizer forms": (
+        ("studies.md",),
+        partial(option_table, get_args(AnyTokenizerForm), TokenizerForm, "form"),
+    ),
     "figures": (("studies.md",), partial(option_table, PLOTS, Drawing, "figure")),
     "errors": (("errors.md",), error_table),
     "code map": (("internals.md",), code_map),

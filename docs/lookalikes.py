@@ -89,7 +89,7 @@ def main() -> None:
     if not chosen.table:
         folder = chosen.train or LOOKALIKES
         if chosen.train:
-            from modelkin.casework.lab.lookalikes import build_lookalikes
+            from tests.casework.lab.lookalikes import build_lookalikes
 
             build_lookalikes(folder)
         pairs = [(folder, *row) for row in ALIKE] + [(ZOO, *row) for row in PARTIAL]

@@ -34,7 +34,7 @@ def names(wheel):
 
 def test_every_module_and_its_data_are_in_the_wheel(names):
     package = ROOT / "src" / "modelkin"
-    files = [path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    files = [path for path in package.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
     expected = {str(path.relative_to(package.parent)) for path in files}
     assert expected == {name for name in names if name.startswith("modelkin/")}
 

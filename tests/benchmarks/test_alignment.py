@@ -22,7 +22,7 @@ from tests.support.amount import marked
 import modelkin as mk
 from benchmarks import alignment
 from modelkin import options as _config
-from modelkin.comparison import plan_comparison
+from modelkin.comparison import price_comparison
 from modelkin.comparison.deep import DeepStage
 from modelkin.comparison.methods import Tested, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
@@ -114,7 +114,7 @@ def test_a_step_reads_what_its_shapes_say(large):
 
 def test_the_plan_of_all_steps_stays_within_a_gigabyte(large):
     pair = large[1].models
-    plans = plan_comparison(candidate=pair.candidate, base=pair.base, options=DEEP)
+    plans = price_comparison(candidate=pair.candidate, base=pair.base, options=DEEP).plans
     for model, plan in zip(pair.models, plans, strict=True):
         beside = pair.overhead(model) + 2 * model.fetcher.source.find("tokenizer.json").size
         assert plan.bytes_needed > 400_000_000

@@ -13,7 +13,7 @@ from tests.support.amount import marked
 
 import modelkin as mk
 from modelkin.casework.studies import load_study, plan_study
-from modelkin.comparison import plan_comparison
+from modelkin.comparison import price_comparison
 from modelkin.formats.safetensors import safetensors_head
 from modelkin.tensors import decode
 
@@ -87,7 +87,7 @@ def test_a_deep_comparison_takes_at_most_two_thousand_requests(hub, tmp_path, pa
     fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
     options = mk.CompareOptions(depth="deep", fetch=fetch)
     hub.reset()
-    plans = plan_comparison(candidate=candidate, base=base, options=options)
+    plans = price_comparison(candidate=candidate, base=base, options=options).plans
     assert hub.n_requests() + sum(plan.n_requests for plan in plans) <= 2000
     assert all(plan.bytes_to_fetch <= 1_000_000_000 for plan in plans)
 

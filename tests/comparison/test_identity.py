@@ -13,7 +13,7 @@ from tests.formats.test_onnx_models import with_external_data
 from tests.support import HubServer, LlamaShape, llama_files, llama_tensors
 
 import modelkin as mk
-from modelkin.comparison import plan_comparison
+from modelkin.comparison import price_comparison
 from modelkin.comparison.identity import (
     kind_of_copy,
     published_digests,
@@ -202,7 +202,7 @@ def test_the_same_codes_with_another_quantisation_config_are_another_model(publi
 def full(hub, folder, candidate="org/b"):
     fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=folder)
     options = mk.CompareOptions(depth="full", fetch=fetch)
-    plans = plan_comparison(candidate=candidate, base="org/a", options=options)
+    plans = price_comparison(candidate=candidate, base="org/a", options=options).plans
     hub.reset()
     return plans, mk.compare(candidate=candidate, base="org/a", options=options)
 

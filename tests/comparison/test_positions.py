@@ -75,13 +75,13 @@ def test_a_true_sinusoid_still_fixes_the_order_of_dimensions(base, child):
 
 
 def test_a_dry_run_reads_no_table_and_plans_for_the_dearer_case(base, child):
-    from modelkin.comparison import plan_comparison
+    from modelkin.comparison import price_comparison
 
     told, true = (
-        plan_comparison(
+        price_comparison(
             candidate=model(child, sinusoidal=claimed, name="child"),
             base=model(base, sinusoidal=False, name="base"),
-        )
+        ).plans
         for claimed in (True, False)
     )
     assert told[0].bytes_needed == true[0].bytes_needed > 0

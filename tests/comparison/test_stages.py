@@ -8,7 +8,7 @@ from tests.comparison.test_deep_false_accusations import random_model, same_geom
 from tests.support import HubServer, llama_files
 
 import modelkin as mk
-from modelkin.comparison import plan_comparison
+from modelkin.comparison import price_comparison
 from modelkin.comparison.verdict import decide
 from modelkin.errors import NotFound
 from modelkin.message import Message
@@ -129,7 +129,7 @@ def test_a_rehearsal_reads_no_tensor_and_names_all_that_a_run_may_read(depth):
     ]
     read_headers(models)
     heads = [covered((entry.file, entry) for entry in model.fetcher.ledger.entries) for model in models]
-    plans = plan_comparison(candidate=models[0], base=models[1], options=options)
+    plans = price_comparison(candidate=models[0], base=models[1], options=options).plans
     n_read = [len(model.fetcher.ledger) for model in models]
     mk.compare(candidate=models[0], base=models[1], options=options)
     for model, plan, head, n_before in zip(models, plans, heads, n_read, strict=True):
@@ -142,5 +142,7 @@ def test_nothing_is_planned_where_published_digests_are_equal(tmp_path):
     files = llama_files()
     with HubServer({"org/a": files, "org/b": files}) as hub:
         fetch = mk.FetchOptions(endpoint=hub.url, token=False, store_dir=tmp_path)
-        plans = plan_comparison(candidate="org/b", base="org/a", options=mk.CompareOptions(fetch=fetch))
+        plans = price_comparison(
+            candidate="org/b", base="org/a", options=mk.CompareOptions(fetch=fetch)
+        ).plans
     assert [plan.bytes_needed for plan in plans] == [0, 0]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from modelkin.cli.options import STUDY, output_options
 from modelkin.cli.study_draw import draw
-from modelkin.cli.study_list import list_studies
 from modelkin.cli.study_replay import replay
 from modelkin.cli.study_run import run
-from modelkin.cli.study_show import show
+
+if TYPE_CHECKING:
+    from modelkin.cli.output import Output
 
 
 @click.group()
@@ -26,6 +30,38 @@ def study() -> None:
       modelkin study draw sanity
       modelkin study run original-claim --out claim --model solar=./a --model glm=./b --lang ko
     """  # noqa: D301  click wants the character itself
+
+
+@click.command("list")
+@output_options
+def list_studies(*, output: Output) -> None:
+    """List the studies that ship with modelkin."""
+    from modelkin.casework.studies import load_study, shipped_studies
+    from modelkin.casework.views import studies_view
+
+    found = [load_study(name) for name in shipped_studies()]
+    document = {
+        "studies": [
+            {
+                "name": item.name,
+                "title": item.title["en"],
+                "models": {alias: model.ref for alias, model in item.models.items()},
+                "experiments": len(item.experiments),
+                "figures": len(item.figures),
+            }
+            for item in found
+        ]
+    }
+    output.result(document, lambda: studies_view(found, output.lang))
+
+
+@click.command()
+@click.argument("study", metavar="NAME_OR_FILE", type=STUDY)
+def show(study: str) -> None:
+    """Print the YAML of a study, to read it or to start your own."""
+    from modelkin.casework.studies import load_study
+
+    click.echo(load_study(study).text.encode("utf-8"), nl=False)
 
 
 for _command in (list_studies, show, run, draw, replay):

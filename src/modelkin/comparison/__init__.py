@@ -15,7 +15,7 @@ In the order in which things happen:
 ``reading``
     The executor of all probes: prices, reads and evaluates them, or only prices them in a dry run.
 ``dry_run``, ``cost``
-    `plan_comparison` and `price_comparison`: what is read at most, and about how long it takes.
+    `price_comparison`: what is read at most, and about how long it takes.
 ``controls``
     The same tests on unrelated models, and the rank of the pair among them.
 ``kinship``, ``adapters``, ``claims``, ``relation``
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from modelkin.comparison.difference import DIFF_SCHEMA, ModelDiff, diff
-    from modelkin.comparison.dry_run import plan_comparison, price_comparison, wanted_by_comparison
+    from modelkin.comparison.dry_run import price_comparison, wanted_by_comparison
     from modelkin.comparison.record import (
         SCHEMA,
         Comparison,
@@ -64,14 +64,13 @@ __all__ = [
     "ReferenceScore",
     "compare",
     "diff",
-    "plan_comparison",
     "price_comparison",
     "wanted_by_comparison",
 ]
 
 _HOME = {
     "compare": "stages",
-    **dict.fromkeys(("plan_comparison", "price_comparison", "wanted_by_comparison"), "dry_run"),
+    **dict.fromkeys(("price_comparison", "wanted_by_comparison"), "dry_run"),
     **dict.fromkeys(("DIFF_SCHEMA", "ModelDiff", "diff"), "difference"),
 }
 

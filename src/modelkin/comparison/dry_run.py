@@ -26,22 +26,6 @@ Passes = Sequence[Sequence[TensorSlice]]
 """What is read of one model, one list a pass."""
 
 
-def plan_comparison(
-    candidate: ModelLike,
-    base: ModelLike,
-    *,
-    options: CompareOptions | None = None,
-    progress: Progress | None = None,
-) -> tuple[BytePlan, BytePlan]:
-    """Say what `compare` would request of both models at most. Headers and tokenizers are read, no tensor."""
-    options = options or CompareOptions()
-    with open_models((candidate, base), options.fetch, progress=progress) as opened:
-        read_headers(opened)
-        mine, theirs = opened
-        pair = ModelPair(candidate=mine, base=theirs, options=options, rehearsed=True)
-        return _plans(pair, _rehearsed(pair, new_memory()))
-
-
 def price_comparison(
     candidate: ModelLike,
     base: ModelLike,

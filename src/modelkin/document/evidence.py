@@ -1,4 +1,4 @@
-"""Evidence of every kind as rows of one table, as the JSON, the CSV and the reports list it."""
+"""Evidence of every kind as rows of one table, as JSON, CSV and reports list it; changed tensors as CSV."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, TypeGuard
 
-from modelkin.comparison import Comparison
+from modelkin.comparison import Comparison, ModelDiff
 from modelkin.comparison.methods import (
     Agreement,
     Contrast,
@@ -21,6 +21,7 @@ from modelkin.comparison.methods import (
     Status,
     Tested,
 )
+from modelkin.comparison.relation import TensorChange, TensorCount
 from modelkin.message import Message
 from modelkin.untrusted import safe_cell
 
@@ -248,4 +249,17 @@ def tensors_csv(result: Comparison) -> str:
             "flags": "; ".join(row.flags),
         }
         writer.writerow({name: safe_cell(cell) for name, cell in cells.items()})
+    return text.getvalue()
+
+
+def changes_csv(result: ModelDiff) -> str:
+    """Write one row for each tensor, numbers unrounded: all values where they were counted, else samples."""
+    rows: tuple[TensorCount, ...] | tuple[TensorChange, ...] = result.counts or result.tensors
+    kind: type[TensorCount | TensorChange] = TensorCount if result.counts else TensorChange
+    names = [item.name for item in fields(kind)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([safe_cell(getattr(row, name)) for name in names])
     return text.getvalue()

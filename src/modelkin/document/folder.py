@@ -19,9 +19,8 @@ from modelkin.registry import ScanResult
 from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from .blocks import Marked
-from .changes import changes_csv
 from .codec import dumps
-from .evidence import tensors_csv
+from .evidence import changes_csv, tensors_csv
 from .figure_words import figure_words
 from .html import render_html, stacks_svg
 from .language import ENGLISH, Language, load_language

@@ -87,11 +87,6 @@ def star_residual(gram: Floats) -> float:
     return 0.0 if np.any(own <= 0) else float(1.0 / np.sum(1.0 / own))
 
 
-def opposition(left: float, star: float) -> float | None:
-    """Return how far points lie on opposite sides of the candidate: 1 for a mixture, 0 for an ancestor."""
-    return None if star <= 0 else 1.0 - left / star
-
-
 def weight_errors(parts: Grams, weights: Floats) -> Floats:
     """Return standard errors of the weights, robust to residuals that differ between chunks."""
     normal, _ = _normal_equations(parts.total)

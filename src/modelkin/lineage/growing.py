@@ -295,8 +295,3 @@ def _components(names: Sequence[str], accepted: Sequence[JudgedPair]) -> list[tu
     for name in names:
         found.setdefault(group[name], []).append(name)
     return [tuple(members) for members in found.values()]
-
-
-def components_of(found: FamilyForest) -> list[tuple[str, ...]]:
-    """Return all clusters of a forest, models that stand alone among them."""
-    return [*(family.members for family in found.families), *((name,) for name in found.alone)]

@@ -23,8 +23,6 @@ from .tails import assigned
 
 STRANGERS_MEAN, STRANGERS_SPREAD = 0.00375, 0.0028
 """Of AWM's own unrelated pairs, as constants in its code; its "absolute z" is a distance from them."""
-WEAKEST_CHILD = 12.1
-"""The smallest absolute z that AWM reports of a true child (Llama-3.2-1B); strangers have about 1 at most."""
 
 Matrix = npt.NDArray[np.floating]
 Gram = npt.NDArray[np.float32]
@@ -49,11 +47,6 @@ def match_columns(candidate: Matrix, base: Matrix) -> ColumnMatch | Message:
     theirs = columns[ours]
     signs = np.where(cosines[ours, theirs] < 0, -1.0, 1.0)
     return ColumnMatch(candidate=ours, base=theirs, signs=signs)
-
-
-def ucka(first: Matrix, second: Matrix) -> float:
-    """Return the unbiased CKA of two matrices whose columns are the samples."""
-    return _product(centred_gram(first), centred_gram(second))
 
 
 def centred_gram(weight: Matrix) -> Gram:

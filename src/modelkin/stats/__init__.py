@@ -11,7 +11,7 @@ from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
 from ._swap import log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
-from ._traces import TraceTest, trace_test, trace_z
+from ._traces import TraceTest, trace_test
 from ._units import MIN_UNITS, joint_features
 from .matching import log10_increasing_bound, longest_increasing
 
@@ -41,5 +41,4 @@ __all__ = [
     "normal_quantile",
     "swap_test",
     "trace_test",
-    "trace_z",
 ]

@@ -38,12 +38,6 @@ class TraceTest:
         return self.statistic / self.sigma
 
 
-def trace_z(similarity: Array) -> float | None:
-    """Return z of one double-centred similarity; None where it has no variation."""
-    sigma = float(np.linalg.norm(similarity)) / math.sqrt(max(1, len(similarity) - 1))
-    return float(np.trace(similarity)) / sigma if sigma > 0.0 else None
-
-
 def trace_test(similarities: Sequence[Array]) -> TraceTest | None:
     """Test whether units of the same number belong together, over one or several sets of units.
 

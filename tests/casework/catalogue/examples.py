@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from modelkin.casework import catalogue as c
 from modelkin.comparison import ControlResult, methods
@@ -36,8 +37,26 @@ def column(file: str, name: str) -> np.ndarray:
         return np.array([float(row[name]) for row in csv.DictReader(stream)])
 
 
+def expected_cosine(
+    mean_a: ArrayLike, std_a: ArrayLike, mean_b: ArrayLike, std_b: ArrayLike
+) -> tuple[float, ...]:
+    """Return the mean of the cosine over all shuffles, from means and standard deviations of both sides."""
+    sides = ((np.asarray(mean_a), np.asarray(std_a)), (np.asarray(mean_b), np.asarray(std_b)))
+    a, b = (m / np.hypot(m, s) for m, s in sides)
+    return tuple(a * b)
+
+
+def shuffle_spread(
+    mean_a: ArrayLike, std_a: ArrayLike, mean_b: ArrayLike, std_b: ArrayLike, *, n: int
+) -> tuple[float, ...]:
+    """Return the standard deviation of the cosine over all shuffles of vectors of `n` values."""
+    sides = ((np.asarray(mean_a), np.asarray(std_a)), (np.asarray(mean_b), np.asarray(std_b)))
+    a, b = (s / np.hypot(m, s) for m, s in sides)
+    return tuple(a * b / np.sqrt(n - 1))
+
+
 def expected(table: dict[str, np.ndarray]) -> tuple[float | None, ...]:
-    return c.expected_cosine(table["A_mean"], table["A_std"], table["B_mean"], table["B_std"])
+    return expected_cosine(table["A_mean"], table["A_std"], table["B_mean"], table["B_std"])
 
 
 TABLES = {kind: norms(category) for kind, category in KINDS.items()}
@@ -724,7 +743,7 @@ def z_histogram() -> Figure:
 
 def norm_cosines() -> Figure:
     sides = ("A_mean", "A_std", "B_mean", "B_std")
-    spread = {kind: c.shuffle_spread(*(table[side] for side in sides), n=N) for kind, table in TABLES.items()}
+    spread = {kind: shuffle_spread(*(table[side] for side in sides), n=N) for kind, table in TABLES.items()}
     return c.norm_cosines(LAYERS, COSINE, EXPECTED, names=PAIR, spread_of_shuffles=spread)
 
 

@@ -24,7 +24,7 @@ from modelkin.figures.clipping import remarks
 from modelkin.figures.comparison import z_histogram
 
 from . import examples
-from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES
+from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES, expected_cosine, shuffle_spread
 
 
 def marks(figure, kind, panel=None):
@@ -54,8 +54,8 @@ def test_expected_cosine_and_its_spread_are_those_of_shuffles():
     a, b = rng.normal(1.0, 0.4, 300), rng.normal(0.5, 0.3, 300)
     shuffled = [a @ rng.permutation(b) / np.linalg.norm(a) / np.linalg.norm(b) for _ in range(4000)]
     sides = ([a.mean()], [a.std()], [b.mean()], [b.std()])
-    assert c.expected_cosine(*sides)[0] == pytest.approx(np.mean(shuffled), abs=0.002)
-    assert c.shuffle_spread(*sides, n=300)[0] == pytest.approx(np.std(shuffled), rel=0.06)
+    assert expected_cosine(*sides)[0] == pytest.approx(np.mean(shuffled), abs=0.002)
+    assert shuffle_spread(*sides, n=300)[0] == pytest.approx(np.std(shuffled), rel=0.06)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.places import LOOKALIKES
-
-import modelkin as mk
-from modelkin.casework.lab import Checkpoint
-from modelkin.casework.lab.lookalikes import (
+from tests.casework.lab.lookalikes import (
     Lookalike,
     beginning_of,
     load_lookalikes,
     mask_of,
     train_lookalike,
 )
+from tests.places import LOOKALIKES
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint
 from modelkin.source import MemorySource
 
 STEPS = 120
@@ -114,7 +114,7 @@ def test_strangers_with_nested_units_are_strangers(monkeypatch):
             layer.mlp.down_proj.register_forward_pre_hook(drop)
         return model
 
-    monkeypatch.setattr("modelkin.casework.lab.lookalikes.new_model", nested)
+    monkeypatch.setattr("tests.casework.lab.lookalikes.new_model", nested)
     models = [train_lookalike(recipe) for recipe in strangers()]
     candidate, base = (MemorySource(model.files(), name=f"model-{n}") for n, model in enumerate(models))
     for depth in ("standard", "deep"):

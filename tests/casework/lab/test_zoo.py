@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.places import DOCS
 from tests.places import ZOO as KEPT
 
 import modelkin
 from modelkin.casework.lab import (
     Checkpoint,
-    ancestry_table,
     embedded_zoo,
     layer_of,
     load_recipes,
@@ -148,11 +146,6 @@ def test_reading_needs_no_torch():
 def test_a_package_that_is_not_installed_is_named():
     with pytest.raises(MissingExtra, match="training needs the package 'no_such_package'"):
         lab_module("no_such_package")
-
-
-def test_the_page_about_the_zoo_has_its_table():
-    page = (DOCS / "zoo.md").read_text(encoding="utf-8")
-    assert f"<!-- begin zoo -->\n{ancestry_table(ZOO)}\n<!-- end zoo -->" in page
 
 
 def test_a_missing_zoo_is_named(tmp_path):

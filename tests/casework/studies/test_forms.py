@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.casework.studies.conftest import LAYERS, RunStudy
@@ -17,7 +17,7 @@ from tests.casework.studies.test_shipped import rows_of
 from modelkin.casework.studies import load_study
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
-from modelkin.casework.studies.kinds import FORMS
+from modelkin.casework.studies.kinds import AnyForm
 from modelkin.describe.measures import MeasureRow, MeasureTable
 from modelkin.options import FetchOptions
 
@@ -241,7 +241,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, MeasureT
 
 def written(published: tuple[Bench, MeasureTable], tag: str, **options: Any) -> Any:
     bench, table = published
-    kind = next(form for form in FORMS if form.__struct_config__.tag == tag)
+    kind = next(form for form in get_args(AnyForm) if form.__struct_config__.tag == tag)
     kind(file=f"{tag}.json", **options).write(bench, table)
     return bench.folder.read_json(f"{tag}.json")
 

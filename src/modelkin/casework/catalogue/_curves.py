@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from msgspec.structs import replace
 
 from modelkin import figures as fig
@@ -90,7 +89,7 @@ def norm_cosines(
     Parameters
     ----------
     spread_of_shuffles
-        Standard deviation of the cosine over all shuffles, by kind and layer; see `shuffle_spread`.
+        Standard deviation of the cosine over all shuffles, by kind and layer.
     """
     tones = fig.complete(styles, cosine)
     bands: list[fig.Mark] = []
@@ -372,21 +371,3 @@ def changed_values(
             "a smaller share of changed values does not show where training acted."
         ),
     )
-
-
-def expected_cosine(
-    mean_a: fig.Series, std_a: fig.Series, mean_b: fig.Series, std_b: fig.Series
-) -> fig.Numbers:
-    """Give the mean of the cosine over all shuffles, from means and standard deviations of both sides."""
-    sides = ((fig.array(mean_a), fig.array(std_a)), (fig.array(mean_b), fig.array(std_b)))
-    a, b = (m / np.hypot(m, s) for m, s in sides)
-    return fig.numbers(a * b)
-
-
-def shuffle_spread(
-    mean_a: fig.Series, std_a: fig.Series, mean_b: fig.Series, std_b: fig.Series, *, n: int
-) -> fig.Numbers:
-    """Give the standard deviation of the cosine over all shuffles of vectors of `n` values."""
-    sides = ((fig.array(mean_a), fig.array(std_a)), (fig.array(mean_b), fig.array(std_b)))
-    a, b = (s / np.hypot(m, s) for m, s in sides)
-    return fig.numbers(a * b / np.sqrt(n - 1))

@@ -17,7 +17,7 @@ from ._cosines import (
 from ._cosines_files import cosine_figures, write_cosines
 from ._norms_figures import norms_figures
 from ._recipes import Recipe, RecipeBook, load_recipes, parse_recipes
-from ._zoo import Zoo, ZooModel, ancestry_table, embedded_zoo, load_zoo
+from ._zoo import Zoo, ZooModel, embedded_zoo, load_zoo
 from .builder import Builder, build_zoo, copy_embedded
 from .checkpoint import Checkpoint, layer_of, part_of, read_safetensors
 from .norms import ModelRun, NormCosine, NormsOptions, NormsResult, PairResult, TestResult
@@ -41,7 +41,6 @@ __all__ = [
     "VectorPair",
     "Zoo",
     "ZooModel",
-    "ancestry_table",
     "build_zoo",
     "centring",
     "conclude",

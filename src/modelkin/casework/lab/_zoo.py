@@ -126,31 +126,6 @@ def embedded_zoo() -> Zoo:
     return load_zoo(Path(str(files("modelkin.demo").joinpath("zoo"))))
 
 
-def ancestry_table(zoo: Zoo) -> str:
-    """Return the models as a table in Markdown: where each comes from and what training did."""
-    lines = [
-        "| model | family | parent | relation | loss | spread of gains | change of MLP | what was done |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, model in zoo.items():
-        record = model.record
-        parent = model.parent or (f"({model.teacher})" if model.teacher else "")
-        change = record.get("change", {}).get("mlp", "")
-        loss = f"{record['first_loss']:.2f} → {record['last_loss']:.2f}"
-        cells = (
-            name,
-            model.family,
-            parent,
-            model.relation,
-            loss,
-            record["gain_spread"],
-            change,
-            record["note"],
-        )
-        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
-    return "\n".join(lines)
-
-
 def write_manifest(folder: Path, names: list[str]) -> None:
     """List the named models that the folder holds, with the digests of their files."""
     entries = []

@@ -24,7 +24,6 @@ from modelkin.untrusted import cell_text, safe_cell
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
 """A path inside the folder: no part begins with a dot."""
-Cell = str | int | float | bool | None
 Array = npt.NDArray[Any]
 
 

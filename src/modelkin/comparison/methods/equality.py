@@ -47,11 +47,6 @@ class EqualityCount:
         """Whether enough was compared and all of it is equal."""
         return FEWEST_VALUES <= self.n_compared == self.n_equal
 
-    @property
-    def all_equal_after_rounding(self) -> bool:
-        """Whether enough was compared and all of it is equal up to the coarser format."""
-        return FEWEST_VALUES <= self.n_compared == self.n_equal_after_rounding
-
 
 def count_equal(
     candidate: Sequence[Array], base: Sequence[Array], *, dtypes: tuple[str, str]

@@ -106,9 +106,5 @@ def _pairs(pairs: Sequence[FilePair], say: Callable[..., str]) -> Table:
     return table([say(key) for key in keys], rows, numeric=(3, 4, 5, 6))
 
 
-def _words(texts: Sequence[str | None]) -> str:
-    return ", ".join(visible(text) for text in texts if text) or "-"
-
-
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Agreement, Contrast, Tested
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document.blocks import PartState
 
-States = Mapping[str, Mapping[int, PartState]]
 _MADE = (Tested, Contrast, Agreement)
 
 

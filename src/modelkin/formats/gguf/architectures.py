@@ -111,11 +111,6 @@ def architecture_of(metadata: Metadata, tensors: Iterable[str]) -> GgufArchitect
     return found
 
 
-def known_architectures() -> tuple[str, ...]:
-    """Return the names of all architectures with a table."""
-    return tuple(_document()["architectures"])
-
-
 def unknown_architecture(metadata: Metadata) -> GgufArchitecture:
     """Return what holds for every architecture: the keys of sizes, and no names."""
     return GgufArchitecture(model_type=metadata.architecture or "unknown", fields=_document()["fields"])

@@ -13,7 +13,7 @@ from ._routers import Routers
 from ._shuffle import Shuffle
 from ._vectors import Vectors
 from .claim import Argument
-from .forms import FORMS, TOKENIZER_FORMS, Form, TokenizerForm
+from .forms import AnyForm, AnyTokenizerForm, Form, TokenizerForm
 
 KINDS: tuple[type[Experiment], ...] = (
     Measures,
@@ -34,4 +34,4 @@ KINDS: tuple[type[Experiment], ...] = (
     CentringExperiment,
 )
 
-__all__ = ["FORMS", "KINDS", "TOKENIZER_FORMS", "Form", "TokenizerForm"]
+__all__ = ["KINDS", "AnyForm", "AnyTokenizerForm", "Form", "TokenizerForm"]

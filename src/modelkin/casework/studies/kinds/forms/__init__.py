@@ -9,22 +9,15 @@ from ._rows import Detailed, Layerwise, Windows
 from ._squares import Confusion, Within
 from ._sums import Decay, MatchedLayers, Overview, WithControl
 from ._tokenizers import (
-    TOKENIZER_FORMS,
     AnyTokenizerForm,
     BothTokenizers,
     TokenizerForm,
 )
 
-FORMS: tuple[type[Form], ...] = (
-    *(Layerwise, Windows, Detailed, Confusion, Within),
-    *(Decay, MatchedLayers, WithControl, Overview),
-)
 AnyForm = Layerwise | Windows | Detailed | Confusion | Within | Decay | MatchedLayers | WithControl | Overview
 
 __all__ = [
     "CATEGORIES",
-    "FORMS",
-    "TOKENIZER_FORMS",
     "AnyForm",
     "AnyTokenizerForm",
     "BothTokenizers",

@@ -218,7 +218,4 @@ class TokenizerShifts(TokenizerForm, tag="shifts"):
         }
 
 
-TOKENIZER_FORMS: tuple[type[TokenizerForm], ...] = (
-    *(TokenizerFingerprints, TokenizerExpansion, TokenizerMapping, TokenizerShifts),
-)
 AnyTokenizerForm = TokenizerFingerprints | TokenizerExpansion | TokenizerMapping | TokenizerShifts

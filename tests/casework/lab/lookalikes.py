@@ -1,7 +1,7 @@
-"""Models that look related and are not, or not in the way they look: masks, beginnings, students, tables.
+"""Models that look related and are not, or not in the way they look: masks, initial values, students, tables.
 
-They share something that comes of a recipe and of no descent. `modelkin.comparison` has to tell it from
-common weights; these models are what that is measured on. Masks and beginnings are arrays; training needs the
+What they share comes from a recipe, not from descent. `modelkin.comparison` has to tell that apart from
+common weights, and is measured on these models. Masks and initial values are plain arrays; training needs the
 extra ``lab``.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,16 +18,15 @@ from msgspec import Meta
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from modelkin.casework.lab import Checkpoint, load_recipes
+from modelkin.casework.lab.builder import Builder, saved
+from modelkin.casework.lab.checkpoint import Floats, part_of
+from modelkin.casework.lab.extra import lab_module
+from modelkin.casework.lab.tokenizers import encode, vocabulary
+from modelkin.casework.lab.training import States, Training, new_model, train
 from modelkin.structs import Fields, read, read_toml
 
-from ._recipes import load_recipes
-from .builder import Builder, saved
-from .checkpoint import Checkpoint, Floats, part_of
-from .extra import lab_module
-from .tokenizers import encode, vocabulary
-from .training import States, Training, new_model, train
-
-_FILE = "lookalikes.toml"
+_FILE = Path(__file__).with_suffix(".toml")
 _TOKENIZER = "a"
 _RATE = 4e-3
 _BLOCK = 8
@@ -70,7 +68,7 @@ class _File(Fields):
 
 @cache
 def _file() -> _File:
-    return read_toml(_FILE, files(__package__).joinpath("data", _FILE).read_text(encoding="utf-8"), _File)
+    return read_toml(_FILE.name, _FILE.read_text(encoding="utf-8"), _File)
 
 
 @cache
@@ -161,7 +159,7 @@ def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Che
     return saved(model, tokenizer)
 
 
-def model_of(kept: Checkpoint) -> Any:  # noqa: ANN401
+def model_of(kept: Checkpoint) -> Any:
     """Return a kept model as one that can be run and trained."""
     torch = lab_module("torch")
     model = new_model(_config(), vocab=kept.config["vocab_size"], seed=0)
