@@ -31,7 +31,7 @@ def test_of_two_names_the_first_in_the_order_of_transformers_gets_the_role(confi
     taken = {name.removeprefix("model.") for name in BODY} - {"norm.weight"} | {"model.norm.weight"}
     assert roles(found) == taken | {"lm_head.weight"}
     assert {item.name for item in found.unknown} == {*BODY, "norm.weight"} - {"model.norm.weight"}
-    assert "transformers takes" in str(found.unknown[0].reason)
+    assert "transformers uses" in str(found.unknown[0].reason)
     assert {"two-bodies", "same-parameter"} <= {note.code for note in found.notes}
 
 

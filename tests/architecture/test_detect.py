@@ -126,7 +126,7 @@ def test_a_fused_tensor_that_cannot_be_taken_apart_says_so(case):
 def test_ambiguous_names_are_noted():
     _, shapes = recorded("gemma")
     architecture = detect(None, shapes)
-    assert any("Gemma as well, whose norms are rms-one-plus" in note for note in map(str, architecture.notes))
+    assert any("also fit Gemma, whose norms are rms-one-plus" in note for note in map(str, architecture.notes))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_an_extra_layer_that_no_config_announces_is_a_layer():
     shapes |= {name.replace("layers.1.", "layers.2."): shape for name, shape in shapes.items()}
     architecture = detect(config, shapes)
     assert architecture.n_layers == 3
-    assert "the config says 2 layers, the checkpoint has 3" in list(map(str, architecture.notes))
+    assert "the config says 2 layers, but the checkpoint has 3" in list(map(str, architecture.notes))
 
 
 def test_a_gap_between_layers_is_noted():

@@ -38,12 +38,12 @@ TABLES: dict[str, tuple[np.ndarray, str]] = {
     "frequencies": (FREQUENCIES, "geometric sequence (RoPE frequencies)"),
     "frequencies, half precision": (FREQUENCIES.astype(np.float16), "geometric sequence (RoPE frequencies)"),
     "frequencies, bfloat16": (as_bfloat16(FREQUENCIES), "geometric sequence (RoPE frequencies)"),
-    "whisper": (sinusoid(50, 32, interleaved=False), "sinusoid table (sines beside cosines)"),
+    "whisper": (sinusoid(50, 32, interleaved=False), "sinusoid table (first the sines, then the cosines)"),
     "whisper, bfloat16": (
         as_bfloat16(sinusoid(50, 32, interleaved=False)),
-        "sinusoid table (sines beside cosines)",
+        "sinusoid table (first the sines, then the cosines)",
     ),
-    "marian": (sinusoid(50, 32, interleaved=True), "sinusoid table (sines and cosines in turn)"),
+    "marian": (sinusoid(50, 32, interleaved=True), "sinusoid table (sines and cosines alternating)"),
 }
 
 

@@ -67,7 +67,7 @@ def test_projections_of_one_size_get_no_role():
     assert not {entry.component for entry in guessed.tensors} & {"attention"}
     reasons = {str(item.reason) for item in guessed.unknown}
     assert reasons == {
-        "guessed: tensors of this shape mean different things, and nothing tells which is which"
+        "guessed: tensors of this shape mean different things, and nothing says which is which"
     }
     assert len(guessed.unknown) == 4 * 4
     assert str(guessed.notes[0]).startswith("guessed: the names of the tensors say nothing")
@@ -115,7 +115,7 @@ def test_a_strange_prefix_is_no_guess(name):
     assert found.family == truth.family
     assert found.prefix == "net.core."
     assert roles(found, lambda tensor: tensor.removeprefix("net.core.")) == roles(truth)
-    assert str(found.notes[0]) == "names are those of a known family behind the prefix net.core."
+    assert str(found.notes[0]) == "names are those of a known family after the prefix net.core."
 
 
 def test_a_head_may_stay_outside_the_prefix():

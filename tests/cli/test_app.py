@@ -263,7 +263,7 @@ def test_a_closed_output_is_no_success(folder):
     status, said = called("inspect", folder, "--json", "-q", code=close)
     assert (status, said) == (
         74,
-        "error: standard output: it is closed, so that the result could not be printed\n",
+        "error: standard output: it is closed, so the result could not be printed\n",
     )
 
 

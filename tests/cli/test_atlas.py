@@ -24,7 +24,7 @@ def test_an_atlas_is_printed(run, place):
     status, out, _ = run("atlas", "--registry", place, *BARE)
     assert status == 0
     assert "3 models. Families: 1, with 2 models in them; models without a relative here: 1." in out
-    assert "No card was read, so that none could be held against the weights." in out
+    assert "No card was read, so none could be checked against the weights." in out
 
 
 def test_an_atlas_is_one_json_document(run, place):

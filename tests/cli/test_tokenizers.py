@@ -31,7 +31,7 @@ def files(tmp_path, monkeypatch):
 def test_two_folders_are_compared(run):
     status, out, _ = run("tokenizers", "./two", "./one")
     assert status == 0
-    assert "One vocabulary holds the other in its order" in out
+    assert "One vocabulary contains the other in the same order" in out
     assert "separately trained" in out
     assert "Settings that differ" in out
     assert "No verdict on weights follows." in " ".join(out.split())

@@ -26,7 +26,7 @@ def test_an_adapter_on_its_base_is_a_low_rank_change_of_it():
     assert result.relation.direction.parent == str(ZOO / "base")
     assert [flag.code for flag in result.flags] == ["adapter-put-on"]
     assert result.candidate.format == "safetensors+peft"
-    assert "put on" in str(result.candidate.notes[0])
+    assert "applied to" in str(result.candidate.notes[0])
     assert mk.Comparison.from_json(result.to_json()) == result
 
 

@@ -132,7 +132,7 @@ def test_from_scratch_alone_is_neither_proven_nor_refuted():
         model("base", card("Trained from scratch.")), FETCH, against=[str(ZOO / "twin-1")]
     )
     assert statuses(stranger) == {"from-scratch": "untestable"}
-    assert "does not prove it" in str(stranger.claims[0].reason)
+    assert "does not prove the claim" in str(stranger.claims[0].reason)
 
 
 @pytest.mark.parametrize(

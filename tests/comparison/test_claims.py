@@ -100,7 +100,7 @@ def test_a_hostile_card_is_a_note_and_no_claim(front, problem):
 def test_a_front_matter_without_end_is_a_note():
     found = claims(README_md="---\n" + "a: 1\n" * MAX_CARD_BYTES)
     assert tuple(map(str, found.notes)) == (
-        f"README.md: not read, its front matter does not end in the first {MAX_CARD_BYTES:,} bytes",
+        f"README.md: not read, its front matter does not end within the first {MAX_CARD_BYTES:,} bytes",
     )
 
 

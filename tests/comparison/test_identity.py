@@ -68,7 +68,7 @@ def test_a_walk_over_a_hub_verifies_every_file_and_the_report_says_so(tmp_path):
     found["quick"].write(str(tmp_path / "report"))
     text = (tmp_path / "report" / "REPORT.md").read_text()
     assert "files read in parts, digest not checked" in text
-    assert "files read whole, with the published digest" in text
+    assert "files read in full that match the published digest" in text
 
 
 def test_resharded_models_hold_the_same_bits():

@@ -59,8 +59,8 @@ def test_a_false_claim_hides_no_copy(base, child, depth):
     )
     shared = {name for name, item in result.verdict.components.items() if item.conclusion.related}
     assert shared >= {"embedding", "mlp", "norms"}
-    assert any("taken as learnt" in str(note) for note in result.candidate.skipped)
-    assert not any("taken as learnt" in str(note) for note in result.base.skipped)
+    assert any("treated as learned" in str(note) for note in result.candidate.skipped)
+    assert not any("treated as learned" in str(note) for note in result.base.skipped)
 
 
 def test_a_true_sinusoid_still_fixes_the_order_of_dimensions(base, child):

@@ -103,5 +103,5 @@ def test_an_equal_random_table_that_is_taken_for_an_embedding_accuses_nobody(bot
     )
     assert not result.verdict.related
     assert any(
-        "nobody may have trained" in str(test.reason) for test in result.evidence if isinstance(test, Skipped)
+        "perhaps nobody trained" in str(test.reason) for test in result.evidence if isinstance(test, Skipped)
     )

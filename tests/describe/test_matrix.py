@@ -394,7 +394,7 @@ def test_a_sample_of_another_layout_is_refused_and_the_whole_is_not():
     assert value(whole) == pytest.approx(1.0)
     small = run(models, roles=("mlp-up",), measures=("pearson",), layers="0", sample=64)
     assert tuple(map(str, small.table.distinct("reason"))) == (
-        "stored in different layouts: only whole tensors can be compared, raise the sample",
+        "stored in different layouts: only whole tensors can be compared; raise the sample",
     )
 
 
@@ -516,9 +516,9 @@ def test_known_relations_and_groups_are_summed_up(trained):
 
 def test_layers_of_one_model_are_correlated_and_layer_0_is_shown_apart(trained):
     zero = baselines(trained, "layer-0")
-    assert zero["base, layer 0 with each other"].null.n == 3
-    assert zero["base, every two others"].null.n == 3
-    assert zero["base, every two others"].null.mean > zero["base, layer 0 with each other"].null.mean
+    assert zero["base, layer 0 with each of the others"].null.n == 3
+    assert zero["base, all pairs of the others"].null.n == 3
+    assert zero["base, all pairs of the others"].null.mean > zero["base, layer 0 with each of the others"].null.mean
     assert baselines(trained, "within")["base"].null.n == 6
 
 
@@ -547,7 +547,7 @@ def test_a_relative_that_was_declared_independent_is_refused_as_a_control():
     known = (KnownRelation(relation="independent", model_a="base", model_b="finetune-light"),)
     result = run(models, roles=("input-norm",), baselines=("independent",), known=known)
     assert {item.null for item in result.baselines} == {None}
-    assert all("a relative is no negative control" in str(item.reason) for item in result.baselines)
+    assert all("a relative cannot serve as a negative control" in str(item.reason) for item in result.baselines)
 
 
 def test_nothing_is_taken_as_independent_by_itself():

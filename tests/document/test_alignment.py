@@ -106,13 +106,13 @@ def test_where_nothing_faces_anything_there_is_no_heading_for_it(rotated):
 def test_coordinates_are_told_with_their_fit_and_that_it_is_no_evidence(rotated):
     assert rotated.alignment.residual == "rotation"
     text = flat(drawn(rotated))
-    assert "How well a map fits is no evidence by itself" in text
+    assert "A good fit is not evidence by itself" in text
     assert re.search(r"a rotation +(?:embeddings|the output head) of shared tokens", text)
     document = report_markdown(rotated)
     frame = rotated.alignment.frames[0]
     assert f"| {frame.n_rows} | {frame.fit:.3f} | {frame.chance:.3f} |" in document
-    assert "no evidence by itself" in document
-    assert "no evidence by itself" in report_html(rotated)
+    assert "not evidence by itself" in document
+    assert "not evidence by itself" in report_html(rotated)
 
 
 def test_what_was_tested_in_the_wrong_coordinates_is_said_to_be_not_examined(rotated):

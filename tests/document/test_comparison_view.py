@@ -164,7 +164,7 @@ def test_a_verdict_from_published_digests_needs_no_test(compared):
     assert "Identical weights" in text
     assert "strength" not in text
     assert "Components" not in text
-    assert "No test was made" in report_markdown(untested)
+    assert "No test was run" in report_markdown(untested)
 
 
 def test_colour_carries_no_meaning_of_its_own(compared):

@@ -121,7 +121,7 @@ def test_a_control_that_cannot_be_used_has_no_effect_but_a_reason():
 
 
 def test_no_controls_are_said_to_be_none():
-    assert c.control_strip(NAMES, None, None, ()).note == "No controls were asked for."
+    assert c.control_strip(NAMES, None, None, ()).note == "No controls were given."
 
 
 @pytest.mark.parametrize(

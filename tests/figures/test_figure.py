@@ -86,12 +86,12 @@ def test_space_and_plane_do_not_mix():
     [(Lines, {"x": (0.0,), "y": (0.0, 1.0)}), (Scatter, {"x": (0.0,), "y": (0.0, 1.0)})],
 )
 def test_columns_of_different_length_are_refused(kind, values):
-    with pytest.raises(UsageError, match="one length"):
+    with pytest.raises(UsageError, match="equal length"):
         kind(name="a", **values)
 
 
 def test_a_table_has_as_many_cells_as_columns():
-    with pytest.raises(UsageError, match="one length"):
+    with pytest.raises(UsageError, match="equal length"):
         TableMark(columns=("a", "b"), rows=(("1",),))
 
 
@@ -160,7 +160,7 @@ def test_nan_is_missing_and_infinity_is_refused():
 
 
 def test_matrices_have_rows_of_one_length():
-    with pytest.raises(UsageError, match="one length"):
+    with pytest.raises(UsageError, match="equal length"):
         grid([[1.0], [1.0, 2.0]])
 
 

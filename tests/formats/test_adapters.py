@@ -72,7 +72,7 @@ def test_the_model_is_understood_as_its_base_is(places):
         assert model.weights.format == "safetensors+peft"
         assert model.index[f"{Q}.weight"].dtype == "F32+LoRA"
         assert model.index.files == ("adapter/adapter_model.safetensors", "model.safetensors")
-        (note,) = (text for text in map(str, model.weights.notes) if "put on" in text)
+        (note,) = (text for text in map(str, model.weights.notes) if "applied to" in text)
         assert "2 of 21 tensors have an update of rank 4" in note
         assert any("names 'org/base' as its base" in text for text in map(str, model.weights.notes))
 
@@ -184,7 +184,7 @@ def test_an_adapter_in_the_folder_of_a_model_is_put_on_that_model_as_transformer
         np.testing.assert_allclose(model.tensor(f"{Q}.weight"), expected, rtol=1e-5, atol=1e-6)
         told = [note.code for note in model.weights.notes]
         assert told == ["adapter.embedded", "adapter.put-on", "adapter.names-base"]
-        assert "put on that model, as transformers does" in str(model.weights.notes[0])
+        assert "applied to that model, as transformers does" in str(model.weights.notes[0])
 
 
 def test_the_card_of_such_a_folder_says_adapter(tmp_path):
@@ -395,7 +395,7 @@ def test_a_name_that_is_also_a_folder_here_is_not_guessed(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "org" / "base", base_files())
     with hub_of(adapter_files()) as hub, mk.open_model("org/adapter", options_for(hub)) as model:
-        assert "the folder of that name here" in str(model.weights.notes[0])
+        assert "the local folder of that name" in str(model.weights.notes[0])
         assert record_of(model).is_bare
 
 

@@ -135,7 +135,7 @@ BAD = {
     "no tensors": (ggml_file({}), "expected tensors after the tokens"),
     "no axes": (ggml_file({"a": (0, (), b"")}), "expected 1 to 4 axes, got 0"),
     "a size of zero": (ggml_file({"a": (0, (0, 2), b"")}), "expected sizes of at least 1"),
-    "a type that is not read": (ggml_file({"a": (99, (1, 32), b"")}), "type 99 of ggml is not read"),
+    "a type that is not read": (ggml_file({"a": (99, (1, 32), b"")}), "ggml type 99 cannot be read"),
     "a name twice": (ggml_file(ONE) + ggml_file(ONE)[-52:], "'a.weight' occurs twice"),
     "lines that fill no blocks": (
         ggml_file({"a": (8, (1, 33), bytes(40))}, ftype=2007),

@@ -191,7 +191,7 @@ def test_names_nobody_could_read_are_refused(name):
         (("t", (0, 4), 0, 0), "has the shape 4 x 0"),
         (("t", (1 << 40, 1 << 40), 0, 0), "has the shape"),
         (("t", (33, 1), 8, 0), "whole blocks of 32"),
-        (("t", (4,), 0, 7), "no multiple of 32"),
+        (("t", (4,), 0, 7), "not a multiple of 32"),
         (("t", (4,), 0, 1 << 40), "ends at byte"),
         (("t", (1 << 30,), 0, 0), "ends at byte"),
         (("t", (4,), 0, (1 << 64) - 32), "ends at byte"),
@@ -228,7 +228,7 @@ def test_an_alignment_that_is_none_is_refused(value):
 def test_two_tensors_for_one_name_of_transformers_are_refused():
     made = small()
     made.tensors = [tensor("output_norm.weight", (4,), 0, 0), tensor("model.norm.weight", (4,), 0, 32)]
-    with pytest.raises(HeaderError, match=r"two tensors stand for 'model.norm.weight'"):
+    with pytest.raises(HeaderError, match=r"two tensors map to 'model.norm.weight'"):
         _ = mk.open_model(MemorySource({"m.gguf": made.build()})).index
 
 

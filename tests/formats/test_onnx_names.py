@@ -23,7 +23,7 @@ def test_a_product_is_named_after_the_bias_that_follows_it():
     model = one_product(bias="encoder.layer.0.output.dense.bias")
     np.testing.assert_array_equal(model.tensor("encoder.layer.0.output.dense.weight"), SQUARE.T)
     (note,) = map(str, model.weights.notes)
-    assert note == "1 weights have lost their names; they were recovered from the graph"
+    assert note == "1 weights had lost their names; these were recovered from the graph"
 
 
 def test_a_product_without_bias_is_named_after_its_module():
@@ -117,7 +117,7 @@ def test_shapes_masks_and_scales_are_no_weights():
     model = opened(model_bytes(nodes, tensors))
     assert list(model.index) == ["norm.bias"]
     assert tuple(map(str, model.weights.notes)) == (
-        "1 tables without a name that are not factors of a product were left out",
+        "1 unnamed tables that are not factors of a product were left out",
     )
 
 
@@ -149,7 +149,7 @@ def test_a_wrapper_that_all_names_begin_with_is_taken_off():
     nodes = [node("Add", ["x", name], [f"y{number}"]) for number, name in enumerate(names)]
     model = opened(model_bytes(nodes, [tensor(name, SQUARE) for name in names]))
     assert set(model.index) == {name.removeprefix("inner.") for name in names}
-    assert "all names began with 'inner.', which was taken off" in list(map(str, model.weights.notes))
+    assert "all names began with 'inner.', which was removed" in list(map(str, model.weights.notes))
 
 
 def builder_model(config):

@@ -50,8 +50,8 @@ def test_the_weights_that_the_config_names_are_read_as_transformers_does():
     expected = mk.open_model(MemorySource(llama_files(seed=1))).tensor("model.norm.weight")
     assert (model.tensor("model.norm.weight") == expected).all()
     assert [str(note) for note in model.weights.notes] == [
-        "config.json names weights/other.safetensors (transformers_weights), which transformers loads and "
-        "which was read in place of model.safetensors",
+        "config.json names weights/other.safetensors (transformers_weights), which transformers loads; "
+        "it was read instead of model.safetensors",
         "weights/other.safetensors was taken; there are also model.safetensors",
     ]
     assert named("./weights/../weights/other.safetensors").index.files == ("weights/other.safetensors",)
@@ -132,7 +132,7 @@ def test_a_file_with_an_odd_name_costs_nothing_but_a_note(tmp_path):
     model = mk.open_model(str(tmp_path))
     assert len(model.index) == 21
     (note,) = model.weights.notes
-    assert str(note).startswith("3 files were not looked at, because of their names: 'Screenshot 12:30.png'")
+    assert str(note).startswith("3 files were ignored because of their names: 'Screenshot 12:30.png'")
     assert str(note).isprintable()
 
 

@@ -166,7 +166,7 @@ def test_scales_of_activations_are_left_out_and_said():
         SCHEMES["fp8-tensor"].config,
     )
     assert list(model.index) == [NAME]
-    assert "2 tensors with scales of activations were left out" in list(map(str, model.weights.notes))
+    assert "2 tensors with activation scales were left out" in list(map(str, model.weights.notes))
 
 
 def test_plain_tensors_stay_as_they_are():

@@ -103,7 +103,7 @@ def test_experts_without_scales_are_an_error():
         ("fp8-block", "weight_scale_inv", lambda one: one[:, :-1].repeat(5, 0), "scales do not fit"),
         ("fp8-row", "weight_scale", lambda one: one[:-1, 0], "fit neither rows nor matrices"),
         ("int4", "weight_shape", lambda one: one + 1, "does not fit the packed"),
-        ("int4", "weight_shape", lambda one: one * [1, 2], "do not tell the bits"),
+        ("int4", "weight_shape", lambda one: one * [1, 2], "do not determine the bits"),
         ("int4-zeros", "weight_zero_point", lambda one: one[:-1], r"expected the shape \[8, 3\]"),
         ("nvfp4", "weight_scale", lambda one: one[:, :-1], r"expected the shape \[64, 6\]"),
         ("nvfp4", "weight_global_scale", lambda one: one.repeat(2), "expected one number"),
@@ -201,13 +201,13 @@ def test_scales_that_are_no_numbers_are_read_without_a_warning(scale):
         ("gptq-4", {"checkpoint_format": "gptq_p"}, "its layout is 'gptq_p'"),
         ("gptq-4", {"bits": 5}, "it has 5 bits"),
         ("gptq-4", {"bits": None}, "it has None bits"),
-        ("gptq-4", {"quant_method": "torchao"}, "quantised by 'torchao', which is not decoded"),
-        ("gptq-4", {"quant_method": "quanto"}, "quantised by 'quanto', which is not decoded"),
+        ("gptq-4", {"quant_method": "torchao"}, "quantised by 'torchao', which cannot be decoded"),
+        ("gptq-4", {"quant_method": "quanto"}, "quantised by 'quanto', which cannot be decoded"),
         ("awq", {"version": "marlin"}, "its layout is 'marlin'"),
-        ("awq", {"version": "gemm", "backend": "llm-awq"}, "known are 'gemm', 'gemv'"),
+        ("awq", {"version": "gemm", "backend": "llm-awq"}, "supported: 'gemm', 'gemv'"),
         ("awq", {"bits": 8}, "it has 8 bits"),
         ("mlx-4", {"mode": "nvfp4"}, "its mode is 'nvfp4'"),
-        ("auto-round", {"packing_format": "auto_round:new"}, "'auto-round', which is not decoded"),
+        ("auto-round", {"packing_format": "auto_round:new"}, "'auto-round', which cannot be decoded"),
     ],
 )
 def test_a_scheme_that_is_not_known_leaves_tensors_as_they_are(scheme, changes, match):
@@ -364,7 +364,7 @@ def test_a_tensor_that_only_looks_like_codes_costs_nothing_but_a_note(junk):
     for name, value in plain.items():
         np.testing.assert_array_equal(model.tensor(name), value)
     (note,) = [note for note in model.weights.notes if note.code == "format.junk-tensors"]
-    assert "because nothing can be made of them" in str(note)
+    assert "because they cannot be interpreted" in str(note)
 
 
 @pytest.mark.parametrize("scheme", ["gptq-4", "awq", "mlx-4", "nf4", "int4"])
@@ -397,7 +397,7 @@ def test_a_comparison_with_junk_ends_as_one_without_but_is_no_proof_of_sameness(
     for seed, conclusion in expected.items():
         result = mk.compare(candidate=MemorySource(with_junk), base=MemorySource(llama_files(seed=seed)))
         assert result.verdict.conclusion is conclusion
-        assert "nothing can be made of them" in result.to_json()
+        assert "because they cannot be interpreted" in result.to_json()
 
 
 @pytest.mark.parametrize("digits", [40, 299, 400, 5_000])

@@ -109,5 +109,5 @@ def test_a_training_checkpoint_gives_the_model_alone():
     assert set(opened.index) == set(model.state_dict())
     assert tuple(map(str, opened.weights.notes)) == (
         "the weights are under 'model'",
-        "not part of the model and left out: optimizer, rng_state",
+        "left out because it is not part of the model: optimizer, rng_state",
     )

@@ -85,7 +85,7 @@ WHOLE = {
     "junk before": (archive(ordinary(), before=b"#!/bin/sh\n"), "expected a zip archive or the magic number"),
     "junk that looks like an archive before": (
         archive(ordinary(), before=b"PK\x03\x04" + b"junk"),
-        "8 bytes stand before the first member",
+        "8 bytes come before the first member",
     ),
     "junk after": (archive(ordinary(), after=b"junk"), "expected the end of a zip archive"),
     "a second archive after": (archive(ordinary()) * 2, "its directory claims to end|points elsewhere"),
@@ -121,7 +121,7 @@ WHOLE = {
     "other flags before the data": (archive(changed(PICKLE, local_flags=0)), "say different things"),
     "another size before the data": (
         archive(changed(DATA, local_size=23)),
-        "says 23 bytes, the directory 24",
+        "says 23 bytes, but the directory says 24",
     ),
     "another checksum before the data": (archive(changed(DATA, crc=5)), "say different things"),
     "a place inside another member": (archive(changed(DATA, offset=7)), "expected a local header at byte"),

@@ -51,7 +51,7 @@ def test_keys_can_be_nested_and_only_the_likeliest_is_taken():
     names, notes = names_and_notes(top)
     assert names == ["w"]
     assert notes == (
-        "the weights are under 'model'; ema beside it was left out",
+        "the weights are under 'model'; ema next to it was left out",
         "the weights are under 'state_dict'",
     )
 
@@ -74,7 +74,7 @@ def test_the_optimizer_is_left_out():
     adam = mapping({"state": mapping({"exp_avg": T})})
     names, notes = names_and_notes(mapping({"w": T, "optimizer": adam}))
     assert names == ["w"]
-    assert notes == ("not part of the model and left out: optimizer",)
+    assert notes == ("left out because it is not part of the model: optimizer",)
 
 
 def test_numpy_arrays_are_left_out_and_said():
@@ -90,7 +90,7 @@ def test_numpy_arrays_are_left_out_and_said():
 def test_marks_of_wrappers_are_taken_off(prefix):
     names, notes = names_and_notes(state(f"{prefix}a.weight", f"{prefix}b.weight"))
     assert names == ["a.weight", "b.weight"]
-    assert all("of a wrapper was taken off all names" in note for note in notes)
+    assert all("of a wrapper was removed from all names" in note for note in notes)
 
 
 def test_a_prefix_of_some_names_only_stays():
@@ -117,7 +117,7 @@ def test_a_model_whose_own_names_begin_so_keeps_them():
 def test_the_first_names_of_norms_are_those_of_today():
     names, notes = names_and_notes(state("bert.LayerNorm.gamma", "bert.LayerNorm.beta", "gamma"))
     assert names == ["bert.LayerNorm.bias", "bert.LayerNorm.weight", "gamma"]
-    assert notes == ("gamma and beta of norms are called weight and bias, as in newer files",)
+    assert notes == ("gamma and beta of norms were renamed to weight and bias, as in newer files",)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_names_that_nobody_can_see_are_refused():
 def test_names_that_nobody_can_see_beside_good_ones_are_left_out():
     names, notes = names_and_notes(state("good", "a\u202eb", "x" * 2000))
     assert names == ["good"]
-    assert any(note.startswith("2 tensors were left out, because nobody can see") for note in map(str, notes))
+    assert any(note.startswith("2 tensors were left out because their names") for note in map(str, notes))
 
 
 def test_parameters_and_tensors_by_their_class_are_tensors():

@@ -63,7 +63,7 @@ def test_gains_of_gemma_are_those_of_transformers():
         gains = model.tensor("model.layers.0.self_attn.q_norm.weight")
     assert is_short(gains).mean() > 0.99
     assert is_short(gains + np.float32(1)).mean() < 0.9
-    assert any("1 was taken off" in note for note in map(str, model.weights.notes))
+    assert any("1 was subtracted" in note for note in map(str, model.weights.notes))
 
 
 def is_short(values):

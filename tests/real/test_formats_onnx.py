@@ -25,7 +25,7 @@ def test_minilm_in_onnx_has_the_weights_of_minilm_bit_for_bit(original):
         for name, info in model.index.items():
             assert info.dtype == original.index[name].dtype
             assert model.tensor(name).tobytes() == original.tensor(name).tobytes()
-        assert "36 weights have lost their names; they were recovered from the graph" in list(
+        assert "36 weights had lost their names; these were recovered from the graph" in list(
             map(str, model.weights.notes)
         )
 

@@ -204,7 +204,7 @@ def test_codes_that_cannot_be_written_again_are_no_damage(place):
 def test_a_damaged_log_entry_is_named(place, text):
     filled(place)
     Path(place, "log", "00000001.json").write_text(text)
-    with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is damaged"):
+    with pytest.raises(FormatError, match=r"log/00000001\.json: this log entry is damaged"):
         open_registry(place)
 
 
@@ -212,7 +212,7 @@ def test_a_missing_log_entry_is_named_and_its_segment_is_kept(place):
     filled(place)
     registry, _ = open_registry(place).add([drawn("org/later", 9)])
     lost = Path(place, "log", "00000001.json").rename(Path(place, "kept.json"))
-    with pytest.raises(FormatError, match=r"log/00000001\.json: the entry of the log is missing"):
+    with pytest.raises(FormatError, match=r"log/00000001\.json: this log entry is missing"):
         open_registry(place)
     with pytest.raises(FormatError, match="is missing"):
         registry.add([drawn("org/more", 10)])

@@ -323,5 +323,5 @@ def test_the_form_asks_for_a_token_where_one_is_needed(client_of):
 
 @pytest.mark.parametrize("token", ["", "short", "letters with \n a line break in them", "ÿ" * 20])
 def test_a_token_that_can_be_guessed_or_not_sent_is_refused(token):
-    with pytest.raises(UsageError, match="at least 16 printable ASCII letters"):
+    with pytest.raises(UsageError, match="at least 16 printable ASCII characters"):
         ServeAccess(token=token)

@@ -83,7 +83,7 @@ def test_a_file_that_was_shortened_meanwhile_is_noticed(bucket):
     source = FsspecSource("s3://models/one", quick())
     source.files()
     bucket.put_object(Bucket="models", Key="one/model.safetensors", Body=b"short")
-    with pytest.raises(SourceError, match=r"expected 100 bytes, the store sent 5|the store failed"):
+    with pytest.raises(SourceError, match=r"expected 100 bytes, but the store sent 5|the store failed"):
         read(source)
 
 
@@ -180,7 +180,7 @@ def test_a_failure_that_passes_is_survived_and_paid_once(broken):
 @pytest.mark.parametrize("sent", [b"", b"x" * 99, b"x" * 101])
 def test_other_bytes_than_were_asked_for_are_an_error(broken, sent):
     source, _ = broken(find=FILE, cat_file=sent)
-    with pytest.raises(WrongBytes, match=f"expected 100 bytes, the store sent {len(sent)}"):
+    with pytest.raises(WrongBytes, match=f"expected 100 bytes, but the store sent {len(sent)}"):
         read(source, "a")
 
 

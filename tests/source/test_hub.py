@@ -246,7 +246,7 @@ def test_the_pause_the_hub_asks_for_is_kept(hub, open_hub, asks, monkeypatch):
 
 def test_a_pause_that_is_too_long_is_an_error(hub, open_hub):
     hub.fail(Failure(status=429, times=None, rate_limit_reset=290))
-    with pytest.raises(RateLimited, match="asks us to wait 291 s, at most 5 s are allowed") as caught:
+    with pytest.raises(RateLimited, match="asks us to wait 291 s, but at most 5 s are allowed") as caught:
         open_hub().files()
     assert "log in" in (caught.value.hint or "")
     assert hub.n_requests() == 1
@@ -532,7 +532,7 @@ def test_another_commit_than_was_asked_for_is_refused():
     server, source = open_answering(lambda target: text_answer(200, listing().decode()))
     pinned = HubSource(MODEL, "c" * 40, quick(endpoint=server.url))
     try:
-        with pytest.raises(ListingError, match=f"commit {'c' * 40} was asked for, the Hub answers {SHA}"):
+        with pytest.raises(ListingError, match=f"asked for commit {'c' * 40}, but the Hub answers with {SHA}"):
             pinned.files()
     finally:
         source.close()
@@ -577,7 +577,7 @@ def test_a_listing_is_not_followed_out_of_the_hub(location):
     ("headers", "message"),
     [
         ({"X-Linked-Etag": f'"{"d" * 64}"'}, "the listing has digest"),
-        ({"X-Linked-Size": "3"}, "the listing has 2 bytes, the file '3'"),
+        ({"X-Linked-Size": "3"}, "the listing has 2 bytes, but the file has '3'"),
     ],
 )
 def test_a_redirect_that_contradicts_the_listing_is_an_error(headers, message):

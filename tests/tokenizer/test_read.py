@@ -106,7 +106,7 @@ def test_two_tokens_with_one_text_are_counted_and_named():
 
 def test_an_id_that_stands_twice_is_noted():
     found = one(hf({"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}))
-    assert [str(note) for note in found.notes] == ["1 tokens have an id that another token has as well"]
+    assert [str(note) for note in found.notes] == ["1 tokens have an id that another token also has"]
 
 
 def test_sentencepiece_is_read_from_its_protobuf():
@@ -216,7 +216,7 @@ def test_a_malformed_tokenizer_json_is_refused(data, problem):
         (field(1, field(1, 5)), "expected a message or text"),
         (field(1, field(1, b"a") + field(3, b"x")), "expected a number, got a field of type 2"),
         (field(1, field(1, b"a")) + b"\x00", "expected a field number, got 0"),
-        (field(1, field(1, b"a")) + b"\x0b", "expected a type of protobuf, got 3"),
+        (field(1, field(1, b"a")) + b"\x0b", "expected a protobuf type, got 3"),
     ],
 )
 def test_a_malformed_sentencepiece_file_is_refused(data, problem):

@@ -140,7 +140,7 @@ def evidence_forest(
     return Figure(
         title=f"Evidence: {names[0]} and {names[1]}",
         panels=(Panel(title="", marks=tuple(marks), x=Axis(label="effect (0 is chance, 1 is identical)")),),
-        note=f"Intervals are of single tests, not corrected for their number.{gathered}",
+        note=f"Intervals are for single tests, not corrected for their number.{gathered}",
     )
 
 
@@ -261,7 +261,7 @@ def control_strip(
         panels=(Panel(title="", marks=(chance, mark), x=Axis(label="effect (0 is chance, 1 is identical)")),),
         note=f"{usable} of {len(controls)} controls could be used."
         if controls
-        else "No controls were asked for.",
+        else "No controls were given.",
     )
 
 
@@ -317,7 +317,7 @@ def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float
         steps = [step for step in (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if step <= limit]
         signed = sorted({side * step for step in steps for side in (-1, 1)})
         ticks = tuple((math.asinh(step), f"{step:,}") for step in signed)
-        axis = Axis(label="z (drawn together away from 0)", ticks=ticks)
+        axis = Axis(label="z (compressed away from 0)", ticks=ticks)
     return Figure(
         title=title,
         panels=(

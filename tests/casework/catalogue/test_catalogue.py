@@ -398,7 +398,7 @@ def test_components_are_those_of_the_covariance():
 
 def test_vectors_of_different_length_are_not_padded():
     models = {"a": examples.made_up(1, 4, 8), "b": examples.made_up(2, 4, 9)}
-    with pytest.raises(UsageError, match="one length"):
+    with pytest.raises(UsageError, match="equal length"):
         c.trajectories(models, what="norm")
 
 

@@ -80,7 +80,7 @@ def test_a_constant_vector_has_an_angle_and_no_correlation(tmp_path):
     ("a", "b", "words"),
     [
         ([1.0, 2.0], [1.0, 2.0], "at least 3"),
-        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0], "one length"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0], "equal length"),
         ([1.0, math.nan, 3.0], [1.0, 2.0, 3.0], "not finite"),
         ([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], "zero"),
     ],

@@ -302,7 +302,7 @@ def test_a_small_table_is_read():
     [
         ("format = 1", "format = 2", "format: expected a whole number from 1 to 1, got 2"),
         ("vocab = 300", "vocab = 300\nsize = 3", r"\[tokenizers.k\]: size: there is no such key"),
-        ("init_seed = 1\n", "", "init_seed: expected it, and it is missing"),
+        ("init_seed = 1\n", "", "init_seed: it is required, but missing"),
         (
             "init_seed = 1\n",
             "init_seed = true\n",

@@ -140,7 +140,7 @@ def test_no_router_faces_that_of_a_prediction_layer(done: RunStudy):
     assert [row["layer"] for row in found["layers"]] == list(range(1, LAYERS))
     gone = {str(item.what): str(item.reason) for item in run.result.left_out}
     for layer in (0, LAYERS, LAYERS + 1):
-        assert gone[f"routers: layer {layer}"] == "not both models have a router there"
+        assert gone[f"routers: layer {layer}"] == "the models do not both have a router there"
     rows = rows_of(run.folder / "layerwise_similarity.csv")
     named = [row["category"] for row in rows]
     assert [named.count(name) for name in ("norm_pre", "norm_post")] == [LAYERS, LAYERS]

@@ -89,7 +89,7 @@ def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, 
     assert told in report
     assert "it has no such tensor" not in report
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers that were asked for"
+    assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers requested"
     assert manifest["left_out"][0]["reason_code"] == "study.no-such-tensor"
 
 

@@ -143,7 +143,7 @@ def test_below_the_deep_stage_disguises_are_not_undone_and_the_way_out_is_named(
 
 def test_at_the_deep_stage_it_is_said_what_stays_invisible():
     lines = judged([null("mlp")], stage="deep").limitations
-    for words in ("Distillation", "until the old directions are gone", "pruned or widened together"):
+    for words in ("Distillation", "until the old directions are gone", "pruned or widened as well"):
         assert sum(words in str(line) for line in lines) == 1
     assert not any("--depth deep" in str(line) for line in lines)
 
@@ -305,7 +305,7 @@ def test_after_a_finding_in_other_coordinates_silence_in_the_old_ones_says_nothi
     wanted = {"mlp": "shared-reparametrised", "attention": "no-evidence", "norms": "not-testable"}
     assert conclusions(verdict) == wanted
     assert "mlp. No evidence in attention. Tested only in the old coordinates" in str(verdict.summary)
-    assert str(verdict.summary).endswith("follows from silence: norms.")
+    assert str(verdict.summary).endswith("follows from a lack of evidence: norms.")
 
 
 def test_half_of_the_layers_is_partial_and_the_layers_are_named():
@@ -405,7 +405,7 @@ def test_layers_of_the_base_without_a_counterpart_make_it_a_part_from_either_sid
     assert verdict.components["mlp"].unfaced_base_layers == (1, 3)
     assert verdict.shared_parameters == pytest.approx(0.6)
     assert "all layers of the candidate (60 % of the parameters); the base has more" in str(verdict.headline)
-    assert "layers 1, 3 of the base face none" in str(verdict.summary)
+    assert "layers 1, 3 of the base have no counterpart" in str(verdict.summary)
     whole = judged(pruned, stage="deep", unfaced={"mlp": {2}})
     assert whole.conclusion is Conclusion.SHARED
 

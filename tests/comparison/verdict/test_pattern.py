@@ -66,7 +66,7 @@ def test_units_that_were_not_tested_are_not_said_to_be_missing():
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("zeros-alone", "beside the same places of zeros"),
+        ("zeros-alone", "beyond zeros in the same places"),
         ("beginning-alone", "the same initialisation or a common origin"),
     ],
 )

@@ -83,7 +83,7 @@ def _scores(result: BenchResult, drawn: list[Rates]) -> fig.Figure:
         title="Scores of related and independent pairs",
         panels=tuple(panels),
         columns=min(3, len(panels)),
-        note="Independent pairs are what chance looks like. Each method has units of its own.",
+        note="Independent pairs are what chance looks like. Each method has its own units.",
         alt=figure_alts(result)["scores"],
     )
 
