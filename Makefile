@@ -29,7 +29,7 @@ help:
 	@echo "make disguises  compare disguised models and write docs/disguises.md (half an hour)"
 	@echo "make kinds      change models in every way and write docs/relations.md (some minutes)"
 	@echo "make lookalikes compare models that look related and write docs/verdicts.md"
-	@echo "make references hold published methods against the zoo and write docs/reference.md (half an hour)"
+	@echo "make references run published methods on the zoo and write docs/reference.md (half an hour)"
 	@echo "make forest     grow forests of known ancestry and write docs/lineage.md (trains models; some minutes)"
 	@echo "make bench      requests, bytes and seconds against other ways of reading"
 	@echo "make fuzz       hostile inputs for every parser and server, for SECONDS (60)"

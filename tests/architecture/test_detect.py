@@ -343,7 +343,7 @@ def test_the_embedding_decides_the_vocabulary():
     architecture = detect(config, shapes)
     assert architecture.unknown == ()
     assert architecture.sizes["vocab"] == 128
-    assert "the config says vocabulary 96, the embedding has 128 rows" in list(map(str, architecture.notes))
+    assert "the config says vocabulary 96, but the embedding has 128 rows" in list(map(str, architecture.notes))
 
 
 def test_an_added_tensor_is_unknown_and_the_rest_is_not():

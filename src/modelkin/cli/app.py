@@ -35,8 +35,8 @@ from modelkin.cli.verify import verify
 
 HELP = """Was language model B derived from model A? An honest answer, from the weights.
 
-A MODEL is org/name or org/name@revision (Hugging Face Hub; hf:org/name even where a folder has a
-like name), org/name/file.gguf, a local folder or file, demo:base and others that come with modelkin,
+A MODEL is org/name or org/name@revision (Hugging Face Hub; hf:org/name even if a folder has
+that name), org/name/file.gguf, a local folder or file, demo:base and others that come with modelkin,
 https://host/path/model.safetensors, s3://bucket/prefix, or ADAPTER::BASE, in safetensors, GGUF,
 PyTorch, ONNX and other formats. Only the bytes that the question needs are read; they are
 kept in a local store, see `modelkin cache`.

@@ -43,7 +43,7 @@ DEPTHS = ("none", "standard", "deep", "full")
     default=12,
     show_default=True,
     metavar="N",
-    help="Grow the tree of families of at most N members on weights, 20 MB of each; 0 grows none.",
+    help="Grow the tree of families of at most N members from weights, 20 MB of each; 0 grows none.",
 )
 @click.option(
     "--reports",
@@ -93,10 +93,10 @@ def atlas(
 
     Families are what accepted pairs connect, and nothing else; p-values are corrected for a registry of a
     hundred million models. A declared parent is supported, contradicted or untestable: contradicted only if
-    a deep comparison of the weights finds nothing and no other relative connects both. Who came first is
+    a deep comparison of the weights finds nothing and no other relative connects the two. Which came first is
     taken from cards and dates, never from a tree.
 
-    `serve` shows the same pages on a port, with a JSON interface, and lets readers scan a model of the Hub or
+    `serve` shows the same pages on a port, with a JSON interface, and lets readers scan a model on the Hub or
     a fingerprint and watch it.
 
     \b

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @click.option("--offline", is_flag=True, help="Make no network requests; use only what is stored locally.")
 @click.option("--no-store", is_flag=True, help="Do not use or fill the local store of fetched ranges.")
 @seed_option
-@out_option("Write the report here, and go on with what an earlier run left here.", required=True)
+@out_option("Write the report here, and resume an earlier run found here.", required=True)
 @output_options
 def bench(
     pairs: str,

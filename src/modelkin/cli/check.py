@@ -72,7 +72,7 @@ def check(
     It reads base_model and its relation, tags, merge recipes, the base of an adapter, what the config was
     saved from, "from scratch" statements, and the licence. Declared ancestors are followed. Each claim
     comes out supported, contradicted or untestable, with the reason. A licence is checked against those
-    of parents that the weights prove. Names on a card are looked up on the Hub and nowhere else.
+    of parents that the weights confirm. Names on a card are looked up on the Hub and nowhere else.
 
     \b
     Examples

@@ -81,7 +81,7 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     default="standard",
     show_default=True,
     help="How much to read of each model, and how far to look: quick 1 MB (norm gains), standard 20 MB "
-    "(parts of equal number), deep 1 GB (also moved layers, reordered units, rotated "
+    "(parts with the same number), deep 1 GB (also moved layers, reordered units, rotated "
     "coordinates), full like deep, plus every value of all tensors that both have.",
 )
 @click.option(
@@ -92,8 +92,8 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     help="Chooses samples and permutations.",
 )
 @methods_option(
-    "Show beside the verdict what published methods say: some of their names with commas between them (see "
-    "modelkin methods), or all for those that read weights. They never change the verdict."
+    "Show next to the verdict what published methods say: their names, separated by commas (see "
+    "modelkin methods --published), or all for those that read weights. They never change the verdict."
 )
 @click.option(
     "--methods-budget",

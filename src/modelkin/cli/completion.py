@@ -11,7 +11,7 @@ _VARIABLE = "_MODELKIN_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the completion of commands, options, models, studies and methods for SHELL.
+    """Print shell completion of commands, options, models, studies and methods for SHELL.
 
     \b
     Examples

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--digests",
     is_flag=True,
-    help="With --depth full: the SHA-256 of every range in the record, also of files on this machine, where "
+    help="With --depth full: the SHA-256 of every range in the record, including local files, where "
     "it takes several times as long as the rest.",
 )
 @seed_option
@@ -50,7 +50,7 @@ def diff(
 
     Copied, rounded, quantised, thinned out, noise added, an adapter merged in, one direction removed, trained
     on; layers, widths, experts and vocabulary changed; parts frozen or replaced: each with the number that
-    decided it and what it cannot tell. Models without a common origin have no difference worth telling:
+    decided it and what it cannot tell. Models without a common origin have no difference worth describing:
     then the verdict of `modelkin compare` is shown. -v adds every tensor.
 
     \b

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def fingerprint(model: str, *, file: Path | None, fetch: FetchOptions, output: Output) -> None:
     """Make the fingerprint of MODEL: 30 kB that show a common origin.
 
-    At most 20 MB of a model are read (64 MB of very wide ones). The product of two fingerprints is the
+    At most 20 MB of a model is read (64 MB of very wide ones). The product of two fingerprints is the
     statistic of the exact test on weights. It can be published: nobody can rebuild weights from it, but it
     shows the shape of a model, and whoever has a candidate for its parent can test it.
 

@@ -50,15 +50,15 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
     "--pairs",
     type=click.Choice(PAIRS),
     multiple=True,
-    help="Which layers face each other: of the same number (default), all of two models, all within each "
-    "model, of the same relative depth, or mixed: first listed with first listed.",
+    help="Which layers to compare: those with the same number (default), all of two models, all within each "
+    "model, those at the same relative depth, or mixed: first listed with first listed.",
 )
 @click.option(
     "--baseline",
     "baselines",
     multiple=True,
     metavar="NAME",
-    help="What to compare the numbers with, see below; all, or none. Default: expectation and shuffle.",
+    help="What to compare the numbers with, see above; all, or none. Default: expectation and shuffle.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME=MODEL,...", help="A group of models.")
 @click.option(

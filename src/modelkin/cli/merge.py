@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.argument("candidate")
 @click.argument("parents", nargs=-1, required=True, metavar="PARENT...")
 @click.option(
-    "--base", metavar="MODEL", help="What the parents come from. Without it, TIES and DARE cannot be told."
+    "--base",
+    metavar="MODEL",
+    help="What the parents come from. Without it, TIES and DARE cannot be recognised.",
 )
 @sampled_depth_option("How much to read of each model: standard 20 MB, deep 1 GB.")
 @seed_option
@@ -50,8 +52,8 @@ def merge(
     sides of the candidate. "Not a merge of these" is an answer.
 
     The output shows weights by layer and module with 95 % intervals, the method (linear, slerp, task
-    arithmetic, TIES, DARE, passthrough, mixture of experts), and the nearest recipe for mergekit. -v adds
-    every tensor.
+    arithmetic, TIES, DARE, DELLA, breadcrumbs, SCE, Model Stock, passthrough, mixture of experts), and the
+    nearest recipe for mergekit. -v adds every tensor.
 
     \b
     Examples

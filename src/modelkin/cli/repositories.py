@@ -30,8 +30,8 @@ def repositories(
 ) -> None:
     """Compare the code, licence headers, copyright lines and commits of CANDIDATE and BASE, as text.
 
-    Nothing is run, imported or unpacked, and no weights are read. Files of one kind (modelling,
-    configuration, tokenization, licence) face each other, with and without the models' own names. These are
+    Nothing is run, imported or unpacked, and no weights are read. Files of the same kind (modelling,
+    configuration, tokenization, licence) are compared, with and without the models' own names. These are
     claims about a history: code is copied between projects with and without any relation of weights, and no
     verdict uses them. Two revisions of one repository show what became of its headers.
 

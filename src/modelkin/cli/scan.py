@@ -52,7 +52,7 @@ def scan(
     """Ask which models of a registry MODEL has a common origin with.
 
     MODEL is a model, or a file that `modelkin fingerprint` wrote. All fingerprints in the registry are
-    searched; p-values are corrected for a registry of a hundred million models, so that a finding stays
+    searched; p-values are corrected for a registry of a hundred million models, so a finding remains
     one while the registry grows. The best hits are then verified by `compare` on the weights.
 
     \b

@@ -256,7 +256,7 @@ def test_the_headline_says_how_much_of_the_parameters_a_part_is():
     assert str(attention.headline) == "Common origin of some parts (19.9 % of the parameters): attention"
     unknown = judged([null("mlp"), found("norms", log10_p=-30)])
     assert unknown.shared_parameters is None
-    assert "not known" in str(unknown.headline)
+    assert "an unknown share" in str(unknown.headline)
 
 
 def test_of_a_component_only_the_shared_layers_count_as_shared_parameters():
