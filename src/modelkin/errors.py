@@ -111,7 +111,7 @@ def _rebuild(kind: type[ModelkinError], where: str, problem: Message, hint: str 
 
 
 class UsageError(ModelkinError):
-    """The request makes no sense as it was put."""
+    """The request makes no sense as given."""
 
     exit_code = 2
 
@@ -147,7 +147,7 @@ class Offline(SourceError):
 
 
 class NetworkError(SourceError):
-    """No connection, a cut line or a server error, after all retries."""
+    """No connection, a dropped connection or a server error, after all retries."""
 
 
 class SourceTimeout(SourceError):
