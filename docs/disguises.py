@@ -321,8 +321,8 @@ def stranger_table(facts: dict[str, Any]) -> str:
     part = facts["strangers"]
     lines = [
         f"{part['comparisons']} comparisons of {part['pairs']} pairs of models that share no weight: "
-        f"**{len(part['accused'])} false accusations**. Many pairs have a model in common, so this is no "
-        "sample of as many independent ones.",
+        f"**{len(part['accused'])} false accusations**. Many pairs have a model in common, so they are "
+        "not as many independent samples.",
         "",
         "| what they have in common | candidate | comparisons | accused | worth a closer look | not testable "
         "| smallest p |",
@@ -342,7 +342,7 @@ def stranger_table(facts: dict[str, Any]) -> str:
             "Agreement of units, which decides where no exact test can, was measured in "
             f"{seen['measured']} of them: {seen['largest']:.1%} at most, where the rule asks for more than "
             f"{load_rule().agreement['floor']:.0%}. The {seen['beside_controls']} with more than "
-            f"{LEAST_AGREEMENT:.0%} were held against controls; {seen['above_all_controls']} of these were "
+            f"{LEAST_AGREEMENT:.0%} were compared with controls; {seen['above_all_controls']} of these were "
             "above all control pairs, which is not enough by itself.",
         ]
     return "\n".join(lines)

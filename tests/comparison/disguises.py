@@ -44,25 +44,25 @@ DISGUISES: Mapping[str, Disguise] = {
     "units": _disguise(
         lambda model, rng: derive.permute_mlp_units(model, rng=rng),
         EVERYWHERE,
-        "The units of every MLP stand in another order.",
+        "The units of every MLP are in another order.",
         "units",
     ),
     "heads": _disguise(
         lambda model, rng: derive.permute_heads(model, rng=rng),
         EVERYWHERE,
-        "KV groups, and the query heads inside of each, stand in another order.",
+        "KV groups, and the query heads inside each, are in another order.",
         "heads",
     ),
     "experts": _disguise(
         lambda model, rng: derive.permute_experts(model, rng=rng),
         ("mixtral",),
-        "The experts of every layer stand in another order, the router's rows with them.",
+        "The experts of every layer are in another order, the router's rows with them.",
         "experts",
     ),
     "residual-permutation": _disguise(
         lambda model, rng: derive.permute_residual(model, rng=rng),
         EVERYWHERE,
-        "The residual dimensions stand in another order, everywhere in the same one.",
+        "The residual dimensions are in another order, everywhere in the same one.",
         "residual-permutation",
     ),
     "residual-signs": _disguise(
@@ -106,7 +106,7 @@ DISGUISES: Mapping[str, Disguise] = {
     "unit-signs": _disguise(
         lambda model, rng: derive.flip_mlp_signs(model),
         RMS,
-        "Up and down have the other sign, all units of them.",
+        "Up and down of all units have the other sign.",
     ),
     "head-scales": _disguise(
         lambda model, rng: derive.scale_heads(model, rng=rng),

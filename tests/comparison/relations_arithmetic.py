@@ -80,7 +80,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
         row(
             "doubled-layers",
             lambda model: derive.reorder_layers(model, doubled),
-            "Every layer is there twice.",
+            "Every layer appears twice.",
             layers=_numbered(doubled),
         ),
         row(
@@ -280,7 +280,7 @@ def _combinations(key: str, family: Family, tuned: str) -> list[Relation]:
         row(
             "scaled-signed-permuted",
             lambda: disguised(zoo_model(low_rank), "unit-scales", "unit-signs", "residual-signs", "units"),
-            "A low-rank fine-tune where there is one; units scaled, signs turned, units permuted.",
+            "A low-rank fine-tune where there is one; units scaled, signs flipped, units permuted.",
             *("residual-signs", "units"),
         ),
         _everything(row, tuned, ("rotation-and-gains", *turned[1:], *scales, "mixed-values")),

@@ -37,10 +37,10 @@ def _tuned() -> list[Relation]:
 
 
 def _partial() -> list[Relation]:
-    """Return children that kept some parts; what they did not keep was begun anew and trained."""
+    """Return children that kept some parts; what they did not keep was initialised anew and trained."""
     return [
         _child("new-tokenizer", "A new tokenizer, all token rows new.", lost=_TOKENS),
-        _child("new-attention", "Attention begun anew.", lost={"attention"}),
+        _child("new-attention", "Attention initialised anew.", lost={"attention"}),
         _child("norms-only", "Only the norm gains kept.", lost={*_TOKENS, "attention", "mlp"}),
         # Its gains are new, but they were trained on the old dimensions: a weak trace of those is no error.
         _child(
@@ -50,12 +50,12 @@ def _partial() -> list[Relation]:
             unclear={"norms"},
             layers=(),
         ),
-        _child("half-of-layers", "Layers 2 and 3 begun anew.", layers=identity(2)),
-        _child("new-heads", "Attention begun anew with other numbers of heads.", _DEEP, lost={"attention"}),
-        _child("new-embeddings", "Token rows begun anew.", _DEEP, lost={"embedding"}),
+        _child("half-of-layers", "Layers 2 and 3 initialised anew.", layers=identity(2)),
+        _child("new-heads", "Attention initialised anew with other numbers of heads.", _DEEP, lost={"attention"}),
+        _child("new-embeddings", "Token rows initialised anew.", _DEEP, lost={"embedding"}),
         _child(
             "third-of-layers",
-            "Layers 2 and 3 of six kept, all else begun anew.",
+            "Layers 2 and 3 of six kept, all else initialised anew.",
             _DEEP,
             layers=((2, 2), (3, 3)),
             lost={"embedding"},
