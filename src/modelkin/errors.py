@@ -102,7 +102,7 @@ class ModelkinError(Exception):
         return f"{self.where}: {self.problem}" if self.where else self.problem
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by their args, which leave out the hint: rebuild from the parts.
+        # Exceptions are pickled by their args, which lack the hint: rebuild from the parts.
         return (_rebuild, (type(self), self.where, self.said, self.hint))
 
 
@@ -184,7 +184,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def not_written(where: str, what: str, error: OSError) -> OutputError | UsageError:
-    """Return the error for a file that cannot be written: a full disk is nobody's wrong request."""
+    """Return the error for a file that cannot be written; a full disk is not a usage error."""
     from modelkin.message import say
 
     kind = OutputError if error.errno in _NO_ROOM else UsageError

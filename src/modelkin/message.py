@@ -1,4 +1,4 @@
-"""What the core says: a code, and the values it speaks of. `modelkin.document` tells it in a language."""
+"""What the core says: a code and its values. `modelkin.document` turns it into a sentence of a language."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Union
 from modelkin.errors import ModelkinError
 
 Value = Union[str, int, float, bool, None, "Message", tuple["Value", ...]]
-"""Text is shown as it is (a name, a reference); a message is told in the language of the one around it."""
+"""Text is shown as it is (a name, a reference); a message is told in the language of the enclosing one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One thing said: the core decides what, the texts of a language decide how.
 
-    Equal messages compare and hash equal, so that equal reasons are told once. Make them with `say`.
+    Messages compare and hash by value, so that equal reasons are told once. Make them with `say`.
     """
 
     code: str
@@ -24,7 +24,7 @@ class Message:
     values: tuple[tuple[str, Value], ...] = ()
 
     def __str__(self) -> str:
-        """Tell it in English."""
+        """Return the English sentence."""
         from modelkin.document.language import ENGLISH
 
         return ENGLISH.tell(self)
@@ -45,18 +45,18 @@ def say(code: str, **values: Value) -> Message:
 
 
 def joined(messages: Iterable[Message]) -> Message:
-    """Return at least one message as a single one that tells them side by side."""
+    """Join one or more messages into a single one."""
     parts = tuple(messages)
     return say("joined", parts=parts) if len(parts) > 1 else parts[0]
 
 
 def told(error: ModelkinError) -> Message:
-    """Return an error as a message, for a report that goes on without what failed."""
+    """Return an error as a message, for a report that continues without what failed."""
     return say("error.said", where=error.where or "modelkin", problem=error.said)
 
 
 class Refusal(ValueError):
-    """A value that is not taken, with the reason: raised where nobody knows yet which file it stands in."""
+    """A refused value, with the reason: raised where it is not yet known which file it came from."""
 
     def __init__(self, reason: Message) -> None:
         super().__init__(reason)

@@ -47,11 +47,11 @@ _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 
 MAX_CONFIG_BYTES = 16 * MIB
-"""The longest public config has some 100 kB; nothing near this limit is a config."""
+"""The longest public config is about 100 kB; nothing near this limit is a config."""
 MAX_TOKENIZER_BYTES = 40 * MIB
-"""The largest public ``tokenizer.json``, of 262 thousand tokens, has 34 MB."""
+"""The largest public ``tokenizer.json``, with 262 thousand tokens, is 34 MB."""
 HELD_FILES = ("tokenizer.json", "tokenizer_config.json")
-"""Files that a weight file can hold inside."""
+"""Files that can be embedded in a weight file."""
 
 _PLACES = {
     "hub": "Hugging Face Hub,",
@@ -90,13 +90,13 @@ class Model:
         self.close()
 
     def close(self) -> None:
-        """Give back connections, threads and handles."""
+        """Release connections, threads and handles."""
         if "_adapter" in self.__dict__ and self._adapter is not None:
             self._adapter.fetcher.close()
         self._own_fetcher.close()
 
     def describe(self) -> str:
-        """Say which place was taken for the model: a Hub id and a folder can be spelt alike."""
+        """Say where the model was found: a Hub id and a folder can be spelt alike."""
         location = self.location
         commit = f" at commit {location.revision[:12]}" if location.revision else ""
         place = f"{_PLACES[location.kind]} {location.origin}{commit}"
@@ -106,12 +106,12 @@ class Model:
 
     @property
     def fetcher(self) -> Fetcher:
-        """Reads the model's files; of an adapter also those of its base."""
+        """Reads the model's files; for an adapter, also those of its base."""
         return self._own_fetcher if self._adapter is None else self._adapter.fetcher
 
     @property
     def _entry(self) -> str | None:
-        """The file to begin with, if a reference names one."""
+        """The file to start from, if the reference names one."""
         if self._adapter is not None:
             return self._adapter.base_entry
         return None if self._ref is None else self._ref.entry
@@ -158,24 +158,24 @@ class Model:
 
     @cached_property
     def config(self) -> Mapping[str, object] | None:
-        """Contents of ``config.json``, or what the weights' own file says instead; None without either.
+        """Contents of ``config.json``, or what the weight file says instead; None without either.
 
         Raises
         ------
         ConfigError
-            There is one, but it is not a JSON object or absurdly long.
+            There is one, but it is not a JSON object or is absurdly long.
         """
         with _named(self._own_fetcher.source):
             found = self._given_config()
         if (found is not None and "model_type" in found) or not self._may_describe_itself:
             return found
-        # A config.json that names no kind of model is a stub or another program's: the weights fill it in.
+        # A config.json without a model type is a stub or another program's: the weights fill it in.
         return {**(self.weights.config or {}), **(found or {})} or None
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
         if self._entry is None and describes_itself(chosen_file(self.fetcher.source.files())):
-            return None  # beside a file that says everything often lies a stub that says next to nothing
+            return None  # such files often come with a stub that says next to nothing
         info = self.fetcher.source.find("config.json")
         if info is None:
             return None
@@ -191,7 +191,7 @@ class Model:
 
     @cached_property
     def weights(self) -> Weights:
-        """The weights' files, opened: format, tensors, and what else they say."""
+        """The opened weight files: format, tensors, and whatever else they say."""
         with _named(self._own_fetcher.source):
             if self._adapter is not None:
                 head_bytes = self._options.head_bytes
@@ -224,7 +224,7 @@ class Model:
 
     @property
     def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
-        """Role -> layer -> names of tensors. Layer None stands for what is outside the layers."""
+        """Role -> layer -> names of tensors. Layer None is everything outside the layers."""
         found: dict[str, dict[int | None, tuple[str, ...]]] = {}
         for entry in self.architecture.tensors:
             layers = found.setdefault(entry.role.value, {})
@@ -251,25 +251,25 @@ class Model:
     # -- small files -----------------------------------------------------------------------------------
 
     def file_names(self) -> tuple[str, ...]:
-        """Names of all files, with those that the weights' own file holds."""
+        """Names of all files, including those embedded in the weight file."""
         held = (name for name in HELD_FILES if self._held(name) is not None)
         return tuple(sorted({*self.fetcher.source.files(), *held}))
 
     def file_size(self, name: str) -> int | None:
-        """Return the length of a file, or None when there is no such file."""
+        """Return the length of a file, or None if there is no such file."""
         if (held := self._held(name)) is not None:
             return len(held)
         info = self.fetcher.source.find(name)
         return None if info is None else info.size
 
     def read_file(self, name: str, *, limit: int) -> bytes | None:
-        """Return a whole file, or None when there is none or it is longer than `limit` bytes."""
+        """Return a whole file, or None if there is none or it is longer than `limit` bytes."""
         if (held := self._held(name)) is not None:
             return held if len(held) <= limit else None
         return self.fetcher.read_file(name, limit=limit)
 
     def start_of(self, name: str, *, limit: int) -> bytes:
-        """Return the beginning of a file, at most `limit` bytes; empty when there is no such file."""
+        """Return the beginning of a file, at most `limit` bytes; empty if there is no such file."""
         if (held := self._held(name)) is not None:
             return held[:limit]
         info = self.fetcher.source.find(name)
@@ -279,9 +279,9 @@ class Model:
         return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
 
     def _held(self, name: str) -> bytes | None:
-        """Return a file that the weights' own file holds.
+        """Return a file that is embedded in the weight file.
 
-        The weights are opened for it only where they can hold one: a tokenizer is available from a
+        The weights are opened only if they can embed one, so that a tokenizer is available even from a
         repository whose weights are broken.
         """
         if name not in HELD_FILES:
@@ -302,11 +302,11 @@ class Model:
         return TensorReader(self.index, self.fetcher)
 
     def tensor(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
-        """Read one tensor, or some of its rows: just these bytes are fetched."""
+        """Read one tensor, or some of its rows: only those bytes are fetched."""
         return self._reader.read_one(name, rows)
 
     def read(self, slices: Sequence[TensorSlice], *, max_waste: float | None = None) -> list[Array]:
-        """Read many slices in one planned, concurrent pass; `max_waste` replaces the option of its name."""
+        """Read many slices in one planned, concurrent pass; `max_waste` overrides the option of that name."""
         return self._reader.read(slices, max_waste=max_waste)
 
     def plan(self, slices: Iterable[TensorSlice], *, max_waste: float | None = None) -> BytePlan:
@@ -314,7 +314,7 @@ class Model:
         return self.fetcher.plan(self._reader.ranges(slices), max_waste=max_waste)
 
     def cost(self, slices: Iterable[TensorSlice], *, max_waste: float | None = None) -> int:
-        """Return the bytes that `read` would bring if nothing were stored."""
+        """Return the bytes that `read` would fetch if nothing were stored."""
         return self.fetcher.cost(self._reader.ranges(slices), max_waste=max_waste)
 
     def chunks(self, names: Iterable[str] | None = None) -> Iterator[TensorChunk]:
@@ -322,29 +322,29 @@ class Model:
         return self._reader.chunks(names)
 
     def raw_chunks(self, names: Iterable[str], *, digested: bool = True) -> Iterator[TensorChunk]:
-        """Walk over tensors as stored bits, for exact equality; `digested` as `TensorReader.chunks` says."""
+        """Walk over tensors as stored bits, for exact equality; for `digested` see `TensorReader.chunks`."""
         return self._reader.chunks(names, raw=True, digested=digested)
 
     def mapped(
         self, name: str, start: int, stop: int, *, digested: bool = True
     ) -> AbstractContextManager[Array]:
-        """Show elements of a tensor on this machine as stored bits, as `TensorReader.mapped` says."""
+        """Expose elements of a local tensor as stored bits; see `TensorReader.mapped`."""
         return self._reader.mapped(name, start, stop, digested=digested)
 
     def totals(self) -> LedgerTotals:
-        """Sum up what was read until now."""
+        """Sum up what has been read so far."""
         return self.fetcher.totals()
 
 
 for _name in ("_adapter", "_config_file", "config", "weights"):
-    # Up to Python 3.11 all instances share one lock: models that are opened side by side would wait for each
-    # other's headers. The architecture keeps its lock, since its tables are made by who comes first.
+    # Up to Python 3.11 all instances share one lock: models opened side by side would wait for each
+    # other's headers. The architecture keeps its lock, since the first thread to ask builds its tables.
     vars(Model)[_name].lock = nullcontext()
 
 
 @contextmanager
 def _named(source: Source) -> Iterator[None]:
-    """Put the name of the model before that of the file, in errors that name the file alone."""
+    """Prefix the model's name to errors that name only the file."""
     try:
         yield
     except (FormatError, SourceError) as error:
@@ -362,7 +362,7 @@ def open_model(
     Parameters
     ----------
     model
-        ``org/name@revision``, a folder, a file, a URL; ``ADAPTER::BASE`` for an adapter on a base of your
+        ``org/name@revision``, a folder, a file or a URL; ``ADAPTER::BASE`` for an adapter on a base of your
         choice; or a `Source`, such as `MemorySource`.
     options
         How to fetch, store and bound.
@@ -389,14 +389,14 @@ def open_model(
 
 
 ModelLike = str | ModelRef | Source | Model
-"""What stands for a model: a reference, a source, or a model that is open already."""
+"""What can stand for a model: a reference, a source, or a model that is already open."""
 
 
 @contextmanager
 def open_models(
     models: Sequence[ModelLike], options: FetchOptions | None = None, *, progress: Progress | None = None
 ) -> Iterator[list[Model]]:
-    """Open models side by side and look where they are; close them at the end, but for those that were open.
+    """Open models side by side and locate them; at the end close all that were not open before.
 
     If one is not there, the others are closed and the error of the first such model is raised.
     """
@@ -407,7 +407,7 @@ def open_models(
             if isinstance(model, Model):
                 return model
             made = stack.enter_context(open_model(model, options, progress=progress))
-            _ = made.location  # asks a remote place for its files
+            _ = made.location  # lists the files of a remote model
             told.count(next(done), len(models), say("step-opening"))
             return made
 
@@ -417,7 +417,7 @@ def open_models(
 
 
 def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, ModelLike]:
-    """Call models by their names, or by their references where they have none.
+    """Return models by name, or by reference where they have none.
 
     Raises
     ------
@@ -437,7 +437,7 @@ def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, 
 
 
 def read_headers(models: Sequence[Model]) -> None:
-    """Read listing, config and headers of all models side by side."""
+    """Read listings, configs and headers of all models side by side."""
     _side_by_side(lambda model: (model.weights, model.config), models)
 
 

@@ -1,4 +1,4 @@
-"""What a caller may set, as small frozen dataclasses: the only home of defaults."""
+"""What a caller may set, as small frozen dataclasses: the only place for defaults."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class FetchOptions:
     """How bytes are fetched, stored and bounded."""
 
     token: str | bool | None = field(default=None, repr=False)
-    """Hub token. None takes it from where `huggingface_hub` keeps it, False sends none."""
+    """Hub token. None uses the one `huggingface_hub` finds, False sends none."""
     endpoint: str | None = None
-    """Hub address. None takes `huggingface_hub`'s (``HF_ENDPOINT``)."""
+    """Hub address. None uses `huggingface_hub`'s (``HF_ENDPOINT``)."""
     offline: bool | None = None
     """Send nothing and use what is stored. None follows `huggingface_hub` (``HF_HUB_OFFLINE``)."""
     byte_budget: int | None = None
-    """Most bytes that may be read from a model, checked before a request is sent. None is no limit."""
+    """Most bytes that may be read from a model, checked before a request is sent. None means no limit."""
     use_store: bool = True
     """Keep fetched ranges on disk and look there first."""
     store_dir: Path | None = None
-    """Folder of the range store. None is ``modelkin`` in `huggingface_hub`'s assets cache."""
+    """Folder of the range store. None means ``modelkin`` in `huggingface_hub`'s assets cache."""
     store_limit: int = 10 * GIB
     """Size at which the least recently used ranges are dropped."""
     connections: int = 32
@@ -62,13 +62,13 @@ class FetchOptions:
     piece_bytes: int = 8 * MIB
     """Longest single request; larger ranges are split so that connections share them."""
     retries: int = 4
-    """Further attempts after a failure that may pass."""
+    """Further attempts after a failure that may be transient."""
     connect_timeout: float = 10.0
     """Seconds to wait for a connection."""
     stall_timeout: float = 20.0
     """Seconds without a single byte after which a request is given up."""
     min_rate: int = 64 * KIB
-    """Bytes a second below which a request counts as too slow, after `stall_timeout` of grace."""
+    """Bytes per second below which a request counts as too slow, after `stall_timeout` of grace."""
     max_wait: float = 120.0
     """Longest pause that a server may ask for (``Retry-After``) before we give up."""
 
@@ -99,12 +99,12 @@ READING: dict[Depth, tuple[int, int]] = {
     "full": (1_000_000_000, 10_000),
 }
 """Depth -> (bytes of a model that may be read, layers looked at). Sampled rows get what headers, gains and
-the beginning of the tokenizer leave.
+the beginning of the tokenizer leave over.
 
-Up to ``standard``, parts of equal number are compared: a disguise or a changed depth ends in *no evidence*.
-From ``deep`` on it is looked for which parts face each other (docs/disguises.md). ``full`` does the same, and
+Up to ``standard``, parts with the same number are compared: a disguise or a changed depth ends in *no
+evidence*. ``deep`` also works out which parts correspond (docs/disguises.md). ``full`` does the same, and
 reads every value of the tensors that both models have, from end to end and in bounded memory: the bytes given
-here are those of its deep stage alone."""
+here are only those of its deep stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +114,9 @@ class CompareOptions:
     depth: Depth = "standard"
     """How much may be read, and whether to look for moved, reordered or rotated parts (``deep``, ``full``).
 
-    A ceiling: reading stops when the verdict is decided."""
+    A ceiling: reading stops once the verdict is decided."""
     seed: int = 0
-    """Chooses samples and permutations. Two runs with one seed read the same bytes and say the same."""
+    """Chooses samples and permutations. Two runs with the same seed read the same bytes and say the same."""
     fetch: FetchOptions = field(default_factory=FetchOptions)
 
     def __post_init__(self) -> None:

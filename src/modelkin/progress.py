@@ -8,19 +8,19 @@ from modelkin.message import Message
 
 
 class Progress(Protocol):
-    """Told what long work is under way and how far it is. Called from several threads."""
+    """Told which long tasks are running and how far they are. Called from several threads."""
 
     def start(self, task: str, total: int | None) -> None:
-        """Begin to read `total` more bytes, or an unknown number. Several readings may be under way."""
+        """Start reading `total` more bytes, or an unknown number. Several reads may be running."""
 
     def advance(self, amount: int) -> None:
-        """Say that `amount` more bytes are read."""
+        """Report that `amount` more bytes have been read."""
 
     def note(self, message: Message | str) -> None:
-        """Say which step begins: something a person may want to know now."""
+        """Report which step begins: something a person may want to know now."""
 
     def count(self, done: int, total: int, message: Message | None = None) -> None:
-        """Say how many parts of the present step are done, or of the one that the message names."""
+        """Report how many parts of the current step are done, or of the one that the message names."""
 
 
 class Silent:

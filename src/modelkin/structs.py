@@ -1,6 +1,6 @@
 """Files that people write, read by the types they are declared with.
 
-A refusal says where, what was expected by the declared type, and what came.
+A refusal says where, what the declared type expects, and what was found.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 _SHOWN = 60
 _LISTED = 24
-"""Of more words than these, only the one that was meant is told."""
+"""With more known words than this, only the nearest one is named."""
 _PLACE = re.compile(r" - at `(key` in `)?\$(.*)`\Z", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`\Z", re.DOTALL)
 
 
 class Refused(Refusal):
-    """A value that is not what it has to be; raised while msgspec converts, which adds the place.
+    """A value that is not what it must be; raised while msgspec converts, which adds the place.
 
-    What was expected is in the words of the declaration, in English. Such a file is refused before anything
-    is read, so no report tells it.
+    What was expected is said in the words of the declaration, in English. Such a file is refused before
+    anything is read, so no report quotes it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class _Strict(msgspec.StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Fields(Struct, metaclass=_Strict, frozen=True):
-    """Fields of a file that people write; a key that is none of them is refused."""
+    """Fields of a file that people write; any other key is refused."""
 
 
 class ByName(dict[K, V]):
@@ -73,7 +73,7 @@ class ByName(dict[K, V]):
 
 
 def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | None = None) -> T:
-    """Read a TOML file of ours, as `read` does; raise `SpecError` also if it is none."""
+    """Read one of our TOML files, as `read` does; raise `SpecError` also if it is not TOML."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -82,7 +82,7 @@ def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | 
 
 
 def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | None = None) -> T:
-    """Read a part of a file of ours.
+    """Read a part of one of our files.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | 
     value
         Plain data.
     kind
-        What it is declared as. Classes that msgspec does not know are made from a text.
+        The declared type. Classes that msgspec does not know are made from text.
     check
-        Raises `Refused` for what types cannot tell.
+        Raises `Refused` for what types cannot express.
 
     Raises
     ------
     SpecError
-        With the place inside and, for a misspelt word, the nearest known one as hint.
+        With the place inside the file and, for a misspelt word, the nearest known one as a hint.
     """
     try:
         found = convert(value, kind)
@@ -113,7 +113,7 @@ def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | 
 
 
 def convert(value: object, kind: type[T], hook: Callable[[Any, Any], Any] | None = None) -> T:
-    """Convert plain data; raise `Refused` with the place inside."""
+    """Convert plain data; raise `Refused` with the place in it."""
     try:
         return msgspec.convert(value, kind, dec_hook=hook or _made)
     except msgspec.ValidationError as error:
@@ -140,7 +140,7 @@ def _table(value: object, key_kind: Any, kind: Any) -> ByName[Any, Any]:  # noqa
 
 @contextmanager
 def inside(step: str) -> Iterator[None]:
-    """Add a step to the place of what is refused within; any `ValueError` is a refusal."""
+    """Add a step to the place of any refusal raised within; any `ValueError` becomes a refusal."""
     try:
         yield
     except ValueError as error:
@@ -157,18 +157,18 @@ def joined(path: str, inside: str) -> str:
 
 
 def missing(key: str) -> Refused:
-    """Refuse that a key is not there."""
+    """Return the refusal for a missing key."""
     return Refused("", said=say("problem.file-missing-key"), inside=key)
 
 
 def no_such_key(key: str, known: Sequence[str]) -> Refused:
-    """Refuse a key, with the one that was meant or all there are."""
+    """Return the refusal for an unknown key, with the one that was meant or all there are."""
     hint = meant(key, known) or f"There are {', '.join(known)}."
     return Refused("", said=say("problem.file-no-key"), inside=key[:_SHOWN], hint=hint)
 
 
 def meant(value: object, known: Iterable[str]) -> str | None:
-    """Return a hint if something known is nearly written so."""
+    """Return a hint if a known word is spelt almost like this one."""
     close = difflib.get_close_matches(_shown(value).strip("'"), list(known), n=1)
     return f"Did you mean {close[0]!r}?" if close else None
 
@@ -202,7 +202,7 @@ def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused
 
 
 def _plain(node: declared.Type) -> declared.Type:
-    """Take away that a value may be missing."""
+    """Return the type without its option to be missing."""
     if isinstance(node, declared.UnionType):
         some = [item for item in node.types if not isinstance(item, declared.NoneType)]
         return some[0] if len(some) == 1 else node
@@ -210,7 +210,7 @@ def _plain(node: declared.Type) -> declared.Type:
 
 
 def _chosen(node: declared.Type, value: Any) -> declared.Type:  # noqa: ANN401  plain data
-    """Return the fields that a value is declared with: of several kinds the one that it names."""
+    """Return the fields that a value is declared with: of several kinds, the one it names."""
     node = _plain(node)
     for item in node.types if isinstance(node, declared.UnionType) else ():
         if isinstance(item, declared.StructType) and value.get(item.tag_field) == item.tag:

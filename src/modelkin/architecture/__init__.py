@@ -1,7 +1,7 @@
 """What each tensor of a checkpoint is for: its role, its layout, and the space of each axis.
 
 Families are data files (``data/*.toml``); `detect` finds the one that fits config, names and shapes. This
-layer reads no tensor and asks no network: config and shapes come in, an `Architecture` goes out.
+layer reads no tensor and uses no network: config and shapes come in, an `Architecture` goes out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One parameter under two names: which of them a loader takes.
 
 A model with a head calls the layers of its body ``model.layers``, the body alone calls them ``layers``.
-transformers loads either into either: it puts the prefix before a name, or takes it away, wherever the result
-is a parameter of its class. So a file may hold a parameter twice. transformers then takes the name that comes
-first in its order, and says nothing of the other. Which tensor is looked at here must be the same one.
+transformers loads either into either: it adds or strips the prefix wherever the result is a parameter of its
+class. So a file may hold a parameter twice. transformers then takes the name that comes first in its order,
+and silently drops the other. The tensor looked at here must be the same one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .loader import family as find_family
 from .notation import split_name
 
 _MOVED: Final = ("language_model.model.", "model.language_model.")
-"""Where models of several modalities had the language model, and where they have it since transformers 5."""
+"""Where multimodal models used to keep the language model, and where they do since transformers 5."""
 _N_LISTED: Final = 3
 
 
 def united(names: Iterable[str], family: str, model_type: str | None = None) -> Renamed | None:
-    """Return the names as transformers unites them, or None where nothing stands in two ways.
+    """Return the names as transformers unifies them, or None if nothing is named in two ways.
 
     Names that lose against another for the same parameter get no role, and a note says so.
 
@@ -37,7 +37,7 @@ def united(names: Iterable[str], family: str, model_type: str | None = None) -> 
     family
         Whose names they are.
     model_type
-        What the config says: of several prefixes that models of a family have, the one of its name is taken.
+        What the config says: if models of a family have several prefixes, the one of this name is taken.
     """
     every = list(names)
     foreign = _foreign(every, family, model_type or "")
@@ -49,14 +49,14 @@ def united(names: Iterable[str], family: str, model_type: str | None = None) -> 
             continue
         targets = {name: target for name in every if (target := _target(name, prefix, known)) is not None}
         moved = [name for name, target in targets.items() if name != target]
-        # Where all are written in the other way, that is a way of its own.
+        # If all names are written the other way, that is a convention of its own.
         if moved and len(moved) < len(targets):
             return _renamed(targets)
     return None
 
 
 def _foreign(names: list[str], family: str, model_type: str) -> Renamed | None:
-    """Leave out what stands behind the prefix of another model of the family."""
+    """Leave out names with the prefix of another model of the family."""
     prefixes = [prefix for prefix in _bodies(family) if prefix != _MOVED[1]]
     words = set(re.split("[-_]", model_type))
     own = [prefix for prefix in prefixes if prefix[:-1] in words and any(n.startswith(prefix) for n in names)]
@@ -93,7 +93,7 @@ def _renamed(targets: dict[str, str]) -> Renamed:
 
 @cache
 def _bodies(family: str) -> Mapping[str, frozenset[str]]:
-    """Return what may stand before the names of a family's body, and the templates of those names."""
+    """Return what may come before the names of a family's body, and the templates of those names."""
     spec = find_family(family)
     prefixes = [body for body in spec.bodies if body.count(".") == 1]
     return {
@@ -103,12 +103,12 @@ def _bodies(family: str) -> Mapping[str, frozenset[str]]:
 
 
 def _target(name: str, prefix: str, known: frozenset[str]) -> str | None:
-    """Return the parameter that a name is loaded into, or None if it is none of the body."""
+    """Return the parameter that a name is loaded into, or None if it is not one of the body's."""
     if prefix == _MOVED[1]:
         older = name.startswith(_MOVED[0])
         wanted = [_MOVED[1] + name[len(_MOVED[0]) :] if older else name]
     else:
-        # Any letter may stand for the dot: what transformers takes away is a pattern.
+        # Any character may stand for the dot: what transformers strips is a regex.
         shorter = name[len(prefix) :] if name.startswith(prefix[:-1]) else ""
         wanted = [shorter, f"{prefix}{name}", name]
     return next((item for item in wanted if item.startswith(prefix) and split_name(item)[0] in known), None)

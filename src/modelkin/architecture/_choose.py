@@ -1,4 +1,4 @@
-"""Which family to read a checkpoint with: the config's claim if the names bear it out, else the names."""
+"""Which family to read a checkpoint as: the config's claim if the names bear it out, else the names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._spec import ArchitectureSpec
 from .loader import families
 from .wrappers import wrappers
 
-# A config's claim needs half of the names behind it; names alone have to explain nearly all.
+# A config's claim needs half of the names to back it; names alone must explain nearly all.
 _CLAIMED_COVERAGE: Final = 0.5
 _NAMED_COVERAGE: Final = 0.9
 
@@ -39,7 +39,7 @@ class Choice:
 
 
 def config_views(config: object) -> tuple[list[ConfigView], list[Message]]:
-    """Return the configs to ask, that of a wrapped language model before that of the wrapper, and notes."""
+    """Return the configs to consult (that of a wrapped language model before the wrapper's), and notes."""
     if config is None:
         return [], [say("no-config-file")]
     if not isinstance(config, Mapping):
@@ -76,7 +76,7 @@ def choose(views: list[ConfigView], groups: tuple[NameGroup, ...]) -> Choice:
 
 
 def claimed_family(views: list[ConfigView]) -> str | None:
-    """Return the family that a config names, or None when it names none that is known."""
+    """Return the family that a config names, or None if it names no known one."""
     claim = _claim(views)
     return None if claim is None else claim[0].family
 

@@ -30,7 +30,7 @@ from .loader import families, family
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
 _OTHER_POSITIONS: Final = ("alibi", "sinus")
-"""Positions that give an order to what is free in a Llama: a config that speaks of them ends all guessing."""
+"""Kinds of positions that order what is free in a Llama: if a config mentions one, nothing is guessed."""
 
 
 def detect(
@@ -49,7 +49,7 @@ def detect(
     shapes
         Name and shape of every tensor of the checkpoint, all shards together.
     order
-        Names in the order of the files, by which roles are guessed where names say nothing; by default that
+        Names in file order, by which roles are guessed where names say nothing; by default that
         of `shapes`.
 
     Returns

@@ -63,12 +63,12 @@ def findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renaming:
-    """What is called otherwise in this model than in the file of its family."""
+    """What has another name in this model than in the file of its family."""
 
     roles: Mapping[Role, Role]
     """Changed by a variant of the family."""
     spaces: Mapping[str, str]
-    """Merged because nothing stands between them."""
+    """Merged because nothing lies between them."""
 
     def axes(self, axes: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """Rename the spaces of all axes."""
@@ -89,7 +89,7 @@ def uses(
     known
         Sizes of the model.
     renaming
-        What this model calls otherwise than its family.
+        What this model names differently from its family.
     """
     tensor = finding.tensor
     if tensor is None or tensor.role is Role.FIXED_TABLE:
@@ -121,7 +121,7 @@ def _part(tensor: TensorSpec, fusion: Fusion, part: FusedPart, segment: Segment)
 
 
 def _segments(fusion: Fusion, known: KnownSizes) -> list[Segment] | None:
-    """Return where each part lies, or None if the sizes to tell are not known."""
+    """Return where each part lies, or None if the sizes needed for that are not known."""
     n_groups = known.length((fusion.per,)) if fusion.per else 1
     lengths = [known.length(part.spaces) for part in fusion.parts]
     if n_groups is None or None in lengths:
@@ -138,7 +138,7 @@ def _segments(fusion: Fusion, known: KnownSizes) -> list[Segment] | None:
 
 
 def _contradiction(tensor: TensorSpec, shape: tuple[int, ...], known: KnownSizes) -> Message | None:
-    """Return how the shape differs from what sizes demand, or None."""
+    """Return how the shape differs from what the sizes require, or None."""
     expected = [_length(spaces, tensor.fusion, known) for spaces in tensor.axes]
     agrees = len(expected) == len(shape) and all(
         want is None or want == got for want, got in zip(expected, shape, strict=True)
@@ -176,7 +176,7 @@ class FoundLayers:
     encoder: tuple[int, ...]
     """Of the encoder of an encoder-decoder."""
     mtp: tuple[int, ...]
-    """Of multi-token-prediction layers, which are stored behind the decoder's."""
+    """Of multi-token-prediction layers, which are stored after the decoder's."""
     notes: tuple[Message, ...]
     """What disagrees with the config, and gaps."""
 
@@ -184,7 +184,7 @@ class FoundLayers:
 def find_layers(
     found: list[tuple[Finding, list[TensorUse]]], kind: Kind, sizes: Mapping[str, int]
 ) -> FoundLayers:
-    """Return the layers that are there; the config only helps to tell which of them are MTP layers."""
+    """Return the layers that exist; the config only helps to tell which of them are MTP layers."""
     stacks: dict[str, set[int]] = {"decoder": set(), "encoder": set(), "shared": set()}
     mtp: set[int] = set()
     for finding, plan in found:

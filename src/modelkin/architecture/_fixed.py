@@ -18,7 +18,7 @@ from .loader import read_data
 
 _FILE: Final = "fixed_tables.toml"
 
-# Two or three values make no pattern, and a handful of trained ones are a geometric sequence too easily.
+# Two or three values make no pattern, and a handful of trained ones easily look geometric.
 _MIN_VALUES: Final = 4
 _MIN_GEOMETRIC: Final = 8
 
@@ -27,7 +27,7 @@ _TOLERANCE: Final = 2.0**-7
 
 
 class FixedTables(Fields):
-    """The file about them: how names end, and what such a table is."""
+    """The data file: name suffixes, and what such a table is."""
 
     format: Literal[1]
     endings: ByName[str, str]
@@ -60,7 +60,8 @@ def looks_fixed(values: NDArray[Any]) -> Message | None:
     -------
     Message or None
         Constants, counting numbers, causal masks, sinusoids (both layouts) and geometric sequences of at
-        least eight (RoPE frequencies) are told. Fewer than four values are only told if they are constant.
+        least eight values (RoPE frequencies) are recognised. Fewer than four values only if they are
+        constant.
     """
     array = np.asarray(values)
     if array.size == 0 or array.dtype.kind not in "biuf":
@@ -104,7 +105,7 @@ def _mask(values: NDArray[np.float64]) -> Message | None:
 
 
 def _sinusoid(values: NDArray[np.float64]) -> Message | None:
-    """Tell sines and cosines at geometric frequencies, side by side or taking turns."""
+    """Recognise sines and cosines at geometric frequencies, concatenated or interleaved."""
     rows, columns = values.shape
     if columns % 2 or columns < _MIN_VALUES or rows < _MIN_VALUES or not np.all(np.isfinite(values)):
         return None
@@ -122,7 +123,7 @@ def _sinusoid(values: NDArray[np.float64]) -> Message | None:
 
 
 def _turns_evenly(sines: NDArray[np.float64], cosines: NDArray[np.float64]) -> bool:
-    """Whether every pair is on the unit circle and turns by the same angle from row to row.
+    """Whether every pair is on the unit circle and rotates by the same angle from row to row.
 
     Row 0 may be a padding row of zeros, as fairseq writes it, and is left out.
     """

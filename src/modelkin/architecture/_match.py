@@ -23,11 +23,11 @@ class NameGroup:
     members: tuple[tuple[str, tuple[int, ...]], ...]
     """Names and their numbers."""
     stored: tuple[str, Part] | None
-    """If the name ends like a piece of a quantised weight, the template of the weight and which piece."""
+    """For a name that ends like a piece of a quantised weight: the weight's template and which piece."""
     table: bool
     """Whether it is a computed table in any family."""
     component: str | None
-    """What component beside a language model it belongs to by its prefix, or None."""
+    """Which component other than the language model it belongs to by its prefix, or None."""
 
     @property
     def counts(self) -> bool:
@@ -69,12 +69,12 @@ class Matcher:
 
     spec: ArchitectureSpec
     placement: Placement
-    """The family, and where its names stand."""
+    """The family, and where its names are in the checkpoint."""
     by_template: dict[str, list[TensorSpec]]
     """Full template to the tensors it may be; several only if they differ in plain numbers."""
 
     def match(self, group: NameGroup, numbers: tuple[int, ...]) -> tuple[TensorSpec, Part] | None:
-        """Return what a member of a group is in this family, and which part; None if it is nothing."""
+        """Return what a member of a group is in this family, and which part; None if it has no meaning."""
         for tensor in self.by_template.get(group.template, ()):
             if fits(tensor.slots, numbers):
                 return tensor, tensor.part
@@ -101,7 +101,7 @@ def _matchers() -> tuple[Matcher, ...]:
 
 @cache
 def _users() -> dict[str, tuple[Matcher, ...]]:
-    """Return which matchers know a template at all, so that a strange name costs one look."""
+    """Return which matchers know a template at all, so that an unknown name costs one lookup."""
     users: dict[str, list[Matcher]] = {}
     for matcher in _matchers():
         for template in matcher.by_template:
@@ -118,9 +118,9 @@ class FamilyFit:
     coverage: float
     """The share of templates it explains, of those that a family has to know."""
     n_required: int
-    """Number of patterns that a complete model has; of an encoder-decoder, one half may be left out."""
+    """Number of patterns that a complete model has; an encoder-decoder may lack one half."""
     missing: tuple[str, ...]
-    """Patterns of tensors that a complete model has and this one has not."""
+    """Patterns of tensors that a complete model has and this one lacks."""
     roles: frozenset[Role]
     """The roles that were found."""
 
@@ -137,7 +137,7 @@ class FamilyFit:
 
 
 def rank(fit: FamilyFit) -> tuple[float, int, int]:
-    """Order fits: explains more, lacks less, is the commoner family."""
+    """Sort key of fits: explains more, lacks less, is the more common family."""
     return (fit.coverage, -len(fit.missing), fit.spec.precedence)
 
 
@@ -145,7 +145,7 @@ def all_fits(groups: tuple[NameGroup, ...]) -> dict[str, FamilyFit]:
     """Return for each family its fit at the placement where it explains most.
 
     Coverage counts templates, not tensors: the thousands of experts of one layout say no more than one of
-    them, and would drown an attention that nobody knows.
+    them, and would drown out an unknown kind of attention.
     """
     n_counting = sum(group.counts for group in groups)
     explained = dict.fromkeys(_matchers(), 0.0)
@@ -174,7 +174,7 @@ def all_fits(groups: tuple[NameGroup, ...]) -> dict[str, FamilyFit]:
 
 
 def _required(spec: ArchitectureSpec, seen: set[TensorSpec]) -> list[TensorSpec]:
-    """Return what a complete model has, leaving out a stack of which there is nothing at all."""
+    """Return what a complete model has, without a stack that is missing entirely."""
     stacks = {tensor.stack for tensor in seen if "layer" in tensor.slots}
     return [
         tensor

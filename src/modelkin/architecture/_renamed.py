@@ -1,4 +1,4 @@
-"""A checkpoint under other names: read as if it had the usual ones, and told by its own."""
+"""A checkpoint under other names: read as if it had the usual ones, reported by its own."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class Renamed:
     notes: tuple[Message, ...]
     """What was done, for people."""
     prefix: str = ""
-    """What was taken away from the names."""
+    """The prefix stripped from the names."""
     guessed: bool = False
     """Whether roles were guessed from shapes."""
     unsure: Mapping[str, Message] = field(default_factory=dict)
     """Own names of tensors that get no role, with the reason: they cannot be told from others, and a test on
-    an axis that was taken for another would not be exact. Those without a usual name are left out
+    an axis that was mistaken for another would not be exact. Those without a usual name are left out
     altogether."""
 
     def __len__(self) -> int:
-        """Return the number of tensors that this speaks of."""
+        """Return the number of tensors concerned."""
         return len(self.usual.keys() | self.unsure.keys())
 
     def shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
-        """Return the shapes under the usual names; None when two tensors would have the same one."""
+        """Return the shapes under the usual names; None if two tensors would share one."""
         kept = [name for name in shapes if name in self.usual or name not in self.unsure]
         found = {self.usual.get(name, name): shapes[name] for name in kept}
         return found if len(found) == len(kept) else None
 
 
 def restored(found: Architecture, renamed: Renamed) -> Architecture:
-    """Return what was found under the usual names with the checkpoint's own."""
+    """Return what was found, with the checkpoint's own names restored."""
     own = {usual: name for name, usual in renamed.usual.items()}
 
     def name_of(usual: str) -> str:

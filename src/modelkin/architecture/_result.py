@@ -65,7 +65,7 @@ class RoleEntry:
     fixed
         A computed table: equal bytes prove nothing.
     mtp
-        In a multi-token-prediction layer, which is no decoder layer.
+        In a multi-token-prediction layer, which is not a decoder layer.
     """
 
     tensor: str
@@ -84,7 +84,7 @@ class RoleEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownTensor:
-    """A tensor nobody knows, and why."""
+    """A tensor without a known meaning, and why."""
 
     name: str
     reason: Message
@@ -92,7 +92,7 @@ class UnknownTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTensor:
-    """A tensor of a component beside the language model, such as a vision tower."""
+    """A tensor of a component other than the language model, such as a vision tower."""
 
     name: str
     component: str
@@ -129,7 +129,7 @@ class Architecture:
     mtp_layers
         Indices of multi-token-prediction layers.
     tensors
-        One entry per tensor and role; tensors whose names differ in numbers only stand together.
+        One entry per tensor and role; tensors whose names differ only in numbers are grouped.
     unknown, other
         Tensors without a role.
     notes
@@ -200,12 +200,12 @@ class Architecture:
         Parameters
         ----------
         role, layer, part, expert
-            All have to agree. A stacked tensor of experts has `expert` None.
+            All must match. A stacked tensor of experts has `expert` None.
         stack
             If None, the main stack is preferred.
         mtp
-            Look among the multi-token-prediction layers, and nowhere else. They are numbered like decoder
-            layers and are none: what is found of one kind never faces the other.
+            Look only among the multi-token-prediction layers. They are numbered like decoder layers but are
+            not decoder layers: the two kinds are never compared.
         """
         entries = self._index.get((role, layer, part, mtp or role.is_mtp), {}).get(expert, [])
         if stack is not None:

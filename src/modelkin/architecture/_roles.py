@@ -8,7 +8,7 @@ from typing import Final, Literal
 Component = Literal[
     "embedding", "attention", "mlp", "experts", "router", "norms", "head", "positions", "other"
 ]
-"""The coarse groups that verdicts speak about."""
+"""The coarse groups that verdicts refer to."""
 
 Part = Literal["weight", "bias", "packed", "scale"]
 """Which tensor of a role: `packed` and `scale` are the pieces of a quantised weight."""
@@ -54,7 +54,7 @@ class Role(Enum):
     CROSS_ATTENTION_VALUE = "cross_attention_value"
     CROSS_ATTENTION_OUTPUT = "cross_attention_output"
     # Multi-head latent attention: down to a latent, then up to heads whose dimensions are split into a part
-    # that turns with the position (rope) and one that does not (nope).
+    # that rotates with the position (rope) and one that does not (nope).
     ATTENTION_QUERY_DOWN = "attention_query_down"
     ATTENTION_QUERY_UP_NOPE = "attention_query_up_nope"
     ATTENTION_QUERY_UP_ROPE = "attention_query_up_rope"

@@ -29,7 +29,7 @@ def nested(config: object, path: str) -> object:
 
 
 class ConfigView:
-    """Typed access to one config; what is of the wrong type counts as absent and is noted.
+    """Typed access to one config; a value of the wrong type counts as absent and is noted.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ConfigView:
         return type(value) is type(expected) and value == expected
 
     def mentions(self, words: tuple[str, ...]) -> bool:
-        """Whether a key that is set, or a string, holds one of these words in lower case."""
+        """Whether a key that is set, or a string, contains one of these lower-case words."""
         for key, value in self.data.items():
             if value and any(word in str(key).lower() for word in words):
                 return True
@@ -79,7 +79,7 @@ class ConfigView:
 _COUNTS_OF_EXTRAS: Final = frozenset(
     {"num_nextn_predict_layers", "n_shared_experts", "n_routed_experts", "num_experts", "num_local_experts"}
 )
-"""What a model may have none of, and say so."""
+"""What a model may state to have none of."""
 
 
 def _says_none(path: str, value: object) -> bool:
@@ -233,9 +233,9 @@ def resolve_sizes(
     candidates
         Expressions per size, best first.
     config
-        None if there is none or if it is not to be believed; then sizes come from shapes only.
+        None if there is none or it is not trusted; then sizes come from shapes only.
     shaped
-        Tensors and their shapes, commonest first: of two shapes that contradict, the first counts.
+        Tensors and their shapes, most common first: of two contradictory shapes, the first counts.
 
     Notes
     -----

@@ -1,6 +1,6 @@
 """The spaces that tensor axes live in, and which of them may be reordered without changing the model.
 
-Here is the closed table of spaces. How large a space is in a given model is the business of `_sizes`.
+This is the closed table of spaces. How large a space is in a given model is up to `_sizes`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Space:
         The reason.
     measured
         Whether the size is read from the tensor and not from the config: vocabularies are padded, position
-        tables are offset, and neither makes the tensor another one.
+        tables are offset, and neither makes it a different tensor.
     """
 
     name: str
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     SpaceName = str
     SizeName = str
 else:
-    # Sizes may also be of what is no axis of any tensor.
+    # Some sizes belong to no axis of any tensor.
     SpaceName = Literal[tuple(SPACES)]
     SizeName = Literal[*SPACES, "layers", "encoder_layers", "mtp_layers", "expert_groups", "rotary_dim"]
 

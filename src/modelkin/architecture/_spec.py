@@ -1,4 +1,4 @@
-"""What an architecture file says: its tables as it writes them, and the tensors that follow from them."""
+"""What an architecture file says: its tables as written, and the tensors that follow from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Literal["decoder", "encoder", "encoder-decoder"]
 Norm = Literal["rms", "rms-one-plus", "layer"]
 """How a norm uses its gain: `rms-one-plus` multiplies by one plus the stored number."""
 RopeLayout = Literal["half", "interleaved"]
-"""Which dimensions of a head turn together: i and i + half, or neighbours."""
+"""Which dimensions of a head rotate together: i and i + half, or neighbours."""
 Stack = Literal["decoder", "encoder", "shared"]
 
 _UNSPLIT: Final = {
@@ -61,7 +61,7 @@ class TensorSpec:
     slots: tuple[Slot, ...]
     """What the numbers mean."""
     role: Role
-    """For a fused tensor, the role to give when it cannot be taken apart."""
+    """For a fused tensor, the role to give if it cannot be split."""
     part: Part
     axes: tuple[tuple[str, ...], ...]
     """The spaces of each axis in file order; the fused axis is ``("fused",)``."""
@@ -80,7 +80,7 @@ class TensorSpec:
     """Whether every name of the template fits, because the pattern has no plain numbers."""
 
     def __post_init__(self) -> None:
-        # Asked for once per tensor of a checkpoint, of which there may be a hundred thousand.
+        # Used once per tensor of a checkpoint, of which there may be a hundred thousand.
         for slot in ("layer", "expert"):
             place = self.slots.index(slot) if slot in self.slots else None
             object.__setattr__(self, f"{slot}_slot", place)
@@ -88,7 +88,7 @@ class TensorSpec:
 
 
 class TensorEntry(Fields):
-    """A tensor as the file has it, under its pattern; `bias` adds that of the same module."""
+    """A tensor as the file has it, under its pattern; `bias` also adds the bias of the same module."""
 
     axes: tuple[str, ...]
     role: Role | None = None
@@ -119,7 +119,7 @@ class Variant(Fields):
 
 
 class Merged(Fields):
-    """A space is another one, unless the model has a tensor of a role that stands between them."""
+    """A space that equals another one, unless the model has a tensor of a role that separates them."""
 
     into: SpaceName
     unless: Role
@@ -161,7 +161,7 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
         Raises
         ------
         Refused
-            Something about one of them makes no sense, or two match the same names.
+            One of them makes no sense, or two match the same names.
         """
         found: list[TensorSpec] = []
         for pattern, entry in self.entries.items():
@@ -172,7 +172,7 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
 
 
 def demand(key: str, value: object, *, here: bool) -> None:
-    """Refuse a key that is missing here, or that is there and means nothing."""
+    """Refuse a key that is missing here, or that is present but meaningless."""
     if here and value is None:
         raise missing(key)
     if not here and value is not None:
@@ -258,6 +258,6 @@ def _check_distinct(tensors: Sequence[TensorSpec]) -> None:
 
 
 def _overlap(first: TensorSpec, second: TensorSpec) -> bool:
-    """Whether some name fits both: false only if they want different plain numbers at the same place."""
+    """Whether some name fits both: false only if they require different plain numbers at the same place."""
     pairs = zip(first.slots, second.slots, strict=True)
     return all(a == b or isinstance(a, str) or isinstance(b, str) for a, b in pairs)

@@ -1,6 +1,6 @@
-"""The families that are guessed from shapes: what a layer consists of, and which shapes can be which tensors.
+"""Families guessed from shapes: what a layer consists of, and which shapes can be which tensors.
 
-All ways to tell are found, so that doubt shows.
+All possible readings are found, so that ambiguity shows.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "down_proj": frozenset({"down", "w2"}),
     "layernorm": frozenset({"norm", "layernorm", "rmsnorm", "ln", "ln1", "ln2", "norm1", "norm2"}),
 }
-"""Words that settle a role. Those that several roles share, such as ``out`` or ``dense``, settle nothing."""
+"""Words that identify a role. Those that several roles share, such as ``out`` or ``dense``, do not."""
 
 _LLAMA: Final = (
     *(f"self_attn.{part}_proj.weight" for part in "qkvo"),
@@ -172,11 +172,11 @@ class Solution:
     shapes: tuple[Shape, ...]
     """The shape of each slot, in the order of the slots."""
     doubtful: frozenset[Shape]
-    """Shapes that tensors of different meaning have: in this reading, or this one and another."""
+    """Shapes shared by tensors of different meaning: within this reading, or between this and another."""
 
 
 def solve(shapes: Sequence[Shape], slots: Sequence[TensorSlot]) -> Solution | None:
-    """Read the shapes of a layer as the slots of a template; None when they cannot be."""
+    """Read the shapes of a layer as the slots of a template; None if that is impossible."""
     if len(shapes) != len(slots):
         return None
     found: list[tuple[int, tuple[Shape, ...]]] = []
@@ -221,7 +221,7 @@ def _ways(
 
 
 def _fitted(shape: Shape, slot: TensorSlot, sizes: Mapping[str, int]) -> Mapping[str, int] | None:
-    """Return the sizes with what this tensor teaches; None when it contradicts them."""
+    """Return the sizes extended by what this tensor implies; None if it contradicts them."""
     if len(shape) != len(slot.sizes):
         return None
     learnt = dict(sizes)

@@ -1,11 +1,11 @@
-"""What tensors are for when their names say nothing: guessed from shapes, and said to be guessed.
+"""What tensors are for when their names say nothing: guessed from shapes, and reported as guessed.
 
 A guess must not accuse anybody. The tests rest on knowing which axes may be reordered: the units of an MLP
-may, the dimensions of a query that rotary positions turn may not, and independent models share the pattern
+may, the dimensions of a query that rotary positions rotate may not, and independent models share the pattern
 of those. So a role is given only where the shape leaves no doubt about the meaning of each axis, or where a
-word in the name settles it. Gate and up projection look alike and have equal axes: taking one for the other
-loses power and nothing else. Query, key, value and output projection of one size have different axes, and
-get no role.
+word in the name settles it. Gate and up projection look alike and have equal axes: mistaking one for the
+other only costs power. Query, key, value and output projection of one size have different axes, and get no
+role.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LayerBlocks:
     outside: tuple[str, ...]
     """All other tensors, in order."""
     n_before: int
-    """How many of those stand before the first layer."""
+    """How many of those come before the first layer."""
 
 
 def natural_order(names: Sequence[str]) -> list[str]:
@@ -52,7 +52,7 @@ def natural_order(names: Sequence[str]) -> list[str]:
 def find_blocks(
     names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int
 ) -> Iterator[LayerBlocks]:
-    """Yield ways to see layers of `length` tensors each, by numbers first."""
+    """Yield possible divisions into layers of `length` tensors each, by numbers first."""
     for place in range(_MAX_NUMBERS):
         if (found := _numbered(names, shapes, length, place)) is not None:
             yield found
@@ -63,7 +63,7 @@ def find_blocks(
 def _numbered(
     names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], length: int, place: int
 ) -> LayerBlocks | None:
-    """Take tensors with one number in common, at the same place of their names, for a layer."""
+    """Group tensors into layers by a number at the same place in their names."""
     groups: dict[int, list[str]] = {}
     for name in names:
         numbers = _NUMBER.findall(name)
@@ -136,7 +136,7 @@ def guess(shapes: Shapes, order: Sequence[str], families: Collection[str] | None
     Returns
     -------
     Renamed or None
-        None when nothing that is known has such shapes.
+        None if nothing known has such shapes.
     """
     if not _FEWEST <= len(shapes) <= _MOST:
         return None
@@ -216,16 +216,16 @@ def _is_sorted(template: Template, solution: Solution, shapes: Sequence[tuple[in
 
 
 def _seen_outside(solution: Solution, outside: Sequence[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-    """Return shapes of matrices that are found in layers and outside of them."""
+    """Return shapes of matrices that occur both inside and outside layers."""
     return frozenset(shape for shape in outside if len(shape) > 1) & frozenset(solution.shapes)
 
 
 def _settled(
     names: Sequence[str], slots: Sequence[TensorSlot], foreign: frozenset[str]
 ) -> dict[str, TensorSlot] | None:
-    """Tell tensors of equal shape apart by words in their names; None unless every one is told.
+    """Tell tensors of equal shape apart by words in their names; None unless that settles all of them.
 
-    `foreign` are words of tensors of other shapes: a name with one of them says two things at once.
+    `foreign` are words for tensors of other shapes: a name with one of them contradicts itself.
     """
     groups: dict[Axes, list[TensorSlot]] = {}
     for slot in slots:
@@ -280,10 +280,10 @@ def _outside(
 
 
 def _embedding(tokens: Sequence[str], blocks: LayerBlocks) -> str:
-    """Tell the embedding from the output head: by a word, else by their places."""
+    """Tell the embedding from the output head: by a word, else by position."""
     first, second = tokens
     heads = [name for name in tokens if _HEAD_WORDS & _words(name)]
     if len(heads) == 1:
         return second if heads[0] == first else first
-    # In the order of use the head comes last; in that of the usual names, before everything.
+    # In order of use the head comes last; in order of the usual names, first.
     return second if blocks.outside.index(second) < blocks.n_before else first

@@ -1,4 +1,4 @@
-"""The notations of architecture files and of tensor names. None is ever evaluated as Python.
+"""The notations of architecture files and of tensor names. Nothing is ever evaluated as Python.
 
 A name is a template: ``model.layers.3.mlp.up_proj.weight`` is ``model.layers.#.mlp.up_proj.weight``. A model
 with a hundred thousand tensors has some dozens of templates, so families are tried on templates. A size
@@ -16,15 +16,15 @@ from typing import Final, Literal
 
 NUMBER: Final = "#"
 
-# A whole component of digits. More than nine are no index of anything, and int() of huge ones is slow.
+# A whole component of digits. More than nine digits are not an index, and int() of huge ones is slow.
 _INDEX: Final = re.compile(r"(?<![^.])[0-9]{1,9}(?![^.])")
 
 Slot = Literal["layer", "expert"] | int
-"""What a number in a name stands for; a plain number has to be that very number."""
+"""What a number in a name stands for; a plain number must match exactly."""
 
 
 def split_name(name: str) -> tuple[str, tuple[int, ...]]:
-    """Return the template of a tensor name and the numbers that stood in it."""
+    """Return the template of a tensor name and the numbers in it."""
     numbers = _INDEX.findall(name)
     return (_INDEX.sub(NUMBER, name) if numbers else name), tuple(map(int, numbers))
 
@@ -57,7 +57,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Expression:
-    """A size, written as arithmetic; a text that is none is a `ValueError`."""
+    """A size, written as arithmetic; any other text raises `ValueError`."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -89,7 +89,7 @@ class Expression:
 
 
 def parse_product(text: str) -> tuple[str, ...]:
-    """Split ``"heads * qk_dim"`` into its spaces; raise `ValueError` with a sentence if it is none."""
+    """Split ``"heads * qk_dim"`` into its spaces; raise `ValueError` if it is not a product."""
     names = tuple(part.strip() for part in text.split("*"))
     wrong = [name for name in names if not _NAME.fullmatch(name)]
     if wrong:

@@ -16,7 +16,7 @@ from .loader import read_data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the names of a family stand in a checkpoint."""
+    """Where the names of a family are in a checkpoint."""
 
     outer: str
     """A prefix before every name."""
@@ -40,21 +40,21 @@ class Wrappers(Fields):
     """Prefix of other components to what they are."""
 
     def component(self, name: str) -> str | None:
-        """Return what component beside the language model a tensor belongs to, or None."""
+        """Return which component other than the language model a tensor belongs to, or None."""
         if not name.startswith(tuple(self.components)):
             return None
         return next((what for prefix, what in self.components.items() if name.startswith(prefix)), None)
 
 
 class WeightPiece(Fields):
-    """What a piece of a quantised weight is, and how the name of the weight ends."""
+    """What a piece of a quantised weight is, and the suffix of the weight's name."""
 
     weight: str
     part: Part
 
 
 class Quantization(Fields):
-    """The file about quantised storage: how the names of pieces end."""
+    """The file about quantised storage: suffixes of the names of pieces."""
 
     format: Literal[1]
     suffixes: ByName[str, WeightPiece]
@@ -68,12 +68,12 @@ def wrappers() -> Wrappers:
 
 @cache
 def quantization_suffixes() -> Mapping[str, WeightPiece]:
-    """Return how names of quantised pieces end."""
+    """Return the suffixes of quantised pieces."""
     return read_toml("quantization.toml", read_data("quantization.toml"), Quantization).suffixes
 
 
 def placements(spec: ArchitectureSpec) -> tuple[Placement, ...]:
-    """Return where the names of a family may stand, plain ones first."""
+    """Return where the names of a family may be, plain ones first."""
     known = wrappers()
     plain = [Placement(outer="", body=body, wrapped="") for body in spec.bodies]
     moved = [Placement(outer="", body=body, wrapped=body) for body in known.bodies if body not in spec.bodies]

@@ -13,14 +13,14 @@ from modelkin.errors import UsageError, not_written
 from modelkin.message import say
 
 DEMO_MODELS = ("base", "twin-1", "finetune-light", "continued", "norms-only", "moe-base", "moe-tuned")
-"""Names of the embedded models, as ``demo:NAME`` gives them; what each is says ``zoo.json``."""
+"""Names of the embedded models, as used in ``demo:NAME``; ``zoo.json`` says what each is."""
 
 
 def demo_zoo() -> AbstractContextManager[Path]:
     """Return the folder of all embedded models, for use in a ``with`` statement.
 
-    They are really trained, on invented text, with known ancestry: ``zoo.json`` in the folder says who came
-    from whom.
+    They are actually trained, on invented text, with known ancestry: ``zoo.json`` in the folder says which
+    came from which.
     """
     return resources.as_file(resources.files("modelkin.demo").joinpath("zoo"))
 
@@ -33,7 +33,7 @@ def demo_model(name: str = "base") -> AbstractContextManager[Path]:
 @cache
 def demo_path(name: str) -> Path:
     """Return the folder of one embedded model, which stays until the program ends."""
-    kept = ExitStack()  # a package in an archive is unpacked for it
+    kept = ExitStack()  # if the package is in an archive, the model is unpacked
     atexit.register(kept.close)
     return kept.enter_context(demo_model(name))
 

@@ -1,4 +1,4 @@
-"""Which file of several a loader takes, and which it leaves: names alone, nothing is read.
+"""Which of several files a loader takes, and which it ignores: by names alone, nothing is read.
 
 What transformers takes comes first, because that is what most people run; docs/formats.md has the table.
 """
@@ -17,38 +17,38 @@ from modelkin.untrusted import path_problem, plain, quoted
 CONFIG_KEY: Final = "transformers_weights"
 """Key of ``config.json`` that names the weights, since transformers 5."""
 ADAPTER_FILES: Final = ("adapter_model.safetensors", "adapter_model.bin")
-"""The weights of an adapter, in the order of preference."""
+"""The weights of an adapter, in order of preference."""
 _SAFETENSORS: Final = (".safetensors", ".safetensors.index.json")
-# Other formats and the halves of a training run end in .bin, too: only names that torch's files have count.
+# Other formats and the state of a training run end in .bin too: only names that torch's files have count.
 _TORCH: Final = re.compile(r"(?:.*/)?(?:[^/]*pytorch_model[^/]*\.bin|[^/]+\.(?:pt|pth|ckpt))")
 _NOT_WEIGHTS: Final = re.compile(
     r"(?:.*/)?(?:optimizer|scheduler|scaler|training_args|rng_state|random_states|args|trainer_state)[^/]*"
 )
 _TAKEN: Final = ("model.safetensors", "model.safetensors.index.json")
 _TAKEN_TORCH: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-"""The names that transformers looks for, one after the other; no other file is loaded unless it is named."""
+"""The names that transformers looks for, in this order; no other file is loaded unless it is named."""
 _SLICES: Final = re.compile(r"shard-[0-9]{5}-model-[0-9]{5}-of-[0-9]{5}\.safetensors")
 
 
 def is_torch_weights(name: str) -> bool:
-    """Say whether a file is named as torch's weights are, and not as an optimizer or arguments."""
+    """Say whether a file is named like torch weights, and not like an optimizer or arguments."""
     return bool(_TORCH.fullmatch(name)) and not _NOT_WEIGHTS.fullmatch(name)
 
 
 def is_of_adapter(name: str) -> bool:
-    """Say whether a file is named as the weights of an adapter."""
+    """Say whether a file is named like the weights of an adapter."""
     return posixpath.basename(name) in ADAPTER_FILES
 
 
 def takes_torch(files: Collection[str]) -> bool:
-    """Say whether transformers loads a torch file though there are safetensors: those have other names."""
+    """Say whether transformers loads a torch file despite safetensors, because those have other names."""
     if "config.json" not in files or any(name in files for name in _TAKEN):
         return False
     return any(name in files for name in _TAKEN_TORCH)
 
 
 def left_unread(files: Iterable[str], read: Collection[str]) -> list[str]:
-    """Return the files with weights that loaders of safetensors could have taken, and that were not read."""
+    """Return the weight files that a safetensors loader could have taken but that were not read."""
     return sorted(
         name
         for name in files
@@ -64,7 +64,7 @@ def named_by_config(
     Raises
     ------
     UnsupportedFormat
-        transformers can load the file, but its name is none that is looked at here.
+        transformers can load the file, but modelkin does not read files of that name.
     """
     named = None if config is None else config.get(CONFIG_KEY)
     if named is None:
@@ -88,7 +88,7 @@ def followed(named: str, other: str) -> Message:
 
 
 def is_safetensors(name: str) -> bool:
-    """Say whether a file is named as safetensors or their index."""
+    """Say whether a file is named like safetensors or their index."""
     return name.endswith(_SAFETENSORS)
 
 

@@ -1,8 +1,8 @@
-"""Files whose headers lie between their data: each says where the next one is, so they are walked through.
+"""Files with headers between their data: each says where the next one is, so the file is walked through.
 
-Over a network that would be one request for each tensor. Layers repeat, so what came after a tensor of one
-kind is where the next one of that kind has it too: the headers of a whole stretch are asked for together,
-and what turns out to be elsewhere is asked for again.
+Over a network that would be one request per tensor. Layers repeat, so what follows one tensor of a kind
+follows the next one at the same distance: the headers of a whole stretch are requested together, and those
+that turn out to be elsewhere are requested again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from modelkin.source import ByteRange, Fetched, Fetcher
 from modelkin.untrusted import MAX_NAME_LENGTH, name_problem, quoted
 
 REMOTE_WINDOW = 4096
-"""What is read around a place where a header is expected: over a network some more bytes cost nothing."""
+"""Bytes read around a place where a header is expected: over a network a few more cost nothing."""
 LOCAL_WINDOW = 512
-"""Enough for a header, and for one that is some bytes from where it was expected."""
+"""Enough for a header, even if it is a few bytes off."""
 MAX_TENSORS = 100_000
-"""The largest public models have some ten thousand."""
+"""The largest public models have some tens of thousands."""
 MAX_AXES = 8
 
 _LOOK_AHEAD = 256
@@ -32,7 +32,7 @@ _LAYER = re.compile(r"[0-9]+")
 
 @dataclass(slots=True)
 class Forward:
-    """A file read from front to back, in small windows; what is skipped is not read.
+    """A file read front to back in small windows; skipped bytes are not read.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Forward:
         return self.size - self.position
 
     def skip(self, n_bytes: int, what: Message) -> ByteRange:
-        """Step over bytes and return where they are."""
+        """Skip bytes and return where they are."""
         if n_bytes > self.left:
             raise HeaderError(
                 self.file,
@@ -81,7 +81,7 @@ class Forward:
         return bytes(self._read[0][1].view(self.file, wanted))
 
     def peek(self, n_bytes: int) -> bytes:
-        """Return the next bytes without stepping over them; fewer at the end of the file."""
+        """Return the next bytes without consuming them; fewer at the end of the file."""
         position = self.position
         data = self.take(min(n_bytes, self.left), say("part.next-bytes"))
         self.position = position
@@ -113,14 +113,14 @@ class Forward:
         return name
 
     def seen(self, name: str, start: int) -> None:
-        """Note that a tensor of this name has its header at `start`: the next of its kind will be guessed."""
+        """Record that a tensor of this name has its header at `start`, to predict the next of its kind."""
         kind = _LAYER.sub("#", name, count=1)
         if self._last is not None:
             self._after[self._last[0]] = kind, start - self._last[1]
         self._last = kind, start
 
     def _fetch(self, start: int, length: int) -> None:
-        """Read a stretch, and with it the windows where the next headers should be."""
+        """Read a stretch, together with the windows where the next headers should be."""
         here = ByteRange(start, min(start + length, self.size))
         places = [here, *(ByteRange(at, min(at + LOCAL_WINDOW, self.size)) for at in self._expected())]
         fetched = self.fetcher.fetch({self.file: places}, task="reading headers")

@@ -1,4 +1,4 @@
-"""What every file format gives: tensors under well-known names, whatever the file calls them."""
+"""What every file format provides: tensors under well-known names, whatever the file calls them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _N_LISTED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The weights of a model, opened: nothing but headers has been read."""
+    """The opened weights of a model: only headers have been read."""
 
     format: str
     """Name of the format: ``safetensors``, ``gguf``."""
     index: TensorIndex
     """Tensors under the names of their Hugging Face counterparts where the format uses others."""
     config: Mapping[str, object] | None = None
-    """What ``config.json`` would say, where the weights' own file says it."""
+    """What ``config.json`` would say, if the weight file says it."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Small files that the weights' own file holds, under their usual names: ``tokenizer.json``."""
+    """Small files embedded in the weight file, under their usual names: ``tokenizer.json``."""
     left_out: tuple[str, ...] = ()
-    """Tensors of the files that nothing can be made of; a note says why."""
+    """Tensors of the files that cannot be used; a note says why."""
     notes: tuple[Message, ...] = ()
     """What a reader should know: which of several files was taken, what was undone or guessed."""
     adapter: AdapterRecord | None = None
-    """Of an adapter: what it was put on, and what it changed."""
+    """For an adapter: what it was applied to, and what it changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +48,18 @@ class Request:
     head_bytes: int
     """First read of a remote file."""
     alone: bool = False
-    """Whether just that file is meant, though it may be named as one of several."""
+    """Whether only that file is meant, even if it is named like one of several."""
     read_config: Callable[[], Mapping[str, object] | None] = field(default=lambda: None, repr=False)
-    """Reads ``config.json``, which costs a request: to be called only by formats that need it."""
+    """Reads ``config.json``, which costs a request: only formats that need it call this."""
 
     @property
     def config(self) -> Mapping[str, object] | None:
-        """Contents of ``config.json``, or None when there is none."""
+        """Contents of ``config.json``, or None if there is none."""
         return self.read_config()
 
 
 def taken_of_several(file: str, others: Sequence[str]) -> tuple[Message, ...]:
-    """Say which other files of a format there are; nothing when there are none."""
+    """Say which other files of a format there are; nothing if there are none."""
     if not others:
         return ()
     listed, more = tuple(map(plain, others[:_N_LISTED])), len(others) - _N_LISTED
@@ -72,7 +72,7 @@ class Format(Protocol):
     """One file format. Implementations live in a module of their own, imported when needed."""
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
-        """Return the file of a listing to begin with, or None when nothing there is of this format."""
+        """Return the file of a listing to start from, or None if none is of this format."""
         ...
 
     def read(self, request: Request) -> Weights:

@@ -33,20 +33,20 @@ class KnownFormat:
     module: str
     """Below this package; it has a `FORMAT`."""
     magic: tuple[bytes, ...] = ()
-    """What its files begin with; none when anything can stand there."""
+    """What its files begin with; empty if that can be anything."""
     unmarked: bool = False
-    """Whether its files can begin with anything, so that its code has to say if they make sense."""
+    """Whether its files can begin with anything, so that its code must judge whether they make sense."""
     self_describing: bool = False
-    """Whether its files hold what ``config.json`` says, which then counts more than a file lying nearby."""
+    """Whether its files hold what ``config.json`` says, and then take precedence over one next to them."""
     may_describe: bool = False
-    """Whether some of its files say some of it, which counts where there is no ``config.json``."""
+    """Whether some of its files say some of it, which counts if there is no ``config.json``."""
 
     def load(self) -> Format:
         """Import its code."""
         return cast(Format, import_module(f"{__package__}.{self.module}").FORMAT)
 
     def recognises(self, head: bytes) -> bool:
-        """Ask the code of a format without a mark whether a file that begins so can be one."""
+        """Ask the code of a format without a magic number whether a file with this beginning can be one."""
         return bool(import_module(f"{__package__}.{self.module}").recognises(head))
 
 
@@ -101,23 +101,23 @@ KNOWN: Sequence[KnownFormat] = (
         self_describing=True,
     ),
 )
-"""In the order of preference where a repository offers several."""
+"""In order of preference, for repositories that offer several."""
 
 UNREAD = {
     ".h5": "Keras and TensorFlow",
     ".msgpack": "Flax",
     ".npz": "numpy archives",
 }
-"""Endings of weights that cannot be read, with what they are."""
+"""Suffixes of weight files that cannot be read, with what they are."""
 
 
 def fitting(name: str | None) -> list[KnownFormat]:
-    """Return the formats whose files end so."""
+    """Return the formats whose files have this suffix."""
     return [known for known in KNOWN if name and name.endswith(known.endings)]
 
 
 def by_head(name: str, head: bytes) -> KnownFormat | None:
-    """Return the format of a file by its first bytes, among those of its ending; None if none knows them."""
+    """Return the format of a file by its first bytes, among those with its suffix; None if none fits."""
     possible = fitting(name)
     sure = [known for known in possible if known.magic and head.startswith(known.magic)]
     return next(
@@ -147,11 +147,11 @@ def read_weights(
     head_bytes
         First read of each remote file; a longer header costs one more.
     name
-        The weight file or shard index to open. By default it is looked for.
+        The weight file or shard index to open. By default it is found.
     read_config
         Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
     ignored
-        Beginnings of names in which weights are not looked for.
+        Prefixes of names to ignore.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def read_weights(
     unread = left_unread(files, {entry, *weights.index.files})
     if weights.format == "safetensors":
         notes += taken_of_several(entry, unread)
-    elif weights.format == "pytorch":  # which names those of its own format itself
+    elif weights.format == "pytorch":  # which names those of its own format
         notes += taken_of_several(entry, [name for name in unread if is_safetensors(name)])
     return replace(weights, notes=(*notes, *weights.notes)) if notes else weights
 
@@ -204,7 +204,7 @@ def _named(
     odd_names: Collection[str],
     read_config: Callable[[], Mapping[str, object] | None],
 ) -> str | Message | None:
-    """Return what the config says of where the weights are; one that cannot be read says nothing."""
+    """Return what the config says about where the weights are; an unreadable one says nothing."""
     if "config.json" not in files:
         return None
     try:
@@ -214,18 +214,18 @@ def _named(
 
 
 def describes_itself(name: str | None) -> bool:
-    """Say whether a weight file holds its own config, so that one lying beside it does not count."""
+    """Say whether a weight file holds its own config, so that one next to it does not count."""
     possible = fitting(name)
     return bool(possible) and all(known.self_describing for known in possible)
 
 
 def may_describe_itself(name: str) -> bool:
-    """Say whether a weight file may hold its own config: several formats share an ending."""
+    """Say whether a weight file may hold its own config: several formats share a suffix."""
     return any(known.self_describing or known.may_describe for known in fitting(name))
 
 
 def chosen_file(files: Mapping[str, FileInfo]) -> str | None:
-    """Return the weight file of a listing that is read when none is named; None when there is none."""
+    """Return the weight file that is read if none is named; None if there is none."""
     found = _chosen(files)
     return None if found is None else found[1]
 
@@ -248,7 +248,7 @@ def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownF
         )
     if (found := _chosen(files)) is not None:
         known, entry = found
-        # Formats share endings: whoever chose the file, its first bytes say what it is.
+        # Formats share suffixes: whoever chose the file, its first bytes say what it is.
         return _recognised(fetcher, entry) or known, entry
     where = fetcher.source.location.ref
     unread = sorted(name for name in files if name.endswith(tuple(UNREAD)))
@@ -270,7 +270,7 @@ def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:
 
 
 def _recognised(fetcher: Fetcher, name: str) -> KnownFormat | None:
-    """Return the format that the first bytes tell, where the ending leaves it open."""
+    """Return the format that the first bytes show, where the suffix leaves it open."""
     return by_head(name, _head(fetcher, name)) if len(fitting(name)) > 1 else None
 
 

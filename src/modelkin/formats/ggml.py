@@ -19,7 +19,7 @@ from .gguf import TYPES, BlockRows, GgmlType, PickedRows, Straight
 from .whisper_names import whisper_config, whisper_name
 
 MAGIC: Final = b"lmgg"
-"""The number 0x67676d6c, "ggml", as it stands in the file."""
+"""The number 0x67676d6c, "ggml", as it is in the file."""
 
 _SIZES: Final = (
     *("n_vocab", "n_audio_ctx", "n_audio_state", "n_audio_head", "n_audio_layer"),
@@ -32,9 +32,9 @@ _MAX_TOKENS: Final = 1 << 20
 _MAX_TOKEN_BYTES: Final = 4096
 _TOKENS_AT_ONCE: Final = 1 << 20
 _TOKEN_BYTES: Final = 11
-"""Of an average token with its length before it."""
+"""Of an average token, including the length before it."""
 _BLOCKS_VERSION: Final = 2
-"""Of the layout of quantised blocks. Earlier ones lasted for weeks in 2023."""
+"""Version of the layout of quantised blocks. Earlier ones lasted only weeks in 2023."""
 
 
 @final
@@ -42,7 +42,7 @@ class GgmlFormat:
     """One file."""
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
-        """Take a file that is named as whisper.cpp names them; the largest of several."""
+        """Take a file that is named as whisper.cpp names its files; the largest of several."""
         names = [name for name in files if _is_ggml(name)]
         return max(names, key=lambda name: (files[name].size, name), default=None)
 
@@ -92,13 +92,13 @@ def _skip_filters(reader: Forward) -> None:
 
 
 def _tokens(reader: Forward) -> list[bytes]:
-    """Read the texts of the first rows; the special tokens behind them have none."""
+    """Read the texts of the first rows; the special tokens after them have none."""
     count = reader.number("i", say("part.n-tokens"))
     if not 0 <= count <= _MAX_TOKENS:
         raise HeaderError(reader.file, say("problem.tokens-count", most=_MAX_TOKENS, n_tokens=count))
     found: list[bytes] = []
     while len(found) < count:
-        # Fifty thousand short texts: taken out of long pieces, since asking for each takes a second.
+        # Fifty thousand short texts: cut from long pieces, since reading them one by one takes a second.
         piece, at = (
             reader.peek(min(_TOKEN_BYTES * (count - len(found)) + _MAX_TOKEN_BYTES + 4, _TOKENS_AT_ONCE)),
             0,
@@ -183,7 +183,7 @@ def _type(file: str, what: Message, kind: int, ftype: int) -> GgmlType:
 def byte_level_tokenizer(tokens: Sequence[bytes]) -> bytes:
     """Write tokens that are given as bytes in the form of a ``tokenizer.json``; rows are their order.
 
-    The file says nothing of how texts are cut, so there are no merges.
+    The file does not say how text is split, so there are no merges.
     """
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     letters = {byte: chr(byte) for byte in plain}

@@ -1,10 +1,10 @@
 """Checkpoints of llama2.c: a few sizes, then the weights of all layers kind by kind.
 
 The files have no directory: where each tensor lies follows from the sizes. The first version does not even
-have a mark at the beginning, so it is known by its length, which has to be what the sizes demand to the byte.
+begin with a magic number, so it is recognised by its length, which must match the sizes to the byte.
 
 Queries and keys are stored in the order of Meta's own code, where the two dimensions that rotary positions
-turn together are neighbours. They are given in the order of transformers.
+rotate together are neighbours. They are returned in the order of transformers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Header:
         return self.dim // self.heads
 
     def problem(self) -> Message | None:
-        """Say why these are no sizes of a model."""
+        """Say why these cannot be the sizes of a model."""
         sizes = self.dim, self.hidden, self.vocab, self.positions, self.heads, self.kv_heads
         if not all(0 < size <= _MAX_SIZE for size in sizes) or not 0 < self.layers <= _MAX_LAYERS:
             return say("problem.llama2c-sizes")
@@ -134,7 +134,7 @@ class Llama2cFormat:
     """One file."""
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
-        """Take the only ``.bin`` file beside a tokenizer, which is all that llama2.c leaves."""
+        """Take the only ``.bin`` file next to a tokenizer, which is all that llama2.c writes."""
         names = [
             name for name in files if name.endswith(".bin") and name.rpartition("/")[2] != "tokenizer.bin"
         ]
@@ -165,7 +165,7 @@ class Llama2cFormat:
 
 
 def recognises(head: bytes) -> bool:
-    """Say whether a file that begins so can be a checkpoint: its sizes are those of a model."""
+    """Say whether a file with this beginning can be a checkpoint: its sizes are those of a model."""
     try:
         parse_header(head.ljust(_HEADER_BYTES, b"\0") if head[:4] == _MARK else head, file="")
     except FormatError:
@@ -278,7 +278,7 @@ def _storage(header: Header, file: str, kind: str, start: int, *, coded: bool) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotaryOrder:
-    """The rows of queries or keys as transformers has them, out of those that Meta's own code stores."""
+    """The rows of queries or keys in transformers' order, from the order of Meta's own code."""
 
     inner: Storage
     head_dim: int
@@ -298,9 +298,9 @@ class RotaryOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedCodes:
-    """Bytes in groups of one size, each with a float32 scale, counted through the whole tensor.
+    """Bytes in groups of one size, each with a float32 scale, counted across the whole tensor.
 
-    A group can reach over the end of a line.
+    A group can span the end of a line.
     """
 
     file: str
@@ -340,9 +340,9 @@ class GroupedCodes:
 
 
 def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[TensorInfo]) -> None:
-    """Refuse files of the first days of version 2, which have all scales at the end.
+    """Refuse files from the first days of version 2, which have all scales at the end.
 
-    Both layouts have the same length; read as the other one, weights would be noise.
+    Both layouts have the same length; if misread, the weights would be noise.
     """
     embedding = next(info for info in tensors if info.name == "model.embed_tokens.weight")
     start = embedding.start + header.vocab * header.dim

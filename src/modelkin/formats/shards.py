@@ -1,4 +1,4 @@
-"""The index file of a model in several files: which tensor is in which, and whether that is true."""
+"""The index of a model in several files: which tensor is in which, and whether that is true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import Scanner, name_problem, plain, plain_path_problem, quoted
 
 MAX_INDEX_BYTES = 100_000_000
-"""As for headers; the largest public index files have about 20 MB."""
+"""As for headers; the largest public index files are about 20 MB."""
 
 MAX_LISTED_TENSORS = 1_000_000
 """Five times as many as the largest public models have."""
@@ -33,9 +33,9 @@ class ShardIndex:
     weight_map: Mapping[str, str]
     """Name of each tensor -> path inside the model of the file that holds it."""
     metadata: Mapping[str, object]
-    """Whatever the writer noted; not checked against anything."""
+    """Whatever the writer put there; not checked against anything."""
     more_files: tuple[str, ...] = ()
-    """Files of tensors whose names nobody can see or say. Loaders read all of a file that is named."""
+    """Files of tensors with unprintable names. Loaders read all of a file that is named."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
     file
         Its path inside the model. Paths of shards are relative to its folder.
     endings
-        How the names of shards may end.
+        Suffixes that names of shards may have.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
             case "metadata":
                 metadata = scanner.value("metadata", max_bytes=_MAX_METADATA_BYTES)
             case _:
-                # Some writers add notes of their own; they change nothing.
+                # Some writers add keys of their own; they change nothing.
                 scanner.value(say("part.value-of", key=quoted(key)), max_bytes=_MAX_METADATA_BYTES)
     scanner.finish(padding=b" \t\r\n")
     if not weight_map:
@@ -103,8 +103,8 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
     """Check the index against the tensors of its shards, and make one index of them.
 
     Tensors that a shard holds but the index does not list are kept, as loaders do, and named in
-    `TensorIndex.unlisted`. Entries that are not true are no reason to refuse a model that everybody loads,
-    unless none is; `untrue_entries` tells them.
+    `TensorIndex.unlisted`. Wrong entries are no reason to refuse a model that everybody loads, unless all
+    are wrong; `untrue_entries` lists them.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
 
 
 def untrue_entries(index: ShardIndex, joined: TensorIndex) -> tuple[Message, ...]:
-    """Say which entries of an index are not true: loaders take the files that it names, and all in them."""
+    """Say which entries of an index are wrong: loaders take the files it names, with all that is in them."""
     wrong = [
         name for name, shard in index.weight_map.items() if name not in joined or joined[name].file != shard
     ]
@@ -170,7 +170,7 @@ def untrue_entries(index: ShardIndex, joined: TensorIndex) -> tuple[Message, ...
 def _read_weight_map(
     scanner: Scanner, *, folder: str, endings: tuple[str, ...]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    # One judgement and one string per shard: an index has thousands of tensors for each.
+    # One check and one string per shard: an index has thousands of tensors for each.
     paths: dict[str, str] = {}
     result: dict[str, str] = {}
     odd: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Whisper as its authors stored it: their names of tensors and sizes in the words of everybody else.
+"""Whisper as its authors stored it: their names of tensors and sizes, translated to the usual ones.
 
 The original checkpoints and the files of whisper.cpp share these names.
 """
@@ -13,7 +13,7 @@ DIMS = (
     *("n_audio_ctx", "n_audio_state", "n_audio_head", "n_audio_layer"),
     *("n_text_ctx", "n_text_state", "n_text_head", "n_text_layer"),
 )
-"""What the original checkpoints note under ``dims``."""
+"""What the original checkpoints state under ``dims``."""
 
 _PARAMETER = re.compile(r"(.+)\.(weight|bias)")
 _BLOCK = re.compile(r"(encoder|decoder)\.blocks\.([0-9]{1,4})\.(.+)")
@@ -92,7 +92,7 @@ def whisper_config(dims: Mapping[str, object]) -> dict[str, object] | None:
         "max_target_positions": sizes["n_text_ctx"],
         "encoder_layers": sizes["n_audio_layer"],
         "encoder_attention_heads": sizes["n_audio_head"],
-        # The original code has no other width of this layer.
+        # The original code has no other width for this layer.
         "encoder_ffn_dim": 4 * width,
         "decoder_layers": sizes["n_text_layer"],
         "decoder_attention_heads": sizes["n_text_head"],

@@ -1,4 +1,4 @@
-"""Where bytes come from: references, sources, ranges, the store and the ledger. Knows no tensors."""
+"""Where bytes come from: references, sources, ranges, store and ledger. Knows nothing about tensors."""
 
 from ._interface import ByteBudget, Commit, FileInfo, Location, Source
 from ._ledger import FileState, Ledger, LedgerTotals

@@ -1,4 +1,4 @@
-"""What a right answer to a ranged request looks like."""
+"""What a correct answer to a range request looks like."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .ranges import ByteRange
 from .retry import Transient
 
 TOLERATED_SKIP = 1 * MIB
-"""A server that ignores ranges is still read when at most this much must be skipped to get there."""
+"""A server that ignores ranges is still read if at most this many bytes must be skipped to get there."""
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
 _UNSATISFIED = re.compile(r"bytes \*/(\d{1,19})")
 
@@ -28,14 +28,14 @@ class Expected:
     """Bytes to pass over first."""
     keep: int
     total: int | None
-    """Size of the whole file, where the server said it."""
+    """Size of the whole file, if the server stated it."""
     ends_here: bool
     """Whether nothing may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question to a server."""
+    """One request to a server."""
 
     where: str
     wanted: ByteRange
@@ -43,7 +43,7 @@ class Exchange:
     """Whether the file may end before the range does, because its size is not known yet."""
 
     def expected(self, status: int, headers: Mapping[str, str]) -> Expected:
-        """Say what of the body is wanted, or raise when the answer does not fit the question."""
+        """Return which part of the body is wanted, or raise if the answer does not fit the request."""
         encoding = headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
             raise self._wrong(say("problem.encoded", encoding=quoted(encoding, 40)))

@@ -1,4 +1,4 @@
-"""What a source of bytes is. It knows files, sizes and ranges; it has never heard of a tensor."""
+"""What a source of bytes is. It knows files, sizes and ranges; it knows nothing about tensors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ByteBudget:
 
     @property
     def spent(self) -> int:
-        """Bytes asked for until now."""
+        """Bytes asked for so far."""
         return self._spent
 
     def check(self, amount: int, *, where: str) -> None:
-        """Raise `BudgetExceeded` when `amount` more bytes would not fit; spend nothing."""
+        """Raise `BudgetExceeded` if `amount` more bytes would not fit; spend nothing."""
         with self._lock:
             self._refuse_over(amount, where)
 
@@ -42,7 +42,7 @@ class ByteBudget:
             self._spent += amount
 
     def refund(self, amount: int) -> None:
-        """Give back what was reserved for bytes that did not come after all."""
+        """Give back what was reserved for bytes that never arrived."""
         with self._lock:
             self._spent -= amount
 
@@ -57,7 +57,7 @@ class ByteBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One entry of a repository's history, as the source tells it. Dates and authors are claims."""
+    """One entry of a repository's history, as the source states it. Dates and authors are claims."""
 
     id: str
     date: str | None
@@ -78,9 +78,9 @@ class FileInfo:
     etag: str | None = None
     """Whatever the source uses to tell two versions of a file apart; None where it has nothing."""
     sha256: str | None = None
-    """Digest of the whole file, where the source publishes one. It was not computed here."""
+    """Digest of the whole file, if the source publishes one. Not computed here."""
     git_sha1: str | None = None
-    """What git calls the whole file, where the source publishes that instead."""
+    """Git's hash of the whole file, if the source publishes that instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Location:
     origin: str
     """Canonical address without credentials: ``https://host/org/name``, an absolute path, a URL."""
     revision: str | None = None
-    """The commit that was resolved, where the source has commits."""
+    """The commit it resolved to, if the source has commits."""
 
 
 class Source(ABC):
@@ -103,7 +103,7 @@ class Source(ABC):
     """
 
     remote: bool = True
-    """Whether reading costs network: only then are ranges stored and round trips worth saving."""
+    """Whether reading uses the network: only then are ranges stored and round trips worth saving."""
 
     budget: ByteBudget
     """Charged by the source before it reads."""
@@ -119,16 +119,16 @@ class Source(ABC):
 
     @property
     def odd_names(self) -> tuple[str, ...]:
-        """Names of files that are there but no safe names: they are not looked at."""
+        """Names of files that exist but are not safe to use; those files are ignored."""
         return ()
 
     def find(self, name: str) -> FileInfo | None:
-        """Return one file, or None when there is none of that name."""
+        """Return one file, or None if there is none of that name."""
         return self.files().get(name)
 
     @final
     def need(self, name: str) -> FileInfo:
-        """Return one file, or raise `NotFound` when there is none of that name."""
+        """Return one file, or raise `NotFound` if there is none of that name."""
         info = self.find(name)
         if info is None:
             raise NotFound(f"{self.location.ref}/{name}", say("problem.no-file-in-model"))
@@ -138,7 +138,7 @@ class Source(ABC):
     def read_range(self, file: FileInfo, wanted: ByteRange) -> bytes:
         """Return exactly the wanted bytes of a file, or raise a `SourceError`.
 
-        A range outside the file is refused here, before anything is asked of anybody.
+        A range outside the file is refused here, before anything is requested.
         """
         if wanted.stop > file.size:
             raise WrongBytes(file.name, say("problem.beyond-file", wanted=str(wanted), size=file.size))
@@ -155,7 +155,7 @@ class Source(ABC):
 
     @contextmanager
     def mapped(self, file: FileInfo, wanted: ByteRange) -> Iterator[memoryview]:
-        """Show the wanted bytes while they are looked at, without a copy where that is possible."""
+        """Expose the wanted bytes while the context is open, without a copy where possible."""
         yield memoryview(self.read_range(file, wanted))
 
     def history(self, limit: int) -> tuple[Commit, ...] | None:
@@ -163,12 +163,12 @@ class Source(ABC):
         return None
 
     def take_heads(self) -> Iterable[tuple[FileInfo, bytes]]:
-        """Hand over, once, the first bytes of files that had to be read to find the file."""
+        """Hand over, once, the first bytes that had to be read to find files."""
         return ()
 
     @property
     def n_requests(self) -> int:
-        """Requests sent until now; 0 where nothing is sent."""
+        """Requests sent so far; 0 for sources that send none."""
         return 0
 
     def stored_as(self, file: FileInfo) -> StoreKey:
@@ -177,11 +177,11 @@ class Source(ABC):
         return StoreKey(origin=place.origin, revision=place.revision, file=file.name, etag=file.etag)
 
     def is_on_disk(self, file: FileInfo) -> bool:
-        """Say whether a file of a remote model is read from this machine's disk all the same."""
+        """Say whether a file of a remote model is read from the local disk anyway."""
         return not self.remote
 
     def close(self) -> None:
-        """Give back connections and handles. Safe to call twice."""
+        """Release connections and handles. Safe to call twice."""
         return
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ class LedgerEntry:
     stop: int
     etag: str | None
     sha256: str
-    """Empty where a pass over files on this machine was not to be held up by it."""
+    """Empty where hashing would have slowed down a pass over local files."""
     origin: Origin
     """``network``, the range ``store``, or a file on ``disk`` (also one in the Hub's own cache)."""
 
@@ -32,7 +32,7 @@ class LedgerEntry:
 
 
 FileState = Literal["verified", "whole", "sampled"]
-"""``verified``: every byte was read, and they have the published digest. ``whole``: every byte was read, but
+"""``verified``: every byte was read and matches the published digest. ``whole``: every byte was read, but
 no digest is published, or a large file was not read in order. ``sampled``: some bytes were read."""
 
 
@@ -43,7 +43,7 @@ class FileReading:
     file: str
     size: int
     n_bytes: int
-    """Different bytes that were read."""
+    """Distinct bytes that were read."""
     state: FileState
 
 
@@ -60,7 +60,7 @@ class LedgerTotals:
     cache_hits: int
     """Ranges that came from the store."""
     seconds: float
-    """Time spent in reading, as seen by the caller."""
+    """Time spent reading, as seen by the caller."""
 
 
 class Ledger:
@@ -79,23 +79,23 @@ class Ledger:
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """All entries, in the order in which the bytes came."""
+        """All entries, in the order in which the bytes arrived."""
         with self._lock:
             return tuple(self._entries)
 
     def add(self, entry: LedgerEntry, *, size: int) -> None:
-        """Note one range of a file of `size` bytes."""
+        """Record one range of a file of `size` bytes."""
         with self._lock:
             self._entries.append(entry)
             self._sizes[entry.file] = size
 
     def verified(self, file: str) -> None:
-        """Note that a file was read whole and has its published digest."""
+        """Record that a file was read whole and matches its published digest."""
         with self._lock:
             self._verified.add(file)
 
     def files(self) -> tuple[FileReading, ...]:
-        """Say of every file how much of it was read, and whether it was checked against its digest."""
+        """Report for every file how much of it was read, and whether it was checked against its digest."""
         ranges: dict[str, list[ByteRange]] = {}
         for entry in self.entries:
             ranges.setdefault(entry.file, []).append(ByteRange(entry.start, entry.stop))
@@ -108,13 +108,13 @@ class Ledger:
         return tuple(found)
 
     def asked(self, ranges: Iterable[ByteRange], seconds: float) -> None:
-        """Note what one question needed and how long it took."""
+        """Record what one request needed and how long it took."""
         with self._lock:
             self._needed += sum(item.length for item in ranges)
             self._seconds += seconds
 
     def totals(self, *, requests: int) -> LedgerTotals:
-        """Sum up. The number of requests is the range client's to know."""
+        """Sum up. Only the range client knows the number of requests."""
         entries = self.entries
         return LedgerTotals(
             requests=requests,

@@ -32,7 +32,7 @@ class MemorySource(Source):
 
     @property
     def location(self) -> Location:
-        """A name, since there is no place."""
+        """A name, since it is nowhere in particular."""
         return Location(kind="memory", ref=self._name, origin=f"memory:{self._name}")
 
     def files(self) -> dict[str, FileInfo]:

@@ -8,7 +8,7 @@ from modelkin.options import FetchOptions
 
 
 def is_offline(options: FetchOptions) -> bool:
-    """Say whether nothing may be sent: by the options, else by `huggingface_hub`'s ``HF_HUB_OFFLINE``."""
+    """Say whether nothing may be sent: as the options say, else as ``HF_HUB_OFFLINE`` does."""
     if options.offline is not None:
         return options.offline
     from huggingface_hub import constants
@@ -17,7 +17,7 @@ def is_offline(options: FetchOptions) -> bool:
 
 
 def not_stored(where: str, problem: Message | None = None) -> Offline:
-    """Return the error for what would have to be asked for."""
+    """Return the error for something that would have to be requested."""
     return Offline(
         where,
         problem or say("problem.offline"),

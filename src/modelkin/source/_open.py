@@ -17,7 +17,7 @@ def open_source(
 ) -> Source:
     """Open the place a reference names. Nothing is read yet."""
     budget = budget or ByteBudget(options.byte_budget)
-    # Imported here: a local model needs no HTTP library, and each of these costs time at start.
+    # Imported here: a local model needs no HTTP library, and each of these slows the start.
     if ref.kind == "local":
         return open_local(Path(ref.target), ref=ref.text, budget=budget)
     if ref.kind == "http":
@@ -34,13 +34,13 @@ def open_source(
 
 
 def open_store(options: FetchOptions) -> RangeStore | None:
-    """Open the local store of ranges, or None when the options say to keep nothing."""
+    """Open the local store of ranges, or return None if the options say to keep nothing."""
     if not options.use_store:
         return None
     folder = options.store_dir
     if folder is None:
         from huggingface_hub import constants
 
-        # The place the Hub's conventions give to other libraries ($HF_HOME/assets/<library>).
+        # Where the Hub's conventions put the files of other libraries ($HF_HOME/assets/<library>).
         folder = Path(constants.HF_ASSETS_CACHE) / "modelkin"
     return RangeStore(Path(folder), limit=options.store_limit)

@@ -15,7 +15,7 @@ from .store import StoreKey
 class OverlaySource(Source):
     """Files of an adapter in front of those of its base.
 
-    One budget, one ledger and one store serve both; each file is stored for the place where it really is.
+    One budget, one ledger and one store serve both; each file is stored under the place it really comes from.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class OverlaySource(Source):
     behind
         The base, whose files keep their names; None while it is not known.
     folder
-        Name that no file of the base begins with.
+        A name that no file of the base starts with.
     shown_in_front
         Files that are taken from the front under their own names, if the front has them.
     only_in_front
@@ -89,7 +89,7 @@ class OverlaySource(Source):
         return None if info is None else replace(info, name=name)
 
     def stored_as(self, file: FileInfo) -> StoreKey:
-        """Return the key of a file at its own place."""
+        """Return the key of a file at the place it comes from."""
         source, name = self._part(file.name)
         return source.stored_as(replace(file, name=name))
 
@@ -99,7 +99,7 @@ class OverlaySource(Source):
         return source.is_on_disk(replace(file, name=name))
 
     def take_heads(self) -> Iterable[tuple[FileInfo, bytes]]:
-        """Hand over what both places had to read, under the names that are shown."""
+        """Hand over what both places had to read, under the names shown here."""
         for info, data in self._front.take_heads():
             yield replace(info, name=f"{self._folder}{info.name}"), data
         for info, data in () if self._behind is None else self._behind.take_heads():
@@ -123,7 +123,7 @@ class OverlaySource(Source):
         return name in self._only or name.startswith(self._folder)
 
     def _part(self, name: str) -> tuple[Source, str]:
-        """Return whose a name is, whether or not there is such a file."""
+        """Return which of the two a name belongs to, whether or not there is such a file."""
         if name.startswith(self._folder):
             return self._front, name.removeprefix(self._folder)
         if self._behind is None or name in self._only:

@@ -14,15 +14,16 @@ from ._interface import FileInfo
 from .ranges import ByteRange
 
 _MOST_HELD = 16 * MIB
-"""Bytes kept in all because they were read before those in front of them."""
+"""Total bytes kept because they were read before the bytes that precede them."""
 _LARGEST_HELD = 4 * MIB
-"""Of larger files nothing is kept: they are checked when they are read from beginning to end."""
+"""Nothing is kept of larger files: they are checked only when read from beginning to end."""
 
 
 class WholeFiles:
-    """Follows what is read of each file, and judges those of which everything was read. Thread-safe.
+    """Tracks what is read of each file, and checks files that were read whole. Thread-safe.
 
-    A digest needs its bytes in order. Files are mostly read so: small ones at once, large ones in a walk.
+    A digest needs its bytes in order. Files are mostly read that way: small ones at once, large ones in a
+    walk.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class WholeFiles:
         self._lock = threading.Lock()
 
     def add(self, file: FileInfo, pieces: Sequence[tuple[ByteRange, memoryview]]) -> bool:
-        """Take note of bytes; say whether the file is now known to be as published.
+        """Add bytes; return whether the file is now known to be as published.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class _Progress:
             self._digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
 
     def take(self, extent: ByteRange, data: memoryview) -> bool:
-        """Go on with the digest if these bytes follow; say whether they did, or were known."""
+        """Extend the digest if these bytes come next; return whether they did, or were seen already."""
         if extent.start > self.position:
             return False
         if extent.stop > self.position:

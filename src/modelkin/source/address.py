@@ -1,4 +1,4 @@
-"""Addresses, as the library that connects reads them: which one may see secrets, and where each lies."""
+"""Addresses as urllib3 reads them: which ones may be sent secrets, and which networks they lie in."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WebOrigin:
         Raises
         ------
         ValueError
-            It names no host of the web.
+            It does not name a web host.
         """
         from urllib3.util import parse_url
 
@@ -50,7 +50,7 @@ class WebOrigin:
 
 
 class Home:
-    """The place that a model's files belong to: it alone is sent the secrets.
+    """The server that a model's files belong to: only it is sent the secrets.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Home:
     def __init__(self, url: str, secrets: Mapping[str, str] | None = None) -> None:
         try:
             self.origin: WebOrigin | None = WebOrigin.of(url)
-        except ValueError:  # said when it is asked
+        except ValueError:  # reported when a request is made
             self.origin = None
         self._secrets = dict(secrets or {})
         self._inside = None if self.origin is None else is_inside(self.origin.host)
@@ -81,15 +81,15 @@ class Home:
         return self._secrets if origin == self.origin else {}
 
     def check(self, origin: WebOrigin, address: str) -> None:
-        """Judge the address that a host has, or seems to have, before anything is sent to it.
+        """Check the address that a host has, or seems to have, before anything is sent to it.
 
         A server of the public web must not be able to make this machine ask what only this machine reaches:
-        services on it, machines beside it, the metadata of a cloud.
+        its own services, its neighbours, the metadata of a cloud.
 
         Raises
         ------
         NetworkError
-            It lies inside a network to which the home does not belong.
+            It lies inside a network that the home is not part of.
         """
         inside = is_inside(address)
         if origin == self.origin:
@@ -105,14 +105,14 @@ class Home:
 
 
 def is_inside(host: str) -> bool | None:
-    """Say whether an address is this machine's, its network's or reserved; None for most names."""
+    """Say whether an address belongs to this machine or its network, or is reserved; None for most names."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0].strip("[]"))
     except ValueError:
         name = host.lower().rstrip(".")
         return True if name == _HERE[0] or name.endswith(_HERE[1:]) else None
     if isinstance(address, ipaddress.IPv6Address):
-        # What stands for an address of the older kind lies where that lies.
+        # An IPv6 address that stands for an IPv4 one is judged as that one.
         teredo = address.teredo
         meant = address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
         if meant is None and any(address in network for network in _TRANSLATED):
@@ -125,9 +125,9 @@ def is_inside(host: str) -> bool | None:
 
 
 _TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
-"""Networks whose addresses end with one of the older kind."""
+"""Networks whose addresses end in an IPv4 address."""
 _TRANSLATED_INSIDE = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""For translation inside one network, which older Pythons take for public."""
+"""For translation inside one network; older Pythons take it for public."""
 
 
 def redirected(url: str, location: str) -> str:
@@ -136,11 +136,11 @@ def redirected(url: str, location: str) -> str:
     Raises
     ------
     Refusal
-        It is no address that two programs would read alike, with what is wrong with it.
+        Two programs might read this address differently; says what is wrong with it.
     """
     if any(letter == "\\" or letter < " " or "\x7f" <= letter < "\xa0" for letter in location):
         raise Refusal(say("problem.odd-characters"))
-    # Bytes beyond ASCII are not allowed either, but servers send them, and everybody escapes them alike.
+    # Bytes beyond ASCII are not allowed either, but servers send them and all clients escape them alike.
     plain = quote(location, safe=_PRINTABLE, encoding="latin-1", errors="replace")
     from urllib3.util import parse_url
 

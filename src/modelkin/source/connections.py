@@ -1,7 +1,7 @@
 """Kept connections: proxies and trusted certificates from the environment, and patience with headers.
 
-Secrets are added here and nowhere before, when it is known with whom a connection was made. What else is
-sent, and what a right answer is, is `http_client.py`'s.
+Secrets are added here and nowhere earlier, once it is known who is at the other end. What else is sent, and
+what a correct answer is, is up to `http_client.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER_PATIENCE = 2
 """All headers together may take this many times as long as a single byte may."""
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
 _MOST_INTERIM = 16
-"""Answers such as 103 Early Hints that may come before the real one."""
+"""Interim answers, such as 103 Early Hints, accepted before the real one."""
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
@@ -46,7 +46,7 @@ class Connections:
     options
         How many, and how patient.
     home
-        Holds the secrets, and says to whom they and a connection may go.
+        Holds the secrets, and says who may be sent them or connected to.
     """
 
     def __init__(self, options: FetchOptions, home: Home) -> None:
@@ -63,7 +63,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def get(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
-        """Send one GET and return its answer with the body still to be read; follow nothing."""
+        """Send one GET and return its answer with the body unread; follow no redirect."""
         if any(name.lower() in _SECRET for name in headers):
             raise ValueError("secrets belong to the home, which hands them to its own connections alone")
         place = WebOrigin.of(url)
@@ -79,7 +79,7 @@ class Connections:
         with self._lock:
             managers, self._managers = list(self._managers.values()), {}
         for manager in managers:
-            # A manager that is cleared leaves its sockets to the garbage collector, which may take its time.
+            # Clearing a manager leaves its sockets to the garbage collector, which may take its time.
             for key in manager.pools.keys():  # noqa: SIM118  it cannot be walked over
                 if (pool := manager.pools.get(key)) is not None:
                     pool.close()
@@ -95,7 +95,7 @@ class Connections:
             return self._managers[way]
 
     def _new_manager(self, proxy: str | None, scheme: str) -> urllib3.PoolManager:
-        # Certificates are read only where they are needed: it takes as long as a request.
+        # Certificates are read only when needed: that takes as long as a request.
         secure = "https" in (scheme, urlsplit(proxy or "").scheme)
         settings = {**self._settings, "ssl_context": trusted_certificates() if secure else None}
         if proxy is None:
@@ -120,7 +120,7 @@ def proxy_for(scheme: str, host: str) -> str | None:
 
 
 def trusted_certificates() -> ssl.SSLContext:
-    """Trust what the environment names, as other Python clients do; else what the system trusts."""
+    """Trust what the environment names, as other Python clients do, or else what the system trusts."""
     for variable in _CA_VARIABLES:
         if path := os.environ.get(variable):
             try:
@@ -151,8 +151,8 @@ def _without_login(url: str) -> tuple[str, str | None]:
 class Deadline:
     """Cuts a connection when its time is over.
 
-    A socket's own time limit is for one receive, and each alone may be in time: a server that sends a byte
-    now and then would hold us for ever.
+    A socket's own timeout covers one receive, and each one may be in time: a server that sends a byte now and
+    then would hold us forever.
     """
 
     def __init__(self, stream: socket.socket | None, seconds: float) -> None:
@@ -182,7 +182,7 @@ def cut(stream: socket.socket | None) -> None:
     """End a connection that another thread may be reading from."""
     with contextlib.suppress(OSError, TypeError):
         if stream is not None:
-            # Not SSLSocket.shutdown: it would hand the reader undeciphered bytes.
+            # Not SSLSocket.shutdown: it would hand the reader encrypted bytes.
             socket.socket.shutdown(stream, socket.SHUT_RDWR)
 
 
@@ -200,7 +200,7 @@ else:
 
 
 class _Answer(http.client.HTTPResponse):
-    """Passes over answers that announce the real one, and refuses chunks of less than no bytes."""
+    """Skips interim answers, and refuses chunks of negative size."""
 
     _interim = 0
 
@@ -210,20 +210,20 @@ class _Answer(http.client.HTTPResponse):
             self._interim += 1
             if self._interim > _MOST_INTERIM:
                 raise HTTPException("the real answer does not come")
-            status = http.client.CONTINUE  # which http.client passes over
+            status = http.client.CONTINUE  # which http.client skips
         return version, status, phrase
 
     def _read_next_chunk_size(self) -> int:
         size: int = super()._read_next_chunk_size()  # type: ignore[misc]
-        if size < 0:  # it would read to the end of the line, however far that is
-            raise ValueError("a negative chunk")  # as for what is no number
+        if size < 0:  # http.client would read on without limit
+            raise ValueError("a negative chunk")  # as for anything that is not a number
         return size
 
 
 class _Guarded(_Base):
     """Adds secrets where they belong, and gives up on headers that never end.
 
-    It remembers its socket, which http.client gives away.
+    It keeps its socket, which http.client hands over to the response.
     """
 
     response_class = _Answer
@@ -232,16 +232,16 @@ class _Guarded(_Base):
     stream: socket.socket | None = None
 
     def _new_conn(self) -> socket.socket:
-        if self.proxy is not None:  # what a name means there is the proxy's to know
+        if self.proxy is not None:  # only the proxy knows what a name means there
             return super()._new_conn()
         place = self._place("/")
         if place != self.home.origin:
-            with contextlib.suppress(OSError):  # a name that is not known: connecting says so
+            with contextlib.suppress(OSError):  # an unknown name: connecting will report it
                 for found in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
                     self.home.check(place, str(found[4][0]))
         stream = super()._new_conn()
         try:
-            # Once more: the name may mean something else by now.
+            # Checked again: the name may resolve differently by now.
             self.home.check(place, str(stream.getpeername()[0]))
         except BaseException:
             stream.close()
@@ -256,7 +256,7 @@ class _Guarded(_Base):
             self.putheader(name, value)
 
     def _place(self, url: str) -> WebOrigin:
-        """Return with whom a request talks in the end: behind a tunnel, behind a proxy, or directly."""
+        """Return who a request finally talks to: through a tunnel, through a proxy, or directly."""
         if self._tunnel_host is not None:
             host, port, scheme = self._tunnel_host, self._tunnel_port, "https"
         elif self.proxy is not None:
@@ -281,7 +281,7 @@ class _Guarded(_Base):
 
 
 def _pools(owner: Home) -> dict[str, type[urllib3.HTTPConnectionPool]]:
-    """Return pools whose connections know whose secrets they may carry."""
+    """Return pools whose connections know which secrets they may carry."""
 
     class PlainConnection(_Guarded, HTTPConnection):
         scheme = "http"

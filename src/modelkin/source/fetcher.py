@@ -28,9 +28,9 @@ from .store import RangeStore
 READ_AHEAD = 64 * MIB
 """Most bytes in flight or waiting while a whole model is streamed."""
 MOST_HEADS = 32 * MIB
-"""Of the beginnings that a source reads to find its files, this much is kept in memory."""
+"""Bytes kept in memory of the first bytes that a source reads to find its files."""
 LOCAL_THREADS = 2
-"""Disks gain nothing from more readers, and each holds a piece in memory."""
+"""More readers do not make a disk faster, and each holds a piece in memory."""
 
 DigestOrigin = Literal["published", "computed", "unknown"]
 """Where the digest of a whole file comes from."""
@@ -45,7 +45,7 @@ class Fetched:
     _pieces: Mapping[str, list[_Piece]] = field(repr=False)
 
     def view(self, file: str, wanted: ByteRange) -> memoryview:
-        """Return exactly the wanted bytes, which must have been asked for; without a copy where possible."""
+        """Return exactly the wanted bytes, which must have been fetched; without a copy where possible."""
         pieces = self._pieces.get(file, [])
         first = bisect.bisect_right(pieces, wanted.start, key=lambda piece: piece[0].start) - 1
         parts: list[memoryview] = []
@@ -62,7 +62,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Reads ranges of one model's files, each byte once where it can."""
+    """Reads ranges of one model's files, each byte only once where possible."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Fetcher:
         )
 
     def cost(self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None) -> int:
-        """Return the bytes that `fetch` would bring if nothing were stored: the same in every run."""
+        """Return the bytes that `fetch` would read if nothing were stored: the same in every run."""
         return _n_bytes(self._requests(wanted, max_waste))
 
     def fetch(
@@ -129,9 +129,9 @@ class Fetcher:
         wanted
             Ranges by file.
         task
-            What progress is told.
+            The task as progress shows it.
         max_waste
-            In place of the option of this name: where ranges are many and short, bytes between are cheaper.
+            Replaces the option of this name: with many short ranges, the bytes between them are cheaper.
         """
         began = time.monotonic()
         needed = self._needed(wanted)
@@ -158,15 +158,15 @@ class Fetcher:
     ) -> Generator[memoryview, None, None]:
         """Yield the wanted ranges one by one, in order, in bounded memory.
 
-        Neighbours are read together and the next ones are read ahead. Nothing is kept in the store: a pass
-        over a whole model would only drive everything else out of it.
+        Neighbouring ranges are read together, and the next ones ahead of time. Nothing is kept in the store:
+        a pass over a whole model would only drive everything else out of it.
 
         Parameters
         ----------
         wanted
             Files and ranges of them.
         task
-            What progress calls it.
+            The task as progress shows it.
         digested
             Whether ranges of files on this machine get their digest in the ledger. It takes six times as long
             as reading them.
@@ -191,12 +191,12 @@ class Fetcher:
 
     @contextmanager
     def mapped(self, file: str, wanted: ByteRange, *, digested: bool = True) -> Iterator[memoryview]:
-        """Show a range of a file on this machine while it is looked at; nothing is read ahead or kept.
+        """Expose a range of a local file while the context is open; nothing is read ahead or kept.
 
         Parameters
         ----------
         file, wanted
-            What to show. It is one entry of the ledger.
+            What to expose. It becomes one ledger entry.
         digested
             As for `stream`.
         """
@@ -210,7 +210,7 @@ class Fetcher:
         self._progress.advance(wanted.length)
 
     def read_file(self, name: str, *, limit: int) -> bytes | None:
-        """Return a whole small file, or None when there is none; refuse one longer than `limit`."""
+        """Return a whole small file, or None if there is none; refuse one longer than `limit`."""
         info = self.source.find(name)
         if info is None or info.size > limit:
             return None
@@ -220,7 +220,7 @@ class Fetcher:
         return bytes(self.fetch({name: [whole]}, task=f"reading {name}").view(name, whole))
 
     def digest(self, name: str) -> tuple[str | None, DigestOrigin]:
-        """Return the SHA-256 of a whole file: published, or computed where it lies here; and which it is."""
+        """Return the SHA-256 of a whole file and its origin: published, or computed for a local file."""
         info = self.source.need(name)
         if info.sha256:
             return info.sha256, "published"
@@ -233,12 +233,12 @@ class Fetcher:
         return digest.hexdigest(), "computed"
 
     def totals(self) -> LedgerTotals:
-        """Sum up what was read until now."""
+        """Sum up what has been read so far."""
         self._adopt_heads()
         return self.ledger.totals(requests=self.source.n_requests)
 
     def close(self) -> None:
-        """Close the source, which ends what is being read, and wait for the threads. Safe to call twice."""
+        """Close the source, which ends pending reads, and wait for the threads. Safe to call twice."""
         with self._lock:
             pool, self._pool = self._pool, None
             self._closed = True
@@ -248,7 +248,7 @@ class Fetcher:
         if pool is not None:
             pool.shutdown(wait=True)
 
-    # -- what is had already ---------------------------------------------------------------------------
+    # -- what is here already --------------------------------------------------------------------------
 
     def _needed(self, wanted: Mapping[str, Sequence[ByteRange]]) -> dict[str, list[ByteRange]]:
         needed = {file: merged(ranges) for file, ranges in wanted.items()}
@@ -282,20 +282,20 @@ class Fetcher:
             yield extent, memoryview(data)
 
     def _adopt_heads(self) -> None:
-        """Take over what the source had to read to find its files, as if it had been asked for."""
+        """Take over what the source had to read to find its files, as if it had been requested."""
         for info, data in self.source.take_heads():
             item = ByteRange(0, len(data))
             if item.length:
                 store = self._store_for(info)
                 if store is not None and not store.agrees(self.source.stored_as(info), item, data):
-                    store.drop(self.source.stored_as(info))  # the name is the same, the file is not
+                    store.drop(self.source.stored_as(info))  # same name, different file
                 self._take(info, item, data, "network")
                 self._heads[info.name] = (item, memoryview(data))
                 while sum(len(held) for _, held in self._heads.values()) > MOST_HEADS:
                     del self._heads[next(iter(self._heads))]
 
     def _store_for(self, info: FileInfo) -> RangeStore | None:
-        """Return the store, unless nothing could tell this file from its next version."""
+        """Return the store, unless nothing can tell this version of the file from the next."""
         nameless = info.etag is None and self.source.stored_as(info).revision is None
         return None if nameless else self._store
 
@@ -307,9 +307,9 @@ class Fetcher:
         needed: Mapping[str, Sequence[ByteRange]],
         max_waste: float | None,
     ) -> tuple[tuple[str, ByteRange], ...]:
-        """Plan what is not there yet, at no more than the `cost` of the whole.
+        """Plan the missing ranges, at no more than the `cost` of reading everything.
 
-        What is stored leaves gaps, and joining over them could fetch more than was saved.
+        Stored ranges leave gaps, and bridging those could fetch more than the store saves.
         """
         requests = self._requests(missing, max_waste)
         if any(map(self._held, missing)) and _n_bytes(requests) > self.cost(needed, max_waste=max_waste):
@@ -356,7 +356,7 @@ class Fetcher:
     def _take(
         self, info: FileInfo, item: ByteRange, data: bytes, origin: Origin, *, keep: bool = True
     ) -> None:
-        """Enter bytes that came in the ledger, and keep them unless they are on this machine anyway."""
+        """Record received bytes in the ledger, and store them unless they are on this machine anyway."""
         digest = hashlib.sha256(data).hexdigest()
         store = self._store_for(info)
         if keep and store is not None and origin == "network":
@@ -388,7 +388,7 @@ class Fetcher:
         )
 
     def _judge(self, file: str, pieces: Sequence[_Piece]) -> None:
-        """Hold a file that was read to its end against its published digest."""
+        """Check a file that was read to its end against its published digest."""
         info = self.source.need(file)
         try:
             if self._whole.add(info, pieces):
@@ -449,7 +449,7 @@ def _batches(wanted: Iterable[tuple[str, ByteRange]], options: FetchOptions) -> 
 
 
 def _without_overlap(pieces: list[_Piece]) -> list[_Piece]:
-    """Cut sorted pieces so that each byte stands in one of them: the store may hold overlapping ranges."""
+    """Trim sorted pieces so that each byte is in only one: the store may hold overlapping ranges."""
     result: list[_Piece] = []
     position = 0
     for extent, data in pieces:

@@ -32,16 +32,16 @@ from .retry import Retry, Transient
 _T = TypeVar("_T")
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError", "RefreshError")
 _MOST_ATTEMPTS = 2
-"""The stores' own clients try again by themselves, several times."""
+"""The stores' own clients already retry several times."""
 
 
 @final
 class FsspecSource(Source):
-    """Files below a prefix, or one file, in a store that fsspec opens. Credentials are that store's own.
+    """Files below a prefix, or one file, in a store that fsspec opens. Credentials are that store's.
 
-    A prefix is listed once. Beside a single file nothing is listed (a bucket may hold millions): its
-    neighbours are looked for by name. fsspec reads without a condition on the etag, so that a file that is
-    replaced by one of at least the same size between listing and reading goes unnoticed.
+    A prefix is listed once. For a single file nothing is listed (a bucket may hold millions): its neighbours
+    are looked up by name. fsspec reads without a condition on the etag, so a file that is replaced by one of
+    at least the same size between listing and reading goes unnoticed.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class FsspecSource(Source):
         except (TypeError, ValueError) as error:
             raise BadReference(self._ref, say("problem.fsspec-cannot", why=reason(error))) from None
         except Exception as error:
-            # Some clients, such as that of FTP, connect at once, and raise whatever they raise.
+            # Some clients, such as the FTP one, connect at once and may raise anything.
             problem = _translated(error, self._ref)
             raise (problem.error if isinstance(problem, Transient) else problem) from None
         self._root = str(path).rstrip("/")
@@ -97,7 +97,7 @@ class FsspecSource(Source):
         return self._requests
 
     def files(self) -> dict[str, FileInfo]:
-        """List the prefix, once; of a single file, what was found beside it until now."""
+        """List the prefix, once; for a single file, return what has been found beside it so far."""
         with self._lock:
             if not self._listed:
                 self._found = self._call(self._ref, self._list)
@@ -111,7 +111,7 @@ class FsspecSource(Source):
         return self._odd_names
 
     def find(self, name: str) -> FileInfo | None:
-        """Return one file of the listing, or look for it beside a single file."""
+        """Return one file from the listing, or look it up beside a single file."""
         with self._lock:
             self.files()
             if self._single is not None and name not in self._found:
@@ -187,9 +187,9 @@ class FsspecSource(Source):
             except (Transient, SourceError, ListingError, UsageError):
                 raise
             except Exception as error:
-                # Whatever a store's own client raises: there are dozens, and they share no base class.
+                # Anything a store's own client may raise: there are dozens, without a common base class.
                 problem = _translated(error, where)
-            # Raised out here: an exception keeps the one that was being handled, URLs and keys and all.
+            # Raised outside the handler: an exception keeps the one being handled, with its URLs and keys.
             raise problem
 
         return self._retry.run(attempt, host=self._ref)
@@ -213,4 +213,4 @@ def _etag(entry: Mapping[str, Any]) -> str | None:
     for key in ("ETag", "etag", "md5Hash", "md5", "sha256"):
         if entry.get(key):
             return f"{entry[key]}".strip('"')[:200]
-    return None  # a time may belong to other bytes tomorrow
+    return None  # the same time may belong to other bytes tomorrow

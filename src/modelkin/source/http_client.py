@@ -1,8 +1,8 @@
-"""One range client: the only place that touches the network for bytes.
+"""The range client: the only place that reads bytes from the network.
 
-It sends single ranged GETs over kept connections, checks that the answer is exactly what was asked for, and
-tries again when the failure may pass. It does not follow redirects, which is `remote.py`'s, and sees no
-secrets, which `connections.py` adds.
+It sends single range requests over kept connections, checks that the answer is exactly what was asked for,
+and retries when a failure may be transient. It does not follow redirects (`remote.py` does) and sees no
+secrets (`connections.py` adds them).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .ref import without_secrets
 from .retry import Retry, Transient, asked_wait
 
 _SLOW_BODY = 8 * MIB
-"""No body is given more time than one of this length at the lowest rate."""
+"""No body gets more time than one of this length would take at the lowest rate."""
 _SHORT_REST = 16 * KIB
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _NO_CONNECTION = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
@@ -39,13 +39,13 @@ _Response = urllib3.BaseHTTPResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer that was checked. `body` is empty unless bytes were delivered."""
+    """A checked answer. `body` is empty unless bytes were delivered."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
     total: int | None = None
-    """Size of the whole file, where the server said it."""
+    """Size of the whole file, if the server stated it."""
 
     @property
     def delivered(self) -> bool:
@@ -55,17 +55,17 @@ class Reply:
 
 @dataclass(slots=True)
 class Traffic:
-    """What went over the line."""
+    """What went over the network."""
 
     requests: int = 0
     retries: int = 0
     bytes_received: int = 0
-    """Bytes of bodies, those of failed attempts included."""
+    """Bytes of bodies, including those of failed attempts."""
 
 
 @dataclass(slots=True)
 class _Meter:
-    """The bytes of one attempt: what the budget was charged for, and what came."""
+    """The bytes of one attempt: how many the budget was charged for, and how many arrived."""
 
     charged: int
     received: int = 0
@@ -92,7 +92,7 @@ class RangeClient:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Close every connection; whoever still reads or waits gets an error. Safe to call twice."""
+        """Close every connection; pending reads and waits fail. Safe to call twice."""
         self._stopped.set()
         with self._lock:
             reading = list(self._reading)
@@ -111,15 +111,15 @@ class RangeClient:
             Sent as they are, plus ``Range``.
         wanted
             The bytes to get, at least one. The budget is charged before anything is sent, again for each
-            retry; what did not come is given back.
+            retry; what did not arrive is refunded.
         may_end_early
-            Accept fewer bytes when the file ends first (its size is not known yet).
+            Accept fewer bytes if the file ends first (its size is not known yet).
 
         Returns
         -------
         Reply
-            With the bytes; or without, for a redirect and for a refusal that trying again cannot change
-            (404, 403 …): what those mean is the caller's to say.
+            With the bytes; or without them, for a redirect or a refusal that retrying cannot change
+            (404, 403 …): the caller decides what those mean.
         """
         exchange = Exchange(without_secrets(url), wanted, may_end_early)
         ranged = {**headers, "Range": f"bytes={wanted.start}-{wanted.stop - 1}"}
@@ -133,7 +133,7 @@ class RangeClient:
     def get_document(self, url: str, *, headers: Mapping[str, str], limit: int) -> Reply:
         """Ask for a whole short document, such as a listing, and read at most `limit` bytes of it.
 
-        The budget is for the bytes of a model's files: it is not charged here.
+        The budget covers the bytes of a model's files and is not charged here.
         """
         where = without_secrets(url)
         return self._send(
@@ -144,7 +144,7 @@ class RangeClient:
 
     def _send(self, url: str, headers: Mapping[str, str], judge: _Judge, *, charge: int) -> Reply:
         where = without_secrets(url)
-        # A compressed body has other bytes at other places; no range of it is of use.
+        # A compressed body has other bytes at other offsets; ranges of it are useless.
         sent = {**headers, "Accept-Encoding": "identity"}
 
         def attempt(number: int) -> Reply:
@@ -182,7 +182,7 @@ class RangeClient:
         finally:
             with self._lock:
                 self._reading.discard(response)
-            # What is left of a body that was not as expected is nobody's business; a refusal is short.
+            # The rest of an unexpected body is of no use; a refusal is short.
             if (not judged and response.status in (200, 206)) or not self._drained(response):
                 response.close()
             response.release_conn()
@@ -192,11 +192,11 @@ class RangeClient:
             return self._connections.get(url, headers)
         except (HTTPError, OSError, ValueError) as error:
             problem, cause = _failed(error, where), _presentable(error)
-        # Raised out here: an exception keeps the one that was being handled, URLs and tokens and all.
+        # Raised outside the handler: an exception keeps the one being handled, with its URLs and tokens.
         raise problem from cause
 
     def _drained(self, response: _Response) -> bool:
-        """Read a short rest so that the connection can be used again; a long one may be gigabytes."""
+        """Read a short remainder so that the connection can be reused; a long one may be gigabytes."""
         left = _SHORT_REST
         with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
             try:
@@ -244,7 +244,7 @@ class RangeClient:
         )
 
     def _goes_on(self, where: str, response: _Response) -> bool:
-        """Say whether anything follows. Trailers may: they have their time too."""
+        """Say whether anything follows. Trailers may, within the same time limits."""
         with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
             try:
                 more = response.read1(1)
@@ -260,11 +260,11 @@ class RangeClient:
     ) -> bytes:
         """Read `length` bytes in one go, within the time they may take.
 
-        In one go, because pieces that are joined cost twice the processor time; the deadline is therefore
-        kept from outside, by cutting the connection.
+        In one go, because joining pieces takes twice the CPU time; the deadline is therefore enforced from
+        outside, by cutting the connection.
         """
         before = meter.received
-        # Charged in full until it is known what came: how much of a broken read arrived is not told.
+        # Charged in full until it is known what arrived: a broken read does not report how much.
         meter.received += length if must_be_full else 0
         grace = self._options.stall_timeout
         seconds = grace + min(length, _SLOW_BODY) / self._options.min_rate
@@ -292,7 +292,7 @@ class RangeClient:
 
 
 def busy_hint(status: int) -> str | None:
-    """Return what to do about an answer that says that the server cannot answer now."""
+    """Return a hint for an answer that says the server is busy."""
     if status == 429:
         return "Too many requests: try again in some minutes, or log in to the Hub for a larger allowance."
     if 500 <= status < 600:
@@ -313,8 +313,8 @@ def _raise_if_busy(where: str, response: _Response) -> None:
 
 
 def translated(error: HTTPError, where: str) -> SourceError:
-    """Put an exception of the HTTP library in our words."""
-    if isinstance(error, _NO_CONNECTION):  # first: for urllib3 some of these are timeouts as well
+    """Translate an exception of the HTTP library into one of ours."""
+    if isinstance(error, _NO_CONNECTION):  # first: urllib3 also counts some of these as timeouts
         return NetworkError(
             where, say("problem.no-connection", why=reason(error)), hint="Check the address and the network."
         )
@@ -338,7 +338,7 @@ def translated(error: HTTPError, where: str) -> SourceError:
 
 
 def _failed(error: Exception, where: str) -> SourceError | Transient:
-    """Return what to raise: an address, a header or a certificate does not mend itself, the rest may."""
+    """Return what to raise: a bad address, header or certificate stays bad, anything else may pass."""
     if not isinstance(error, HTTPError):
         if isinstance(error, OSError):
             return Transient(NetworkError(where, say("problem.connection-broke", why=reason(error))))
@@ -352,13 +352,13 @@ def _failed(error: Exception, where: str) -> SourceError | Transient:
 
 
 def _presentable(error: Exception) -> Exception | None:
-    """Return what may stand in a traceback: an exception about a URL or a header quotes it, keys and all."""
+    """Return what may appear in a traceback: exceptions about a URL or a header quote it, keys included."""
     quotes = (ValueError, urllib3.exceptions.MaxRetryError)
     return None if isinstance(error, quotes) else error
 
 
 def reason(error: BaseException) -> str:
-    """Name an exception without its text's addresses of memory and URLs."""
+    """Describe an exception without the memory addresses and URLs in its text."""
     text = re.sub(r"<[^>]*>:? ?|\b[a-z0-9+.-]+://\S+|\S*\?\S*|\S*=\S*", "", str(error)).strip()
     printable = "".join(character if character.isprintable() else " " for character in text)
     return f"{type(error).__name__} {printable[:160]}".strip()

@@ -51,10 +51,10 @@ class Listing:
     commit: str
     files: dict[str, FileInfo]
     odd_names: tuple[str, ...] = ()
-    """Names that are not safe to use; their files are not looked at."""
+    """Names that are not safe to use; those files are ignored."""
 
     def to_record(self) -> dict[str, object]:
-        """Return what `parse_listing` reads back equal, in the Hub's own words."""
+        """Return the listing in the Hub's own format; `parse_listing` reads it back equal."""
         siblings = [_sibling(file) for file in self.files.values()]
         return {
             "sha": self.commit,
@@ -63,13 +63,13 @@ class Listing:
 
 
 def is_commit(revision: str) -> bool:
-    """Say whether a revision is a full commit, which names the same files for ever."""
+    """Say whether a revision is a full commit, which names the same files forever."""
     return _COMMIT.fullmatch(revision) is not None
 
 
 def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
-    """Read a listing as it was sent."""
-    # Counted before it is parsed: a value takes up to 30 times its text in memory.
+    """Parse the bytes of a listing."""
+    # Counted before parsing: a value takes up to 30 times as much memory as its text.
     if body.count(b"{") + body.count(b"[") > 2 * MAX_FILES + 1000 or body.count(b",") > _MAX_VALUES:
         raise ListingError(where, say("problem.hub-many-files", most=MAX_FILES))
     try:
@@ -85,7 +85,7 @@ def parse_listing(document: object, *, revision: str, where: str) -> Listing:
     Raises
     ------
     ListingError
-        It is not a listing, not one of the commit that was asked for, or names what is no safe file name.
+        It is not a listing, not of the commit that was asked for, or contains an unsafe file name.
     """
     if not isinstance(document, dict):
         raise ListingError(where, say("problem.hub-no-object"))
@@ -117,7 +117,7 @@ def _listed_file(entry: object, where: str) -> FileInfo:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**60:
         raise ListingError(where, say("problem.no-size", name=quoted(name), got=quoted(str(size)[:80])))
     sha256, blob = _matching(_SHA256, lfs.get("sha256")), _matching(_COMMIT, entry.get("blobId"))
-    # Of a file in LFS the blob is a pointer to it.
+    # For a file in LFS, the blob is only a pointer to it.
     return FileInfo(name=name, size=size, etag=sha256 or blob, sha256=sha256, git_sha1=None if lfs else blob)
 
 
@@ -133,12 +133,12 @@ def _sibling(file: FileInfo) -> Mapping[str, object]:
 
 
 def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
-    """Read a list of commits as it was sent.
+    """Parse the bytes of a list of commits.
 
     Raises
     ------
     ListingError
-        It is no such list.
+        It is not such a list.
     """
     try:
         document = strict_json(body)
@@ -171,7 +171,7 @@ def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
 MAX_HISTORY = 4 * MIB
 _LONGEST_TITLE = 300
 MAX_LISTING = 64 * MIB
-"""A listing holds about 300 bytes a file; repositories have at most some ten thousands."""
+"""A listing holds about 300 bytes per file; repositories have at most some tens of thousands of files."""
 _HINT_ACCESS = "Your token was sent: ask for access on the model's page with its account, or take another."
 _HINT_LOGIN = "Log in with `hf auth login` or set HF_TOKEN, and ask for access on the model's page."
 
@@ -239,7 +239,7 @@ class HubSource(Source):
         return self._listed().files.get(name)
 
     def history(self, limit: int) -> tuple[Commit, ...] | None:
-        """Return the newest commits before and at the one that was resolved; none where nothing is asked."""
+        """Return the newest commits up to the resolved one; none if nothing may be requested."""
         if self._offline:
             return None
         place = f"{self._repo_id}/commits/{self._listed().commit}"
@@ -268,7 +268,7 @@ class HubSource(Source):
 
     def _list_online(self) -> Listing:
         if is_commit(self._revision) and (stored := self._stored_listing(self._revision)):
-            return stored  # a commit never changes: there is nothing to ask
+            return stored  # a commit never changes: nothing to ask
         reply = self._ask_for_listing()
         if reply.status != 200:
             raise self._refusal(reply, self._ref)
@@ -302,7 +302,7 @@ class HubSource(Source):
         if not is_redirect(reply.status) or not location:
             return None
         if location.startswith("/") and not location.startswith("//"):
-            location = self._address + location  # which may have a path of its own
+            location = self._address + location  # the endpoint may itself have a path
         try:
             url = redirected(self._address, location)
         except ValueError:
@@ -311,7 +311,7 @@ class HubSource(Source):
         return url if same else None
 
     def _list_offline(self) -> Listing:
-        """List what an earlier run of ours saw, else what `huggingface_hub` itself downloaded."""
+        """List what an earlier run saw, or else what `huggingface_hub` itself downloaded."""
         commit: object = self._revision
         if not is_commit(self._revision) and self._store is not None:
             found = self._store.read_record("revision", self._address, self._repo_id, self._revision)
@@ -342,7 +342,7 @@ class HubSource(Source):
     # -- reading ---------------------------------------------------------------------------------------
 
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
-        """Return the wanted bytes, from the Hub's cache on this machine where it has the file."""
+        """Return the wanted bytes, from the Hub's local cache if it has the file."""
         downloaded = self._in_hub_cache(file)
         if downloaded is not None:
             return downloaded.read_range(next(iter(downloaded.files().values())), wanted)
@@ -351,7 +351,7 @@ class HubSource(Source):
         return self._remote_file(file).read(wanted).body
 
     def _in_hub_cache(self, file: FileInfo) -> LocalSource | None:
-        """Return the file as `huggingface_hub` cached it, if it did and the size is right."""
+        """Return the file from `huggingface_hub`'s cache, if it is there and has the right size."""
         from huggingface_hub import try_to_load_from_cache
 
         with self._lock:
@@ -367,7 +367,7 @@ class HubSource(Source):
     def _remote_file(self, file: FileInfo) -> RemoteFile:
         with self._lock:
             if file.name not in self._remote:
-                # Not `hf_hub_url`: it forgets the endpoint it is given when its own has been changed, and
+                # Not `hf_hub_url`: it ignores the endpoint it is given when its own has been changed, and
                 # the token would go to another host.
                 place = f"{self._repo_id}/resolve/{self._listed().commit}/{quote(file.name)}"
                 url = f"{self._address}/{place}"
@@ -382,7 +382,7 @@ class HubSource(Source):
             return self._remote[file.name]
 
     def _refusal(self, reply: Reply, where: str) -> SourceError:
-        """Put the Hub's refusal in words; it says what it means in ``X-Error-Code``."""
+        """Explain the Hub's refusal; ``X-Error-Code`` says what it means."""
         code = reply.headers.get("X-Error-Code", "")
         status = reply.status
         login = _HINT_ACCESS if self._home.has_secrets else _HINT_LOGIN
@@ -406,10 +406,10 @@ class HubSource(Source):
 
 
 def hub_headers() -> dict[str, str]:
-    """Return who we are.
+    """Return the headers that say who we are.
 
     Not `huggingface_hub.utils.build_hf_headers`: to describe the caller it asks the Hub for a list of known
-    agents, a request that nobody wanted.
+    agents, which is an unwanted request.
     """
     import huggingface_hub
 
@@ -440,7 +440,7 @@ def _token(token: str | bool | None, where: str) -> str | None:
 
 
 def _check_same(file: FileInfo, reply: Reply) -> None:
-    """Compare what the Hub says beside its redirect with the listing."""
+    """Check what the Hub sends with its redirect against the listing."""
     etag = plain_etag(reply.headers.get("X-Linked-Etag"))
     if etag is not None and file.sha256 is not None and etag != file.sha256:
         raise ChangedWhileReading(

@@ -1,4 +1,4 @@
-"""Which models a Hub lists: page by page, each with the commit that it is at."""
+"""Which models a Hub lists: page by page, each with its current commit."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class ListedModel:
 
     repo_id: str
     commit: str | None
-    """What its main branch is at, where the Hub says it."""
+    """The head of its main branch, if the Hub says so."""
 
 
 def listed_models(
     options: FetchOptions, *, author: str | None = None, page: int = 500
 ) -> Iterator[ListedModel]:
-    """Yield the models of a Hub, newest first, or those of one author. Pages are asked for when needed.
+    """Yield the models of a Hub, newest first, or those of one author. Pages are requested when needed.
 
-    A server that asks to wait is waited for, within the limits of the options.
+    If the server asks us to wait, we do, within the limits of the options.
 
     Raises
     ------
     ListingError
-        An answer is no list of models.
+        An answer is not a list of models.
     """
     from huggingface_hub import constants
 

@@ -19,11 +19,11 @@ from .ranges import ByteRange
 
 MAX_FILES = 100_000
 MAX_DEPTH = 4
-"""Model repositories are flat or nearly so; a home folder given by mistake is not walked to its end."""
+"""Model repositories are flat or nearly so; a home folder given by mistake is not walked all the way down."""
 DESCRIBING = (".json", ".model", ".txt")
-"""Endings of files that describe the weights beside them: config, tokenizer, index."""
+"""Suffixes of files that describe the weights next to them: config, tokenizer, index."""
 
-# A pipe put in a file's place between listing and opening must not block us.
+# If a pipe replaces a file between listing and opening, it must not block us.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -31,9 +31,9 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 class LocalSource(Source):
     """Files below a folder, or one file with its neighbours.
 
-    Links are followed: the snapshots of the Hub's cache are links. Of a single file's neighbours only those
+    Links are followed: the snapshots in the Hub's cache are links. Of a single file's neighbours only those
     that describe it or belong to it are shown (config, tokenizer, the shards of an index, the other parts of
-    a set), or none when it is opened `alone`. Pipes, devices and names that could not be written in a report
+    a set), or none when it is opened `alone`. Pipes, devices and names that cannot be written into a report
     are left out.
     """
 
@@ -74,7 +74,7 @@ class LocalSource(Source):
         return tuple(sorted(self._odd_names))
 
     def find(self, name: str) -> FileInfo | None:
-        """Return one file of the listing."""
+        """Return one file from the listing."""
         return self._listed().get(name)
 
     def _listed(self) -> dict[str, FileInfo]:
@@ -85,16 +85,16 @@ class LocalSource(Source):
 
     def _read(self, file: FileInfo, wanted: ByteRange) -> bytes:
         self.budget.reserve(wanted.length, where=file.name)
-        # Opened for each read: an index may name more shards than a process may hold open.
+        # Opened for each read: an index may name more shards than a process may have open.
         with _opened_as_listed(self._root / file.name, file) as handle, _translated(file.name):
             return _read_at(handle, wanted)
 
     @contextmanager
     def mapped(self, file: FileInfo, wanted: ByteRange) -> Iterator[memoryview]:
-        """Show the wanted bytes as the system holds them: half the work of a pass over a model is the copy.
+        """Map the wanted bytes without copying them: copying is half the work of a pass over a model.
 
-        A file that is replaced meanwhile stays what it was, and one that is written to is noticed when the
-        caller is done. One that is cut short in these milliseconds ends the process: nobody can catch that.
+        If the file is replaced meanwhile, the mapping still shows the old one; a write to it is noticed when
+        the caller is done. If it is truncated in these milliseconds, the process dies: that cannot be caught.
         """
         if wanted.stop > file.size:
             raise WrongBytes(file.name, say("problem.beyond-file", wanted=str(wanted), size=file.size))
@@ -108,7 +108,7 @@ class LocalSource(Source):
                 shown = mmap.mmap(
                     handle, before + wanted.length, access=mmap.ACCESS_READ, offset=wanted.start - before
                 )
-            # Unmapped when the last view of it is gone.
+            # Unmapped once the last view of it is gone.
             yield memoryview(shown)[before:]
 
     def _names(self) -> list[str]:
@@ -138,7 +138,7 @@ class LocalSource(Source):
                     yield (folder / entry.name).relative_to(self._root).as_posix()
 
     def _below(self) -> Iterator[str]:
-        os.scandir(self._root).close()  # os.walk would show a folder that may not be read as an empty one
+        os.scandir(self._root).close()  # os.walk would show an unreadable folder as empty
         for folder, subfolders, files in os.walk(self._root, followlinks=False):
             relative = Path(folder).relative_to(self._root)
             if len(relative.parts) >= MAX_DEPTH:
@@ -159,7 +159,7 @@ class LocalSource(Source):
 def model_folder(path: Path) -> Path:
     """Return the folder of the model that a path names.
 
-    Exported files lie in a folder of their own, ``onnx``, below that of the config and the tokenizer.
+    Exported files are in a folder of their own, ``onnx``, below that of the config and the tokenizer.
     """
     if path.is_dir():
         return path
@@ -173,7 +173,7 @@ def _belonging(name: str) -> Callable[[str], bool]:
     endings: tuple[str, ...] = DESCRIBING
     if name.endswith(".index.json"):
         endings += (Path(name.removesuffix(".index.json")).suffix or ".safetensors",)
-    if name.endswith(".onnx"):  # it names the files of its data itself, freely
+    if name.endswith(".onnx"):  # it may give its data files any name
         return lambda other: True
     first, middle, last = name.rpartition("-of-")
     series = first.rpartition("-")[0]
@@ -205,10 +205,10 @@ def _read_at(handle: int, wanted: ByteRange) -> bytes:
     pieces: list[bytes] = []
     position = wanted.start
     while position < wanted.stop:
-        # One call may return less than asked for: Linux stops at 2 GiB.
+        # One call may return less than requested: Linux stops at 2 GiB.
         piece = _pread(handle, wanted.stop - position, position)
         if not piece:
-            break  # cut off meanwhile: the check that follows says so
+            break  # truncated meanwhile: the check that follows reports it
         pieces.append(piece)
         position += len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -219,14 +219,14 @@ if hasattr(os, "pread"):
 else:  # pragma: no cover  Windows
 
     def _pread(handle: int, length: int, position: int, /) -> bytes:
-        # The handle is this read's own, so that moving its position disturbs nobody.
+        # This read has the handle to itself, so moving its position disturbs nobody.
         os.lseek(handle, position, os.SEEK_SET)
         return os.read(handle, length)
 
 
 @contextmanager
 def _opened_as_listed(path: Path, file: FileInfo) -> Iterator[int]:
-    """Open a file that is as it was listed, before it is read and after."""
+    """Open a file, and check before and after reading that it is as it was listed."""
     with _translated(file.name):
         handle = os.open(path, _FLAGS)
     try:

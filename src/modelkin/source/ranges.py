@@ -1,4 +1,4 @@
-"""Ranges of bytes, and the requests that get them: near ones joined, long ones split, the cost known."""
+"""Byte ranges, and the requests that read them: close ones joined, long ones split, at a known cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ByteRange:
         return f"{self.start}-{self.stop}"
 
     def contains(self, other: ByteRange) -> bool:
-        """Say whether `other` lies wholly inside this range."""
+        """Say whether `other` lies entirely inside this range."""
         return self.start <= other.start and other.stop <= self.stop
 
     def clipped(self, stop: int) -> ByteRange:
@@ -50,7 +50,7 @@ def merged(ranges: Iterable[ByteRange], *, gap: int = 0) -> list[ByteRange]:
 
 
 def subtracted(ranges: Iterable[ByteRange], covered: Iterable[ByteRange]) -> list[ByteRange]:
-    """Return what of `ranges` is not in `covered`, merged and sorted."""
+    """Return the parts of `ranges` that are not in `covered`, merged and sorted."""
     holes: list[ByteRange] = []
     cover = merged(covered)
     first = 0
@@ -81,7 +81,7 @@ def total_length(ranges: Iterable[ByteRange]) -> int:
 
 
 FREE_WASTE = 64 * KIB
-"""A plan may always waste this much by joining: a request costs more on any line."""
+"""A plan may always waste this much by joining: on any connection a request costs more."""
 SHORTEST_PIECE = 1 * MIB
 """Below this, splitting a range over more connections costs more than it gains."""
 
@@ -91,7 +91,7 @@ class BytePlan:
     """Requests that get the wanted bytes, and what they cost. This is what ``--dry-run`` shows."""
 
     requests: tuple[tuple[str, ByteRange], ...]
-    """(file, range), one for each request to come."""
+    """(file, range), one for each planned request."""
     bytes_needed: int
     """Bytes that were asked for, each counted once."""
     bytes_stored: int = 0
@@ -99,7 +99,7 @@ class BytePlan:
 
     @property
     def bytes_to_fetch(self) -> int:
-        """Bytes the requests will bring."""
+        """Bytes the requests will fetch."""
         return sum(item.length for _, item in self.requests)
 
     @property
@@ -123,7 +123,7 @@ def plan_requests(
 ) -> tuple[tuple[str, ByteRange], ...]:
     """Turn missing ranges into requests.
 
-    Gaps are closed smallest first, while the bytes read in vain stay within `max_waste` of the bytes needed
+    Gaps are closed smallest first, while the wasted bytes stay within `max_waste` of the bytes needed
     (or `FREE_WASTE`). Long ranges are cut so that all connections get an equal share.
     """
     ranges = {file: merged(items) for file, items in missing.items()}

@@ -21,7 +21,7 @@ RefKind = Literal["hub", "local", "http", "fsspec"]
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
-# Names of revisions that hold slashes themselves: pull requests and conversions by the Hub.
+# Revision names that contain slashes themselves: pull requests and conversions by the Hub.
 _REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
 _FORMS = (
     "Write org/name[@revision][/file], ./folder, a file, demo:base, https://host/model.safetensors, "
@@ -30,10 +30,10 @@ _FORMS = (
 _DEMO = "demo:"
 _ON_THE_HUB = "hf:"
 _ALIKE = 0.7
-"""How alike two names are of which one may be a slip of the other, by `difflib`."""
+"""Similarity (by `difflib`) from which one name may be a typo of another."""
 _MOST_NAMES = 2_000
-"""Of a folder in which a misspelt name is looked for."""
-# Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can hold a colon.
+"""Most entries of a folder that are searched for the name meant by a misspelt one."""
+# Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can contain a colon.
 _ON_BASE = "::"
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _ONE_ADAPTER = "Merge the first adapter into its base, and name the merged model as base."
@@ -50,9 +50,9 @@ class ModelRef:
     """Repository id, absolute path or URL. A URL may carry credentials, so it is not shown."""
     revision: str | None = None
     path: str | None = None
-    """File inside a Hub repository, where the reference names one."""
+    """File inside a Hub repository, if the reference names one."""
     base: ModelRef | None = None
-    """Of an adapter: the model that it is to be applied to, where the reference says so."""
+    """For an adapter: the model to apply it to, if the reference names one."""
 
     @property
     def entry(self) -> str | None:
@@ -79,7 +79,7 @@ class ModelRef:
         An existing local path wins over a Hub id of the same spelling only when it starts with ``.``,
         ``/`` or ``~`` or names an existing file or folder; `kind` says which one was taken.
 
-        A text that is nearly the name of something in an existing folder is taken for a slip, and the Hub is
+        A text that is almost the name of something in an existing folder is taken for a typo, and the Hub is
         not asked; ``hf:org/name`` always means the Hub. ``demo:NAME`` is a model that comes with the package.
 
         ``ADAPTER::BASE`` is an adapter on a base that the user chose, each written as above.
@@ -89,7 +89,7 @@ class ModelRef:
         BadReference
             The text has no meaning as a reference.
         NotFound
-            It can only be a local path, or is nearly one, and there is nothing there.
+            It can only be a local path, or almost is one, and nothing is there.
         """
         if not isinstance(text, str) or not text.strip() or len(text) > 4096:
             raise BadReference(quoted(str(text)), say("problem.no-reference"), hint=_FORMS)
@@ -118,7 +118,7 @@ class ModelRef:
 
 
 def _adapter_and_base(text: str) -> tuple[str, str] | None:
-    """Split ``ADAPTER::BASE``. A path with such a name wins, and brackets hold an address such as [::1]."""
+    """Split ``ADAPTER::BASE``. An existing path of that name wins; [::1] is an address."""
     if _ON_BASE not in text or _exists(Path(text)):
         return None
     plain = _IN_BRACKETS.sub(lambda found: "x" * len(found[0]), text)
@@ -167,14 +167,14 @@ def _url_problem(url: str) -> Message | None:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name that no file can have
+    except OSError:  # no file can have this name
         return False
 
 
 def _local(text: str, path: Path) -> ModelRef:
     try:
         path = path.expanduser()
-    except RuntimeError as error:  # ~somebody, who is not known here
+    except RuntimeError as error:  # ~somebody, an unknown user
         raise NotFound(quoted(text), say("problem.no-home"), hint=_FORMS) from error
     if not _exists(path):
         near = _near(path)
@@ -185,9 +185,9 @@ def _local(text: str, path: Path) -> ModelRef:
 
 
 def _near(path: Path) -> str | None:
-    """Return the path of a neighbour whose name is nearly that of a path at which there is nothing.
+    """Return a path beside a missing one whose name is almost the same.
 
-    In the present folder, which holds all kinds of things, only folders of models count.
+    In the current folder, which may hold anything, only folders of models count.
     """
     alone = path.parent == Path()
     try:
@@ -196,7 +196,7 @@ def _near(path: Path) -> str | None:
             for entry, _ in zip(path.parent.iterdir(), range(_MOST_NAMES), strict=False)
             if not alone or (entry / "config.json").is_file()
         ]
-    except OSError:  # no such folder, or none that may be read
+    except OSError:  # no such folder, or an unreadable one
         return None
     found = get_close_matches(path.name, names, n=1, cutoff=_ALIKE)
     return visible(str(path.parent / found[0])) if found else None
@@ -233,7 +233,7 @@ def _hub(text: str, rest: str) -> ModelRef:
 
 
 def _taken_apart(rest: str) -> tuple[str, str, str | None]:
-    """Split ``org/name@revision/folder/file.gguf``; a path is only what ends like a file of weights."""
+    """Split ``org/name@revision/folder/file.gguf``; only a suffix of a weight file makes it a path."""
     repo_id, _, revision = rest.partition("@")
     if not rest.endswith(_FILE_ENDINGS):
         return repo_id, revision, None
@@ -253,10 +253,10 @@ def pinned(text: str, commit: str) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Return a URL that can be shown: signed queries are keys too, and control characters act."""
+    """Return a URL that is safe to show: signed queries are keys too, and control characters take effect."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # what is no address is said where it is used
+    except ValueError:  # not an address: reported where it is used
         return f"{visible(url.partition('://')[0][:20])}:// …"
     host = parts.netloc.rpartition("@")[2]
     return visible(urlunsplit((parts.scheme, host, parts.path, "", "")))

@@ -16,10 +16,10 @@ from .ref import without_secrets
 
 MAX_REDIRECTS = 5
 MAX_REFRESHES = 2
-"""How often one read may ask for a new signed address: once because it ran out, once more because it did so
-again while others were served."""
+"""How often one read may ask for a new signed address: once because it expired, once more because it expired
+again while other requests were served."""
 _STALE = frozenset({400, 401, 403, 404, 410})
-"""What a storage server answers to a signed address that has run out."""
+"""What a storage server answers when a signed address has expired."""
 
 TellRefusal = Callable[[Reply, str], SourceError]
 
@@ -28,7 +28,7 @@ TellRefusal = Callable[[Reply, str], SourceError]
 class _Target:
     url: str
     is_home: bool
-    """Whether this is the file's own address, not one it was redirected to."""
+    """Whether this is the file's own address and not one it redirects to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class _Question:
 
 
 def plain_etag(value: str | None) -> str | None:
-    """Strip quotes and the weak mark from an ETag; None when there is none that could be sent back."""
+    """Strip quotes and the weak mark from an ETag; None if there is none that could be sent back."""
     if not value or not value.isascii() or not value.isprintable():
         return None
     return value.strip().removeprefix("W/").strip('"')[:200] or None
 
 
 class RemoteFile:
-    """Reads ranges of one file, resolving its redirect once and again when it runs out. Thread-safe.
+    """Reads ranges of one file; resolves its redirect once, and again when it expires. Thread-safe.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class RemoteFile:
     headers
         Sent with every request. Secrets are not among them: the client's connections have those.
     size
-        Bytes in the file, where they are known beforehand.
+        Bytes in the file, if known beforehand.
     refusal
-        Puts a refusal (404, 403 …) in words.
+        Explains a refusal (404, 403 …).
     check_redirect
-        Shown the redirects of the file's own host, which may say more about the file.
+        Called with the redirects of the file's own host, which may say more about the file.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class RemoteFile:
     ) -> Reply:
         """Return a reply that delivered the wanted bytes; or 304, when `extra_headers` make that possible.
 
-        The first reader asks the file's own address, the others wait until it is known whether that answers
-        or redirects: one trip to the Hub for a file, however many ranges are read.
+        The first reader asks the file's own address; the others wait until it is known whether that answers
+        or redirects: one trip to the Hub per file, however many ranges are read.
         """
         question = _Question(wanted, may_end_early, extra_headers or {})
         redirects = refreshes = 0
@@ -181,12 +181,12 @@ class RemoteFile:
 
 
 def strong_etag(value: str | None) -> str | None:
-    """Return an ETag that only equal bytes share; None for a weak one, which other bytes may have, too."""
+    """Return an ETag that only equal bytes share; None for a weak one, which other bytes may have too."""
     return None if value is None or value.strip().startswith("W/") else plain_etag(value)
 
 
 def version_of(reply: Reply) -> str | None:
-    """Return what can tell two versions of a file apart, if not always: etag, else time of last change."""
+    """Return what usually tells two versions of a file apart: the etag, else the time of the last change."""
     etag = plain_etag(reply.headers.get("ETag"))
     modified = plain_etag(reply.headers.get("Last-Modified"))
     return etag or (f"modified {modified}" if modified else None)

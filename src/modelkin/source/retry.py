@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait before it."""
+"""When to retry, and how long to wait first."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _T = TypeVar("_T")
 FIRST_WAIT = 0.4
 """Seconds before the first retry: about the time a load balancer needs to notice a dead server."""
 LONGEST_WAIT = 20.0
-"""Growth stops here; a server that wants more says so by itself."""
+"""Waits grow up to this; a server that wants more can ask for it."""
 
 
 class Transient(Exception):
-    """An attempt failed in a way that may pass. `error` is raised when no attempt is left."""
+    """An attempt failed in a way that may be transient. `error` is raised when no attempt is left."""
 
     def __init__(self, error: SourceError, *, wait: float | None = None) -> None:
         super().__init__(error)
@@ -32,7 +32,7 @@ class Transient(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Retry:
-    """Bounded attempts with growing, jittered pauses; a pause asked for by a server holds for all threads."""
+    """Bounded attempts with growing, jittered pauses; a pause a server asks for applies to all threads."""
 
     attempts: int
     max_wait: float
@@ -50,7 +50,7 @@ class Retry:
                 return attempt(number)
             except Transient as error:
                 problem = error
-            # Raised out here: an exception keeps the one that was being handled, URLs and all.
+            # Raised outside the handler: an exception keeps the one being handled, with its URLs.
             if number + 1 == self.attempts:
                 raise problem.error from problem.__cause__
             self._pause(host, number, problem)
@@ -69,19 +69,19 @@ class Retry:
                 hint="Try again later, or log in to the Hub: known users have a larger allowance.",
             ) from problem.__cause__
         with self._lock:
-            # A server that says "now" gets no more haste than one that says nothing.
+            # A server that says "now" is asked no sooner than one that says nothing.
             until = self.clock() + max(problem.wait, own)
             self._not_before[host] = max(until, self._not_before.get(host, until))
 
     def _keep_pause(self, host: str) -> None:
         wait = self._not_before.get(host, 0.0) - self.clock()
         if wait > 0:
-            # A little spread, so that all threads do not fall on the server in the same instant.
+            # A little spread, so that the threads do not all hit the server at the same instant.
             self.sleep(wait + self.rng.uniform(0.0, 0.1))
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds a server asks to wait (``Retry-After``, or the Hub's ``RateLimit``), if it does."""
+    """Return the seconds a server asks us to wait (``Retry-After`` or the Hub's ``RateLimit``), if any."""
     value = headers.get("Retry-After")
     if value is not None:
         try:
@@ -91,11 +91,11 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
                 seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
             except (ValueError, TypeError, OverflowError):
                 seconds = float("nan")
-        if seconds == seconds:  # not NaN: a header that makes no sense is as good as none
+        if seconds == seconds:  # not NaN: a meaningless header counts as none
             return max(0.0, seconds)
     for part in headers.get("RateLimit", "").split(";"):
         key, _, number = part.strip().partition("=")
         if key == "t" and number.isdecimal() and len(number) < 10:
-            # The window ends in that many whole seconds; one more makes sure that it has ended.
+            # The window ends in that many whole seconds; one more makes sure it has.
             return float(number) + 1
     return None

@@ -5,10 +5,11 @@
     v1/objects/ab/<sha256>                        the bytes of one range, named by their digest
     v1/ranges/cd/<sha256 of key>/<start>-<stop>-<sha256>     empty; says which object holds a range
     v1/records/ef/<sha256 of key>.json            small facts, such as the listing of a commit
-    v1/tmp/                                       half-written things, which nobody reads
+    v1/tmp/                                       half-written files, which nobody reads
 
-An object is moved to its name only when it is whole, and a range is named only when its object is there, so
-a process may be killed at any point. Whatever is read is checked against its digest: damage is a miss.
+An object gets its name only once it is complete, and a range is named only once its object exists, so a
+process may be killed at any point. Whatever is read is checked against its digest: damaged data counts as
+missing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from modelkin.untrusted import strict_json
 from .ranges import ByteRange
 
 LOCK_PATIENCE = 60.0
-"""Seconds to wait for another process that is removing things."""
+"""Seconds to wait for another process that is evicting."""
 MAX_RECORD = 64 * MIB
 _MARKER = re.compile(r"(\d{1,19})-(\d{1,19})-([0-9a-f]{64})")
 _TAG = (
@@ -45,7 +46,7 @@ _TAG = (
 )
 _ABANDONED_AFTER = 3600.0
 _KEEP_AFTER_EVICTION = 0.9
-# Other processes write too: after this share of the limit has been written here, all is counted again.
+# Other processes write too: once this share of the limit has been written here, the store is recounted.
 _COUNT_AGAIN = 1 / 16
 
 
@@ -54,7 +55,7 @@ class StoreKey:
     """Which version of which file a range belongs to.
 
     The place is part of the key, not only the etag: a server that claims another file's digest for its own
-    bytes must not be able to put them in that file's place.
+    bytes must not be able to pass them off as that file.
     """
 
     origin: str
@@ -62,7 +63,7 @@ class StoreKey:
     file: str
     etag: str | None
     query: str | None = None
-    """Digest of the query of an address: another query is another file. The query itself may be a key."""
+    """Digest of the URL's query: another query is another file. The query itself may be a secret."""
 
     def digest(self) -> str:
         """Name of this key on disk."""
@@ -80,13 +81,13 @@ class StoreInfo:
     n_files: int
     limit: int
     n_drafts: int = 0
-    """Half-written files, of processes that are writing now or were killed."""
+    """Half-written files of processes that are writing now or were killed."""
     draft_bytes: int = 0
     """Their bytes, which are part of `n_bytes`."""
 
 
 class RangeStore:
-    """Ranges on disk. Safe with several threads and processes; never fails an analysis by being full."""
+    """Ranges on disk. Safe with several threads and processes; being full never fails an analysis."""
 
     def __init__(self, root: Path, *, limit: int) -> None:
         self.root = root
@@ -107,13 +108,13 @@ class RangeStore:
         return sorted(found for found, digest in self._markers(key) if self._object(digest).exists())
 
     def load(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str, bytes]]:
-        """Yield whole stored ranges that overlap `wanted`, with their digest, which was checked.
+        """Yield whole stored ranges that overlap `wanted`, with their verified digests.
 
-        Ranges are wanted in order, and none of them overlaps another.
+        `wanted` is sorted and without overlaps.
         """
         ends = [item.stop for item in wanted]
         for extent, digest in sorted(self._markers(key)):
-            # Wanted ranges are sorted and apart: only the first that ends behind its beginning can overlap.
+            # Wanted ranges are sorted and disjoint: only the first that ends after the start can overlap.
             at = bisect.bisect_right(ends, extent.start)
             if at < len(wanted) and wanted[at].start < extent.stop:
                 data = self._load_object(digest, extent.length)
@@ -139,7 +140,7 @@ class RangeStore:
         self._attempt(write)
 
     def agrees(self, key: StoreKey, extent: ByteRange, data: bytes) -> bool:
-        """Say whether fresh bytes of a file are those that are held, as far as they are."""
+        """Say whether fresh bytes of a file agree with the stored ones, as far as those go."""
         for held, _, kept in self.load(key, [extent]):
             start, stop = max(held.start, extent.start), min(held.stop, extent.stop)
             mine = kept[start - held.start : stop - held.start]
@@ -148,7 +149,7 @@ class RangeStore:
         return True
 
     def drop(self, key: StoreKey) -> None:
-        """Forget every range of a file: it is not the file that it was taken for."""
+        """Forget every range of a file: it is not the file it was taken for."""
         for extent, digest in list(self._markers(key)):
             _remove(self._marker(key, extent, digest))
 
@@ -195,7 +196,7 @@ class RangeStore:
         )
 
     def clear(self) -> StoreInfo:
-        """Remove everything this store wrote, and nothing else; return what was held."""
+        """Remove everything this store wrote, and nothing else; return what it held."""
         before = self.info()
         if not self._base.is_dir():
             return before
@@ -218,7 +219,7 @@ class RangeStore:
         """Drop what was used least recently until the store is well below its limit and has `room`."""
         goal = min(self.limit * _KEEP_AFTER_EVICTION, self.limit - room)
         with self._exclusive():
-            # Counted under the lock: of several processes that found the store full, only the first removes.
+            # Counted under the lock: if several processes find the store full, only the first evicts.
             self._remove_abandoned()
             held = sorted([*self._files("objects"), *self._files("records")], key=lambda entry: entry[2])
             size = sum(entry[1] for entry in [*held, *self._drafts()])
@@ -235,7 +236,7 @@ class RangeStore:
     # -- inside ----------------------------------------------------------------------------------------
 
     def _attempt(self, write: Callable[[], None]) -> None:
-        """Write, unless the disk is full or may not be written: then never again in this run."""
+        """Write, unless the disk is full or read-only; after such a failure, never again in this run."""
         for last in (False, False, True):
             if not self._writable:
                 return
@@ -243,13 +244,13 @@ class RangeStore:
                 write()
                 return
             except filelock.Timeout:
-                return  # somebody else is busy making room; this range is not kept
+                return  # another process is making room; this range is not kept
             except FileNotFoundError:
-                continue  # somebody removed the folder meanwhile
+                continue  # another process removed the folder meanwhile
             except FileExistsError:
-                # `mkdir` met the folder, and somebody removed it before it looked again; a file would stay.
+                # `mkdir` found the folder, which was removed before it looked again; a file would stay.
                 self._writable = not last
-            except (OSError, NotImplementedError):  # the latter: a file system without locks
+            except (OSError, NotImplementedError):  # NotImplementedError: a file system without locks
                 self._writable = False
 
     def _make_room(self, amount: int) -> None:
@@ -257,7 +258,7 @@ class RangeStore:
         with self._lock:
             stale = self._until_count < amount
         if stale:
-            # Each process comes by here once at least: what killed ones left does not wait for a full store.
+            # Every process gets here at least once, so leftovers of killed ones do not wait for a full store.
             self._remove_abandoned()
             held = [entry for part in ("objects", "records") for entry in self._files(part)]
             self._counted(sum(size for _, size, _ in [*held, *self._drafts()]))
@@ -287,7 +288,7 @@ class RangeStore:
                     folder.rmdir()
 
     def _remove_abandoned(self) -> None:
-        """Remove drafts that nobody has written to for so long that their process must be gone."""
+        """Remove drafts left untouched for so long that their process must be gone."""
         oldest = time.time() - _ABANDONED_AFTER
         for path, _, written in self._drafts():
             if written < oldest:
@@ -343,14 +344,14 @@ class RangeStore:
         tmp = self._base / "tmp"
         if not tmp.is_dir():
             self.root.mkdir(parents=True, exist_ok=True)
-            # Models may be private: their bytes are for the owner of the store alone.
+            # Models may be private: only the owner of the store may read their bytes.
             self._base.mkdir(exist_ok=True, mode=0o700)
             tmp.mkdir(exist_ok=True)
             (self.root / "CACHEDIR.TAG").write_text(_TAG)
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Only one process removes things at a time."""
+        """Let only one process evict at a time."""
         self._prepare()
         with filelock.FileLock(self._base / "lock", timeout=LOCK_PATIENCE):
             yield
@@ -375,13 +376,13 @@ def _digest_of(parts: list[str | None]) -> str:
 
 
 def _read(path: Path, *, limit: int) -> bytes:
-    """Return a whole file, or b"" when it is longer than `limit`: damage must not fill the memory."""
+    """Return a whole file, or b"" if it is longer than `limit`: a damaged file must not fill the memory."""
     with path.open("rb") as file:
         return file.read() if os.fstat(file.fileno()).st_size <= limit else b""
 
 
 def _mark_used(path: Path) -> None:
-    # A store that may only be read still serves.
+    # A read-only store still works.
     with contextlib.suppress(OSError):
         os.utime(path)
 
@@ -402,7 +403,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders in a folder. Links are none: what they lead to is not ours to count or remove."""
+    """Yield the subfolders of a folder. Links are skipped: their targets are not ours to count or remove."""
     return (Path(entry.path) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False))
 
 

@@ -1,4 +1,4 @@
-"""Any http or https server that answers byte ranges."""
+"""Any http or https server that supports byte ranges."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .remote import RemoteFile, strong_etag
 from .store import RangeStore, StoreKey
 
 MOST_HEADS = 32 * MIB
-"""Beginnings of files that nobody has taken yet; older ones are read again when they are wanted."""
+"""First bytes kept until somebody takes them; older ones are read again when wanted."""
 
 
 @final
 class HttpSource(Source):
-    """The file a URL names, and its neighbours, which are looked for by name.
+    """The file a URL names, and its neighbours, which are looked up by name.
 
-    A web server has no listing: a file is known once it was found. The read that finds it brings its first
-    bytes, which `take_heads` hands over for the header that is wanted next.
+    A web server has no listing: a file is known once it has been found. The read that finds it returns its
+    first bytes, which `take_heads` hands over for the header that is wanted next.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class HttpSource(Source):
         return self._client.traffic.requests
 
     def files(self) -> dict[str, FileInfo]:
-        """Return the file that the URL names, and every other one that was found by name until now."""
+        """Return the file that the URL names, and every other one found by name so far."""
         if self.find(self._name) is None:
             raise NotFound(self._ref, say("problem.no-file-404"))
         with self._lock:
             return {name: info for name, info in sorted(self._found.items()) if info is not None}
 
     def find(self, name: str) -> FileInfo | None:
-        """Look for a file beside the one that was named, once."""
+        """Look for a file beside the named one, once."""
         with self._lock:
             looking = self._looking[name]
-        with looking:  # others that look for the same file wait; those that look for another do not
+        with looking:  # only threads that look for the same file wait
             if name not in self._found:
                 info = self._look_for(name)
                 with self._lock:
@@ -144,11 +144,11 @@ class HttpSource(Source):
     def _found_now(self, name: str, reply: Reply, where: str) -> FileInfo:
         if reply.total is None:
             raise WrongBytes(where, say("problem.no-length"))
-        # A weak etag or a time may belong to other bytes tomorrow: nothing is stored under them.
+        # The same weak etag or time may belong to other bytes tomorrow: nothing is stored under them.
         info = FileInfo(name=name, size=reply.total, etag=strong_etag(reply.headers.get("ETag")))
         with self._lock:
             self._heads.append((info, reply.body))
-            # An index may name thousands of files that are all looked for before one is read.
+            # An index may name thousands of files, all looked up before the first is read.
             del self._heads[: -max(1, MOST_HEADS // self._head_bytes)]
         self._remember(name, info)
         return info
@@ -161,7 +161,7 @@ class HttpSource(Source):
             self._store.write_record(*self._record(name), value=value)
 
     def _seen_before(self, name: str) -> tuple[bool, FileInfo | None]:
-        """Return whether an earlier run asked at this address, and the file if there was one."""
+        """Return whether an earlier run asked this address, and the file if there was one."""
         record = self._store.read_record(*self._record(name)) if self._store else None
         if record is None:
             return False, None

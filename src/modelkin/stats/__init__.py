@@ -1,4 +1,4 @@
-"""Tests, p-values and their combination. Pure arrays: it has never heard of a model."""
+"""Tests, p-values and their combination. Pure arrays: nothing here knows about models."""
 
 from ._assignment import best_pairing
 from ._axis import AxisOptions, axis_test

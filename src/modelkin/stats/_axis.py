@@ -1,7 +1,7 @@
 """The exact test on an exchangeable axis: whether unit i of one model is unit i of the other.
 
-It has never heard of models: units are rows of two arrays. That an axis is exchangeable is the caller's
-knowledge; the guards only catch some of the ways in which it may fail.
+It knows nothing about models: units are rows of two arrays. Only the caller knows whether an axis is
+exchangeable; the guards only catch some of the ways in which that may fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .shifts import (
 from .similarity import Similarity
 
 SURE = -6.0
-"""log10 p from which on it is worth asking in which form units agree."""
+"""log10 p below which it is worth asking in which form units agree."""
 N_PARTS = 4
 """Monte Carlo, tail bound, matching, order: what `AxisTest.log10_p` is a Bonferroni combination of."""
 
@@ -44,7 +44,8 @@ class AxisOptions:
     """How units are compared. All of it is fixed before the data are seen."""
 
     alternative: Alternative = "two-sided"
-    """``two-sided``: a strong negative is evidence too, as of a sign flip or a rotation of a copy."""
+    """``two-sided``: a strongly negative value is evidence too, as after a sign flip or rotation of a
+    copy."""
     sign_free: bool = False
     """Compare squared cosines, for units whose sign can be flipped without changing the model."""
     rank_normalise: bool = False
@@ -52,12 +53,12 @@ class AxisOptions:
     unit_rows: bool = True
     """Scale units to norm 1, for units whose scale can be changed; off for `joint_features`."""
     whole_effect: bool = False
-    """Take the effect of both arrays as a whole, units as large as they are, for units of very unequal size.
+    """Compute the effect over both arrays as a whole, with units at their own size, for very unequal units.
 
     The test is the same. If a share c of one array is mixed into another, c is the effect of the whole,
     whatever the sizes of units; the mean over units of norm 1 is another number where they differ."""
     n_permutations: int = 99_999
-    """At least so many orders; up to 8 units, all orders."""
+    """At least this many orders; up to 8 units, all orders."""
     n_bootstrap: int = 1_999
     level: float = 0.99
     """Of the interval of the effect."""
@@ -91,9 +92,10 @@ def axis_test(
     that were initialised independently, with units drawn alike and trained by rules that treat all units
     alike; one of the two models suffices.
 
-    The statistic is the trace T of the similarity matrix after its row and column means are taken off, which
+    The statistic is the trace T of the similarity matrix after subtracting its row and column means, which
     removes shared directions and units similar to everything. Over all n! orders T has mean 0 and variance
-    ``sum D^2 / (n - 1)``, exactly (Hoeffding). Four valid p-values are made of it and combined by Bonferroni:
+    ``sum D^2 / (n - 1)``, exactly (Hoeffding). Four valid p-values are derived from it and combined by
+    Bonferroni:
 
     * Monte Carlo: the rank of T among drawn orders;
     * tail bound: an upper bound of the exact p-value, for effects beyond what drawing can resolve;
@@ -110,7 +112,7 @@ def axis_test(
         Whether the order of units is arbitrary in at least one model. If not (positions, tokens, rotary
         frequencies, layers), there is nothing to test against.
     seed
-        Of drawn orders and the bootstrap. Kept in the result.
+        For drawn orders and the bootstrap. Kept in the result.
     options
         How units are compared; `AxisOptions` by default.
 
@@ -148,7 +150,7 @@ def axis_test(
     similarity = _similarity(units.candidate, units.base, chosen)
     sigma = _sigma(similarity)
     scale = _scale(similarity, chosen)
-    # Rounding alone leaves about 1e-7 of the scale; less than that is no variation.
+    # Rounding alone leaves about 1e-7 of the scale; anything smaller is not variation.
     if not sigma > 1e-7 * scale / len(units.base):
         return NotTestable(reason=say("equal-units"))
     return _tested(units, similarity, sigma=sigma, seed=seed, options=chosen)

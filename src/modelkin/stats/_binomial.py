@@ -1,4 +1,4 @@
-"""Counts of rare agreements: how many there are by chance, and how surely that is known."""
+"""Counts of rare agreements: how many arise by chance, and how well that is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._tails import LN10
 
 
 def log10_binomial_tail(n: int, count: int, share: float) -> float:
-    """Return log10 of the chance of at least `count` in `n` trials of chance `share`, for any numbers.
+    """Return log10 of the chance of at least `count` successes in `n` trials of probability `share`.
 
     >>> round(10 ** log10_binomial_tail(4, 3, 0.5), 4)
     0.3125
@@ -33,7 +33,7 @@ def log10_binomial_tail(n: int, count: int, share: float) -> float:
 
 @cache
 def binomial_limit(n: int, count: int, *, log10_error: float = -3.0) -> float:
-    """Return the upper confidence limit of a share (Clopper and Pearson): a larger one is that improbable.
+    """Return the upper confidence limit of a share (Clopper and Pearson).
 
     >>> round(binomial_limit(100, 0), 3)
     0.067

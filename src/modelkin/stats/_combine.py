@@ -9,7 +9,7 @@ import numpy as np
 
 
 def bonferroni(log10_p: Sequence[float]) -> float:
-    """Combine p-values of any dependence: the smallest, times how many there are.
+    """Combine p-values under any dependence: the smallest, times their number.
 
     Null hypothesis: every single null hypothesis is true. Floor: that of the smallest, times their number.
     """
@@ -22,7 +22,7 @@ def bonferroni(log10_p: Sequence[float]) -> float:
 
 
 def log10_conformal(score: float, controls: Sequence[float]) -> float:
-    """Return log10 of the share of scores, the observed one counted, that are at least as large.
+    """Return log10 of the share of scores, including the observed one, that are at least as large.
 
     It can never be smaller than one over the number of controls plus one. Valid if under the null hypothesis
     the observed score is as likely as any other to be the largest. For scores of pairs that holds when all

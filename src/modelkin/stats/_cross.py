@@ -45,7 +45,7 @@ class _Block:
     """Of norm 1, or 0 where they cannot be used."""
     usable: npt.NDArray[np.bool_]
     centred: Array
-    """The same with the mean of usable ones taken off."""
+    """The same minus the mean of the usable ones."""
 
     @classmethod
     def of(cls, block: npt.ArrayLike) -> _Block:

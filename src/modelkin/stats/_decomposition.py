@@ -50,7 +50,7 @@ class CosineDecomposition:
 def cosine_decomposition(*, candidate: npt.ArrayLike, base: npt.ArrayLike) -> CosineDecomposition:
     """Split the cosine of two vectors into mean direction and correlation.
 
-    Not a test: for a p-value give the vectors to `joint_features` and `axis_test`. A constant vector has no
+    Not a test: for a p-value, pass the vectors to `joint_features` and `axis_test`. A constant vector has no
     correlation; its cosine is all mean direction. A zero vector has no cosine and is an error, as are values
     that are not finite.
     """

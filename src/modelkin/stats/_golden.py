@@ -11,7 +11,7 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # each section is this share of the one 
 def golden_section(
     height: Callable[[float], float], low: float, high: float, *, steps: int
 ) -> tuple[float, float]:
-    """Return about where a function is lowest between two places, and the lowest value that was met.
+    """Return approximately where a function is lowest between two points, and the lowest value seen.
 
     >>> at, value = golden_section(lambda x: (x - 2.0) ** 2, 0.0, 5.0, steps=40)
     >>> round(at, 6), round(value, 6)

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from ._result import Alternative, Flag, ShiftGuard
 from .ranks import Array, spearman
 
-# Norms in order: a rank correlation with the place that is both clear and large, in both models.
+# Sorted norms: a rank correlation with position that is both significant and large, in both models.
 _SORTED_RHO, _SORTED_Z = 0.5, 5.0
-# Scatter over shifts is 1 under the null with an error of about 1/sqrt(2 n): so much, or so many errors.
+# Scatter over shifts is 1 under the null, +- about 1/sqrt(2 n): the limits as a value and in errors.
 _DISPERSION, _DISPERSION_ERRORS = 1.3, 4.0
-# Half of a model's own similarity returns at a shift of one if each unit stands there twice; a little less
+# Half of a model's own similarity returns at a shift of one if each unit appears twice; a little less
 # than that, so that the guard does not depend on chance there.
 _REPEATED = 0.4
-# Features on which repeats are looked for; a repeat shows in all of them.
+# Number of features searched for repeats; a repeat shows in all of them.
 _REPEAT_FEATURES = 256
 
 
@@ -53,9 +53,9 @@ def shift_guard(
 def order_flags(
     candidate: Array, base: Array, candidate_norms: Array, base_norms: Array, shift: ShiftGuard
 ) -> tuple[Flag, ...]:
-    """Name what speaks against an arbitrary order of units.
+    """Name the signs that the order of units is not arbitrary.
 
-    One exchangeable model is enough for the test, so a sign must be there in both.
+    One exchangeable model is enough for the test, so a sign must show in both.
     """
     flags: list[Flag] = []
     if is_sorted(candidate_norms) and is_sorted(base_norms):
@@ -68,7 +68,7 @@ def order_flags(
 
 
 def is_sorted(norms: Array) -> bool:
-    """Say whether units come in the order of their norms, up or down."""
+    """Say whether units are sorted by norm, ascending or descending."""
     rho = abs(spearman(norms, np.arange(len(norms), dtype=np.float64)))
     return rho >= _SORTED_RHO and rho * math.sqrt(len(norms) - 1) >= _SORTED_Z
 

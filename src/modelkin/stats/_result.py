@@ -13,7 +13,7 @@ Flag = Literal["sorted", "duplicated-blocks", "shift-dispersion"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotTestable:
-    """A test that could not be made. It is neither evidence for nor against anything."""
+    """A test that could not be made. It is evidence neither for nor against anything."""
 
     reason: Message
 
@@ -23,7 +23,7 @@ class NotTestable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """From `low` to `high`, holding the true value in a share `level` of repetitions."""
+    """From `low` to `high`; contains the true value in a share `level` of repetitions."""
 
     low: float
     high: float
@@ -38,11 +38,11 @@ class ShiftGuard:
     """How the statistic scatters when the base's units are shifted cyclically in their stored order."""
 
     sd: float
-    """Standard deviation of z over all shifts but none; 1 if the order is arbitrary."""
+    """Standard deviation of z over all shifts except 0; 1 if the order is arbitrary."""
     limit: float
     """Above this `sd` the order is not taken as arbitrary."""
     log10_p: float
-    """Share of shifts, the observed one counted, that do at least as well. At least log10(1/n)."""
+    """Share of shifts, including the observed one, that do at least as well. At least log10(1/n)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class AxisTest:
     """At least ``-log10(n_permutations + 1)``."""
     n_permutations: int
     exact: bool
-    """All orders were counted, so `log10_p_monte_carlo` has no Monte-Carlo error."""
+    """All orders were enumerated, so `log10_p_monte_carlo` has no Monte-Carlo error."""
     log10_p_tail: float
     """Upper bound of the exact permutation p-value, without a floor other than 1/n!."""
     n_matched: int

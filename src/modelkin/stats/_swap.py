@@ -1,8 +1,8 @@
-"""The test given a common support: whether units of equal number agree where they have values at all.
+"""The test given a common support: whether units of the same number agree where they have values at all.
 
 Where two models were trained under one mask of zeros, the places of the zeros are part of the recipe, and the
 order of units is not arbitrary: unit i has the same pattern in both. What stays arbitrary is which of two
-units holds which values where both may have some.
+units holds which values where both may have any.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MIN_PAIRS = 4
 """With fewer pairs of units even the best of all exchanges has p = 1/8."""
 # On one place a cosine is a sign.
 _FEWEST_PLACES = 2
-# Units among which partners are sought: the table of overlaps has so many rows and columns.
+# Units among which partners are sought: the table of overlaps has this many rows and columns.
 _MOST_TOGETHER = 2048
 # Values of a block of pairs that are held at once: 16 MiB in single precision, four times over.
 _BLOCK_ELEMENTS = 4_000_000
@@ -36,7 +36,7 @@ class SwapTest:
 
     n_pairs: int
     effect: float
-    """Mean cosine in excess of that with the partner's values, on places that both have."""
+    """Mean cosine in excess of that with the partner's values, at places that both have."""
     log10_p: float
     """Rigorous upper bound, two-sided; at least ``log10(2) * (1 - n_pairs)``."""
 
@@ -49,15 +49,15 @@ def swap_test(
     seed: int,
     sign_free: bool = False,
 ) -> SwapTest | NotTestable:
-    """Test units of equal number on a common support, by exchanging values between pairs of units.
+    """Test units of the same number on a common support, by exchanging values between pairs of units.
 
     Null hypothesis: given the support, either of two units is as likely to hold the values that the base has
-    in them, on the places where both units have values in both models. It holds for models that were trained
+    in them, at the places where both units have values in both models. It holds for models that were trained
     independently under one mask, whatever the mask is. Units are paired by their supports alone, those first
     that have many places in common; units of equal pattern are exchanged as a whole.
 
     The statistic is the sum over pairs of ``cos(a, b) + cos(a', b') - cos(a, b') - cos(a', b)``, weighted by
-    the number of places. An exchange turns the sign of a pair's term and changes nothing else, so T is a sum
+    the number of places. An exchange flips the sign of a pair's term and changes nothing else, so T is a sum
     of fixed numbers with random signs, and p is bounded by Chernoff's inequality. Floor: 2 ** (1 - pairs).
 
     Parameters
@@ -65,8 +65,8 @@ def swap_test(
     candidate, base
         Units by features.
     support
-        Where values are compared, of the same shape. It may be made of the values themselves, as long as
-        exchanging two values that both count changes nothing in it.
+        Where values are compared, of the same shape. It may be derived from the values themselves, as long as
+        exchanging two values that both count does not change it.
     seed
         Of the order in which units look for partners.
     sign_free
@@ -97,7 +97,7 @@ def swap_test(
 
 
 def log10_sign_bound(terms: npt.NDArray[np.float64]) -> float:
-    """Bound the chance that a sum of these numbers with random signs is as far from zero as theirs.
+    """Bound the chance that these numbers with random signs sum to at least as far from zero.
 
     ``P(|sum e_i w_i| >= t) <= 2 exp(-h t) prod cosh(h w_i)`` for every h > 0; the best one is sought.
     """
@@ -145,7 +145,7 @@ def _terms(
     *,
     sign_free: bool,
 ) -> npt.NDArray[np.float64]:
-    """Return for each pair what an exchange turns round, and the number of places it rests on."""
+    """Return for each pair the term that an exchange negates, and the number of places it rests on."""
     both = support[pairs[:, 0]] & support[pairs[:, 1]]
     mine, theirs = (
         [_unit(np.where(both, rows[pairs[:, side]], 0.0)) for side in (0, 1)] for rows in (candidate, base)

@@ -34,7 +34,7 @@ from ._tails import LN10, log10_factorial
 from .ranks import Array, normal_scores
 from .similarity import Similarity
 
-# Below this |z| the bound is above 0.01 and decides nothing; 1 is reported instead, and the sorting saved.
+# Below this |z| the bound is above 0.01 and decides nothing; 1 is reported, which saves the sorting.
 _SMALLEST_Z = 3.0
 # Rows on which the exponent is chosen. Any exponent gives a valid bound, so this costs at most tightness.
 _PILOT_ROWS = 128
@@ -61,12 +61,12 @@ class TailBound:
         self._exponent = self._best_exponent(similarity, sigma) if self._wanted else 0.0
 
     def add(self, block: Array) -> None:
-        """Take in whole rows of the similarity."""
+        """Add whole rows of the similarity."""
         if self._wanted:
             self._log_moment += float(self._log_moments(self._sorted(block), self._exponent).sum())
 
     def log10_p(self) -> float:
-        """Return the one-sided bound, once all rows were taken in."""
+        """Return the one-sided bound, once all rows have been added."""
         if not self._wanted:
             return 0.0
         bound = (self._log_moment - self._exponent * self._statistic) / LN10

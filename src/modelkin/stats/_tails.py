@@ -1,4 +1,4 @@
-"""Tails and quantiles in log space, so that nothing underflows. Base 10, as reports speak."""
+"""Tails and quantiles in log space, so that nothing underflows. Base 10, as in reports."""
 
 from __future__ import annotations
 

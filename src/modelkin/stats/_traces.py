@@ -1,4 +1,4 @@
-"""The test on an axis for small blocks that are all there at once, alone or several added up.
+"""The test on an axis for small blocks that are all available at once, alone or several added up.
 
 A fingerprint keeps blocks of a few units and features. For two centred blocks a and b of n units the trace
 T of D = a b' has mean 0 over all n! orders and variance ``|D|^2 / (n - 1) = <a'a, b'b> / (n - 1)``, exactly.
@@ -19,7 +19,7 @@ from ._tail_bound import row_weights
 from ._tails import LN10, log10_factorial
 from .ranks import Array
 
-_SMALLEST_Z = 3.0  # below it the bound is above 0.01 and decides nothing: 1 is said instead
+_SMALLEST_Z = 3.0  # below it the bound is above 0.01 and decides nothing: 1 is reported instead
 _STEPS = 18  # the exponent to a thousandth; any exponent gives a valid bound
 
 
@@ -47,12 +47,12 @@ def trace_test(similarities: Sequence[Array]) -> TraceTest | None:
     ----------
     similarities
         Square, with row and column means of zero, one for each set of units. Each is scaled to a variance of
-        1 first, so that none of them speaks louder than its units are many.
+        1 first, so that no set outweighs the others.
 
     Returns
     -------
     TraceTest or None
-        None where nothing varies. The bound is that of `TailBound`, added up over sets: at least the product
+        None if nothing varies. The bound is that of `TailBound`, added up over sets: at least the product
         of all 1/n!.
 
     Examples

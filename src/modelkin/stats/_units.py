@@ -51,7 +51,7 @@ def joint_features(
     """Put vectors over one axis, such as the norm gains of all layers, side by side.
 
     Vectors of neighbouring layers of one model are strongly dependent. Tested one by one and added up as if
-    they were not, a mean correlation of 0.013 over 46 layers looks like z = 5.5. As columns of one matrix
+    independent, a mean correlation of 0.013 over 46 layers looks like z = 5.5. As columns of one matrix
     they are permuted together, and the dependence is part of the null.
 
     Each column is centred and scaled to unit variance, so that `AxisTest.effect` is the mean correlation;
@@ -137,7 +137,7 @@ def scaled(rows: Array, *, unit_rows: bool, rank_normalise: bool) -> Array:
 
 
 def _as_rows(values: npt.ArrayLike, name: str) -> Array:
-    """Return a matrix of floats: single precision for what is stored narrower, double otherwise."""
+    """Return a matrix of floats: single precision for narrower input, double otherwise."""
     rows = np.asarray(values)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name}: expected a matrix of units by features, got shape {rows.shape}")

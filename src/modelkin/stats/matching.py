@@ -27,7 +27,7 @@ class BestMatches:
     """The base unit most similar to each candidate unit, gathered block by block.
 
     Ties go to a place drawn beforehand, not to the first: a rule that prefers low places would see an order
-    where none is.
+    where there is none.
     """
 
     def __init__(self, n_candidate: int, n_base: int, *, either_sign: bool, rng: np.random.Generator) -> None:
@@ -36,7 +36,7 @@ class BestMatches:
         self._order = rng.permutation(n_base)
 
     def add(self, rows: slice, block: Array) -> None:
-        """Take in whole rows of the similarity."""
+        """Add whole rows of the similarity."""
         shuffled = np.take(block, self._order, axis=1)
         if self._either_sign:
             np.abs(shuffled, out=shuffled)
@@ -48,10 +48,10 @@ class BestMatches:
 
 
 def log10_matching_bound(n_matched: int) -> float:
-    """Bound the chance that so many best matches fall into their own places.
+    """Bound the chance that this many best matches fall into their own places.
 
     Null hypothesis: the order of the base's units is arbitrary. Whatever the similarities are, k given units
-    all meet their own place with a chance of at most (n - k)!/n!, and there are n!/(k! (n - k)!) ways to
+    all meet their own place with probability at most (n - k)!/n!, and there are n!/(k! (n - k)!) ways to
     choose them: together 1/k!. Floor: 1/n!. With no match or one the bound is 1.
     """
     return -log10_factorial(n_matched)
@@ -63,13 +63,13 @@ def order_of_matches(
     """Test whether the places of best matches rise with the place of the unit that found them.
 
     Null hypothesis: the order of the base's units is arbitrary. The sum of (unit's place) x (match's place)
-    is linear in the base's order, so its mean and variance over all orders are exact, hubs that several units
-    choose included. Floor of p: one over the number of permutations plus one. If all units choose one match,
-    nothing can be said and p is 1.
+    is linear in the base's order, so its mean and variance over all orders are exact, even with hubs that
+    several units choose. Floor of p: one over the number of permutations plus one. If all units choose one
+    match, nothing can be said and p is 1.
     """
     at = np.arange(len(places), dtype=np.float64)
     pull = np.bincount(places, weights=at - at.mean(), minlength=n_base).astype(np.float64)
-    # In random order: a shift by one of rising places would still rise, and hide what it is compared with.
+    # In random order: ascending places shifted by one would still ascend, and spoil the comparison.
     mixed = rng.permutation(n_base)
     similarity = Similarity.of_products(pull[mixed, None], mixed[:, None].astype(np.float64))
     statistic = float(similarity.diagonal().sum())

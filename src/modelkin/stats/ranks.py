@@ -24,14 +24,14 @@ def ranks(values: Array) -> npt.NDArray[np.float64]:
 def normal_scores(columns: Array) -> npt.NDArray[np.float64]:
     """Replace each column by the normal quantiles of its ranks, centred and scaled to unit variance.
 
-    What is left of a column is its order: an outlier counts no more than the largest of n normal numbers
-    would. A column of equal values becomes zeros.
+    Only a column's order is left: an outlier counts no more than the largest of n normal numbers would. A
+    column of equal values becomes zeros.
     """
     n = len(columns)
     table = _score_table(n)
     scored = np.empty(columns.shape, dtype=np.float64)
     for j in range(columns.shape[1]):
-        # Mean ranks are halves, so that twice the rank is an index.
+        # Mean ranks are multiples of 1/2, so twice the rank is an index.
         scored[:, j] = table[np.rint(2.0 * ranks(columns[:, j])).astype(np.intp)]
     return standardised(scored)
 
@@ -51,7 +51,7 @@ def is_constant(columns: Array) -> npt.NDArray[np.bool_]:
 
 
 def spearman(first: Array, second: Array) -> float:
-    """Return the rank correlation of two vectors; 0 if one of them is constant, as it orders nothing."""
+    """Return the rank correlation of two vectors; 0 if one of them is constant, which defines no order."""
     a, b = ranks(first), ranks(second)
     a -= a.mean()
     b -= b.mean()

@@ -1,4 +1,4 @@
-"""The statistic under many orders of the base's units, for the price of few.
+"""The statistic under many orders of the base's units, for the price of a few.
 
 One random order and its n cyclic shifts cost about as much as reading the similarity once, while n separate
 orders would each need their own draw. The test stays exact: let g_0 be the true order and g_1, ..., g_m
@@ -20,11 +20,11 @@ from ._result import Alternative
 from .ranks import Array
 from .similarity import Similarity
 
-# Up to here all n! orders (40,320) are counted instead of drawn.
+# Up to here all n! orders (40,320) are enumerated instead of drawn.
 MAX_ENUMERATED_UNITS = 8
 # A Fourier transform costs about 12 times as much per feature as a lookup per unit (n 4096 and 11008).
 _FOURIER_GAIN = 12
-# Numbers that are transformed at once: two megabytes.
+# Numbers transformed at once: two megabytes.
 _FOURIER_NUMBERS = 1 << 18
 
 
@@ -38,7 +38,7 @@ class PermutationPart:
 
 
 def draw_orders(n_units: int, *, n_permutations: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Return the stored order and as many random ones as give `n_permutations` with their shifts, or more."""
+    """Return the stored order and enough random ones to give `n_permutations` or more with their shifts."""
     n_orders = math.ceil((n_permutations + 1) / n_units)
     stored = np.arange(n_units)
     return np.array([stored, *(rng.permutation(n_units) for _ in range(n_orders - 1))], dtype=np.intp)
@@ -56,7 +56,7 @@ class ShiftSums:
             self._by_fourier(similarity)
 
     def add(self, rows: slice, block: Array) -> None:
-        """Take in whole rows of the similarity."""
+        """Add whole rows of the similarity."""
         if not self._by_blocks:
             return
         height, n = block.shape
@@ -92,7 +92,7 @@ def permutation_part(
     Null hypothesis: the order of the base's units is arbitrary. Floor of p: one over the number of `sums`, of
     which the observed one is the first.
     """
-    # The first is the observed one: it counts by definition, not by a comparison that rounding could upset.
+    # The first is the observed one: it counts by definition, not by a comparison subject to rounding.
     count = 1 + _at_least(sums.ravel()[1:], statistic, tolerance, alternative)
     return PermutationPart(log10_p=math.log10(count / sums.size), n_permutations=sums.size - 1, exact=False)
 
@@ -110,7 +110,7 @@ def enumerated_part(
 
 
 def tie_tolerance(similarity: Similarity, sigma: float) -> float:
-    """Return how far equal sums may differ by rounding; generous, as ties count against the observed."""
+    """Return how far equal sums may differ by rounding; generous, as ties count against the observed one."""
     return sigma * (1e-9 if similarity.candidate.dtype == np.float64 else 1e-5)
 
 

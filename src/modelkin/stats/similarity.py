@@ -22,8 +22,8 @@ _BLOCK_ELEMENTS = 2_000_000
 class Similarity:
     """Similarities of candidate units (rows) with base units (columns), centred over both.
 
-    Plain similarity of centred units is double-centred as it is. Squared similarity needs its means taken
-    off, which `of_squares` finds in a first pass.
+    Plain similarity of centred units is already double-centred. For squared similarity the means must be
+    subtracted, which `of_squares` finds in a first pass.
     """
 
     candidate: Array
@@ -41,7 +41,7 @@ class Similarity:
 
     @classmethod
     def of_squares(cls, candidate: Array, base: Array) -> Similarity:
-        """Squared inner products of units, which do not see a unit's sign."""
+        """Squared inner products of units, which ignore a unit's sign."""
         row_sum, column_sum, squares = np.zeros(len(candidate)), np.zeros(len(base)), 0.0
         for rows in _blocks(len(candidate), len(base)):
             entries = (candidate[rows] @ base.T).astype(np.float64) ** 2

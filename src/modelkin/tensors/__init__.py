@@ -1,4 +1,4 @@
-"""What the bytes are: names, formats, shapes, numbers. Where bytes come from is `modelkin.source`'s part."""
+"""What the bytes are: names, formats, shapes, numbers. Where they come from is up to `modelkin.source`."""
 
 from ._codes import Array, looked_up, unpacked
 from ._dtypes import DTYPES, Buffer, decode, encode, float_table, raw_bits

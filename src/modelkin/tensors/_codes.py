@@ -14,14 +14,15 @@ _PIECE: Final = 1 << 16
 
 
 def unpacked(data: Array, bits: int) -> Array:
-    """Take streams apart, one for each row.
+    """Unpack bit streams, one per row.
 
     Parameters
     ----------
     data
-        Bytes (..., bytes of a row), those of a row a multiple of `bits`, or of one where codes fill bytes.
+        Bytes (..., bytes of a row); a row has a multiple of `bits` bytes, or any number where codes fill
+        bytes.
     bits
-        Of one code, 1 to 8. Code i has the bits ``i * bits`` up to ``(i + 1) * bits``.
+        Width of one code, 1 to 8. Code i has the bits ``i * bits`` up to ``(i + 1) * bits``.
 
     Returns
     -------
@@ -30,7 +31,7 @@ def unpacked(data: Array, bits: int) -> Array:
     """
     if bits == 8:
         return data
-    # Eight codes fill as many bytes as each has bits, and those of 1, 2 or 4 bits fewer a single byte.
+    # Eight codes fill `bits` bytes; fewer codes of 1, 2 or 4 bits fill a single byte.
     n_codes, n_bytes = (8 // bits, 1) if 8 % bits == 0 else (8, bits)
     groups = data.reshape(*data.shape[:-1], -1, n_bytes)
     codes = np.empty((*groups.shape[:-1], n_codes), np.uint8)
@@ -45,8 +46,8 @@ def unpacked(data: Array, bits: int) -> Array:
 
 def looked_up(table: npt.NDArray[np.float32], codes: Array) -> npt.NDArray[np.float32]:
     """Return the number that each code stands for."""
-    # numpy widens indices to eight bytes each. In pieces that stay in the processor's cache that costs no
-    # memory, and four times less time than at once. No code is out of range: clipping only spares the check.
+    # numpy widens indices to eight bytes each. In pieces that stay in the CPU cache that costs no
+    # memory and a quarter of the time. No code is out of range: clipping only saves the check.
     flat = codes.reshape(-1)
     values = np.empty(flat.size, np.float32)
     for start in range(0, flat.size, _PIECE):

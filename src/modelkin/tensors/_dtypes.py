@@ -101,7 +101,7 @@ _NATIVE = {
     "C64": "<c8",
 }
 
-# Formats that ml_dtypes adds. Where a name leaves it open, the finite-only variant is meant: that is what
+# Formats that ml_dtypes adds. Where a name is ambiguous, the finite-only variant is meant: that is what
 # writers of the file format store.
 _EXTENDED = {
     "BF16": "bfloat16",
@@ -128,7 +128,7 @@ def decode(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
     count
         Number of elements to return.
     skip
-        Number of leading elements to leave out, for a slice of a packed format that had to be widened to
+        Number of leading elements to skip, for a slice of a packed format that had to be widened to
         whole bytes.
 
     Returns
@@ -191,7 +191,7 @@ def encode(array: npt.ArrayLike, dtype: str) -> bytes:
     if known.bits * given.size % 8:
         raise ValueError(f"array: {given.size} elements of {dtype} do not fill whole bytes")
     if dtype in _EXTENDED:
-        # Infinities and signalling NaNs are numbers to store like others, not mistakes to warn of.
+        # Infinities and signalling NaNs are stored like any other number, without a warning.
         with np.errstate(invalid="ignore", over="ignore"):
             narrow = given.astype(np.float32).astype(_extended_type(dtype))
         codes: Array = narrow.view(np.uint16 if known.bits == 16 else np.uint8).reshape(-1)
@@ -211,7 +211,7 @@ def _known(name: str) -> Dtype:
 
 
 def _stored(data: Buffer, dtype: Dtype, count: int, skip: int, *, as_type: str | None = None) -> Array:
-    """Return elements as stored, aligned, native in byte order and never writable into `data`."""
+    """Return elements as stored: aligned, in native byte order, and never writable through to `data`."""
     if count < 0 or skip < 0:
         raise ValueError(f"count and skip: expected numbers from 0 on, got {count} and {skip}")
     view = memoryview(data).cast("B")

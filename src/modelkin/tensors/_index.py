@@ -13,12 +13,12 @@ from ._dtypes import DTYPES
 from ._storage import ColumnStorage, Storage
 
 MAX_RANK = 16
-"""Of a tensor that any format may hold. Weights have at most five axes, and numpy before version 2 cannot
+"""Highest rank accepted in any format. Weights have at most five axes, and numpy before version 2 cannot
 make an array of more than 32."""
 
 MAX_ELEMENTS = 1 << 56
-"""Bounds also shapes with a zero in them, whose other axes say nothing about the file's size but must still
-be multiplied by whoever makes an array of that shape."""
+"""Also bounds shapes with a zero in them, whose other axes say nothing about the file's size but are still
+multiplied by anyone who makes an array of that shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class TensorInfo:
     """Name of the stored format: a key of `DTYPES`, or of a quantised format such as ``Q4_K``."""
     shape: tuple[int, ...]
     file: str
-    """Path inside the model; of the largest part, where a tensor is stored in several."""
+    """Path inside the model; if a tensor is stored in several parts, that of the largest."""
     start: int
     """Offset of the first byte in the file, from its very beginning."""
     stop: int
@@ -85,7 +85,7 @@ class TensorIndex(Mapping[str, TensorInfo]):
     tensors
         In any order, of any number of files.
     unlisted
-        Names of those that a shard holds although the shard index does not list them.
+        Names of tensors that a shard holds although the shard index does not list them.
     more_files
         Files that hold parts of tensors whose largest part is elsewhere.
 
@@ -131,7 +131,7 @@ class TensorIndex(Mapping[str, TensorInfo]):
 
     @property
     def n_parameters(self) -> int:
-        """Number of weights; where codes are packed in a way that is not known, of packed integers."""
+        """Number of weights; codes packed in an unknown way count as packed integers."""
         return sum(info.n_elements for info in self.values())
 
     @property

@@ -1,4 +1,4 @@
-"""From slices to arrays: plan every byte, read once, decode. And the walk over a whole model in pieces.
+"""From slices to arrays: plan every byte, read once, decode; and the walk over a whole model in pieces.
 
 Where the bytes come from is not known here.
 """
@@ -25,7 +25,7 @@ from ._storage import by_file, line_elements
 from .slices import Piece, SlicePlan, TensorSlice, piece_of, plan_slice
 
 CHUNK_BYTES = 8 << 20
-"""Long enough that a request costs little beside its bytes, small enough to hold several."""
+"""Long enough that the overhead of a request is small, short enough to hold several."""
 
 _N_COMPARED = 2000
 
@@ -56,7 +56,7 @@ class RangeReader(Protocol):
     def mapped(
         self, file: str, wanted: ByteRange, *, digested: bool = True
     ) -> AbstractContextManager[memoryview]:
-        """Show a range of a file on this machine while it is looked at."""
+        """Expose a range of a local file while the context is open."""
         ...
 
 
@@ -156,7 +156,7 @@ class TensorReader:
         raw
             Yield stored bits instead of numbers.
         digested
-            Whether what lies on this machine gets its digest in the ledger, which takes longer than reading.
+            Whether local files get their digests in the ledger, which takes longer than reading.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class TensorReader:
 
     @contextmanager
     def mapped(self, name: str, start: int, stop: int, *, digested: bool = True) -> Iterator[Array]:
-        """Show stored bits of elements of a plain tensor of a file on this machine, for a look at them.
+        """Expose the stored bits of elements of a plain tensor in a local file.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class TensorReader:
     def _stream(
         self, tensors: list[TensorInfo], max_bytes: int, decoder: Callable[..., Array], digested: bool
     ) -> Iterator[TensorChunk]:
-        # The fetcher asks ahead of what it has yielded; this holds what is between the two.
+        # The fetcher requests ahead of what it has yielded; this holds what lies between.
         asked: deque[tuple[TensorInfo, int, Piece]] = deque()
 
         def requests() -> Iterator[tuple[str, ByteRange]]:
@@ -219,7 +219,7 @@ class TensorReader:
             raise RuntimeError(f"the fetcher ended {len(asked)} ranges early")
 
     def _lines(self, info: TensorInfo, max_bytes: int, raw: bool) -> Iterator[TensorChunk]:
-        """Walk over a tensor whose lines take scattered bytes: one fetch for each chunk."""
+        """Walk over a tensor whose lines are scattered in the file: one fetch per chunk."""
         width = line_elements(info.shape)
         step = width * max(1, max_bytes // (4 * max(1, width)))
         for start in range(0, info.n_elements, step):

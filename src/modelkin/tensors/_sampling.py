@@ -26,8 +26,8 @@ def sample_blocks(
 ) -> TensorSlice:
     """Choose equally long blocks of elements, at random but always the same ones.
 
-    Blocks begin at multiples of their length, so they are disjoint; a shorter rest at the tensor's end is
-    never chosen. A tensor without that many blocks is taken whole. The result is flat either way.
+    Blocks begin at multiples of their length, so they are disjoint; a shorter remainder at the tensor's end
+    is never chosen. A tensor without that many blocks is taken whole. The result is flat either way.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def sample_blocks(
     seed
         Any whole number from 0 on.
     key
-        Stands for the tensor's name, so that two tensors of one shape but different names are sampled at the
-        same places.
+        Used in place of the tensor's name, so that two tensors of one shape but different names are sampled
+        at the same places.
     """
     _at_least(1, n_blocks=n_blocks, block_elements=block_elements)
     available = info.n_elements // block_elements
@@ -70,7 +70,7 @@ def sample_rows(
     seed
         Any whole number from 0 on.
     key
-        Stands for the tensor's name, as in `sample_blocks`.
+        Used in place of the tensor's name, as in `sample_blocks`.
     contiguous
         Take one run of neighbouring rows: one range, and one round trip, instead of many.
     """

@@ -1,9 +1,9 @@
-"""How a tensor lies in its files when it is more than a plain run of its numbers.
+"""How a tensor is laid out in its files when it is not a plain run of its numbers.
 
 Quantised weights are blocks of codes with scales beside them, exported ones are transposed, adapted ones are
 a sum of products. All of them are read alike: by *lines*. A line is one step along all axes but the last, so
 a matrix has its rows for lines and a vector is one line. A storage says which bytes some lines take, and
-makes numbers of those bytes.
+turns those bytes into numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LineRuns: TypeAlias = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinePlan:
-    """Which bytes some lines take, and how numbers are made of them."""
+    """Which bytes some lines take, and how those become numbers."""
 
     ranges: Mapping[str, Sequence[ByteRange]]
     """By file; they may overlap or touch."""

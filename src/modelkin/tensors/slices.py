@@ -1,7 +1,7 @@
 """Which part of a tensor is wanted, and which bytes of its file that takes. Nothing here reads.
 
-A selection is reduced to stretches of elements in C order. Of a plain tensor each stretch is one byte range,
-widened to whole bytes where a packed format demands it; of any other it is widened to whole lines, and the
+A selection is reduced to stretches of elements in C order. In a plain tensor each stretch is one byte range,
+widened to whole bytes where a packed format requires it; in any other it is widened to whole lines, and the
 tensor's `Storage` says which bytes these take.
 """
 
@@ -42,7 +42,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class ScatteredRows:
-    """Single rows of the first axis; order and repetitions are kept in the result."""
+    """Single rows of the first axis; the result keeps their order and repetitions."""
 
     rows: tuple[int, ...] = field(repr=False)
 
@@ -69,22 +69,22 @@ class TensorSlice:
 
     @classmethod
     def whole(cls, name: str) -> TensorSlice:
-        """Want all of it."""
+        """Ask for all of it."""
         return cls(name=name, selection=Whole())
 
     @classmethod
     def rows(cls, name: str, start: SupportsIndex, stop: SupportsIndex) -> TensorSlice:
-        """Want the rows from `start` up to, not including, `stop`."""
+        """Ask for the rows from `start` up to, not including, `stop`."""
         return cls(name=name, selection=Rows(operator.index(start), operator.index(stop)))
 
     @classmethod
     def scattered(cls, name: str, rows: Iterable[SupportsIndex]) -> TensorSlice:
-        """Want these rows, in this order."""
+        """Ask for these rows, in this order."""
         return cls(name=name, selection=ScatteredRows(tuple(map(operator.index, rows))))
 
     @classmethod
     def blocks(cls, name: str, blocks: Iterable[tuple[SupportsIndex, SupportsIndex]]) -> TensorSlice:
-        """Want these stretches of elements, flat and one after another."""
+        """Ask for these stretches of elements, flat and one after another."""
         pairs = tuple((operator.index(start), operator.index(stop)) for start, stop in blocks)
         return cls(name=name, selection=Blocks(pairs))
 
@@ -118,7 +118,7 @@ class PlainStretches:
 
     info: TensorInfo
     pieces: tuple[Piece, ...]
-    """No empty ones. They overlap where blocks do, or where two of a packed format share a byte."""
+    """None is empty. They overlap where blocks do, or where two of a packed format share a byte."""
 
     @property
     def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
@@ -147,7 +147,7 @@ class CodedStretches:
 
     info: TensorInfo
     stretches: tuple[tuple[int, int], ...]
-    """No empty ones."""
+    """None is empty."""
     runs: LineRuns
     columns: tuple[int, int]
     """Which elements of the lines are read: all, unless the storage can leave some out."""
@@ -155,21 +155,21 @@ class CodedStretches:
 
     @property
     def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
-        """What the lines take."""
+        """The byte ranges of the lines."""
         return self.lines.ranges
 
     def flat(self, view: View, *, raw: bool) -> Array:
         """Make the lines, then cut the stretches out of them."""
         first, last = self.columns
         width, read = line_elements(self.info.shape), last - first
-        # Numbers of a hostile file may overflow or be none; so is then the result, without a warning.
+        # Numbers of a hostile file may overflow or be NaN; then so is the result, without a warning.
         with np.errstate(all="ignore"):
             lines = self.lines.build(view)
         expected = sum(stop - start for start, stop in self.runs), read
         if lines.shape != expected:
             raise RuntimeError(f"{self.info.name}: expected lines of shape {expected}, got {lines.shape}")
         values = lines.reshape(-1)
-        # Which of the lines read is the first of each run: a stretch lies inside one run.
+        # Index of each run's first line among the lines read: a stretch lies inside one run.
         firsts = [start for start, _ in self.runs]
         places = np.cumsum([0, *(stop - start for start, stop in self.runs)])
         parts = []
@@ -183,7 +183,7 @@ class CodedStretches:
 
 
 def _bits_of(values: Array, dtype: str) -> Array:
-    """Return the bits of numbers that were rearranged; those of codes are the bits of what they stand for."""
+    """Return the bits of rearranged numbers; for codes, the bits of the numbers they stand for."""
     if dtype in DTYPES:
         return raw_bits(encode(values, dtype), dtype, values.size)
     bits: Array = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
@@ -192,7 +192,7 @@ def _bits_of(values: Array, dtype: str) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePlan:
-    """Which bytes a slice takes, and how an array is made of them."""
+    """Which bytes a slice takes, and how they become an array."""
 
     info: TensorInfo
     stretches: Stretches | None
@@ -200,7 +200,7 @@ class SlicePlan:
     shape: tuple[int, ...]
     """Of the result."""
     gather: npt.NDArray[np.intp] | None = None
-    """For scattered rows out of order: which of the rows read stands at each place of the result."""
+    """For scattered rows out of order: which of the rows read goes to each place of the result."""
 
     @property
     def ranges(self) -> Mapping[str, Sequence[ByteRange]]:
@@ -280,7 +280,7 @@ def _planned(info: TensorInfo, stretches: Iterable[tuple[int, int]]) -> Stretche
 
 
 def _columns(stretches: Iterable[tuple[int, int]], width: int) -> tuple[int, int]:
-    """Return which elements of their lines hold all stretches: all, if one goes on to the next line."""
+    """Return which columns cover all stretches: all of them, if one runs over into the next line."""
     first, last = width, 0
     for start, stop in stretches:
         column = start % width

@@ -1,4 +1,4 @@
-"""The text of a token: how it is shown, and which writing it is in."""
+"""The text of a token: how it is shown, and which script it is in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLASSES = (
     "whitespace",
     "bytes",
 )
-"""All classes. ``mixed letters`` has several writings, ``bytes`` is part of a character: no valid UTF-8."""
+"""All classes. ``mixed letters`` has several scripts, ``bytes`` is part of a character: not valid UTF-8."""
 _SCRIPTS = {
     "LATIN": "Latin",
     "CYRILLIC": "Cyrillic",
@@ -95,7 +95,7 @@ def census(tokens: Iterable[bytes]) -> dict[str, int]:
 def _ascii_class(token: bytes) -> str:
     text = token.strip()
     if not text:
-        # A single control character is a byte rather than a piece of writing.
+        # A single control character is a byte rather than text.
         return "whitespace" if token else "bytes"
     if any(65 <= byte <= 90 or 97 <= byte <= 122 for byte in text):
         return "ASCII letters"
@@ -106,7 +106,7 @@ def _ascii_class(token: bytes) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _script(character: str) -> str | None:
-    """Return the writing of a letter; None for what is no letter. Marks belong to the letters they follow."""
+    """Return the script of a letter; None for anything else. Marks belong to the letters they follow."""
     if not unicodedata.category(character).startswith("L"):
         return None
     name = unicodedata.name(character, "")

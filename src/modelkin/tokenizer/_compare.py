@@ -1,4 +1,4 @@
-"""Compare two tokenizers: what they have in common, beside what separately trained ones have in common."""
+"""Compare two tokenizers: what they have in common, and what separately trained ones have in common."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class TokenizerFacts:
     tokens: int
     """Entries of the base vocabulary."""
     texts: int
-    """Different texts that they stand for."""
+    """Distinct texts that they stand for."""
     added: int
     merges: int | None
     merges_sha256: str | None
-    """Of all merges, joined by line ends."""
+    """Of all merges, joined by newlines."""
     merges_sha256_first_1000: str | None
     every_split: bool
     """There are more merges than tokens: the file was converted, and lists every way to split a token."""
@@ -79,7 +79,7 @@ class ClassCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighIds:
-    """Tokens of the larger vocabulary beyond the ids of the smaller: what a longer table was filled with."""
+    """Tokens of the larger vocabulary beyond the ids of the smaller: what the longer table adds."""
 
     side: str
     first_id: int
@@ -138,7 +138,7 @@ def compare_two(
     settings
         Contents of ``tokenizer_config.json`` of both, if there.
     high_from
-        Where the census of high ids begins; None is the end of the smaller vocabulary.
+        Where the census of high ids begins; None means the end of the smaller vocabulary.
     """
     ids = compare_ids(candidate.tokens, base.tokens)
     tokens = overlap(candidate=len(candidate.tokens), base=len(base.tokens), shared=ids.shared)
@@ -178,7 +178,7 @@ def compare_two(
 
 
 def read_settings(data: bytes) -> Mapping[str, object] | None:
-    """Parse a ``tokenizer_config.json``; None when it is no JSON object."""
+    """Parse a ``tokenizer_config.json``; None if it is not a JSON object."""
     try:
         return strict_object(data, as_python_writes=True)
     except JsonRefused:
@@ -255,7 +255,7 @@ def _high_ids(
 def _settings(
     candidate: Mapping[str, object] | None, base: Mapping[str, object] | None
 ) -> tuple[Setting, ...]:
-    """Compare all fields, by name; nothing when neither model has the file."""
+    """Compare all fields, by name; nothing if neither model has the file."""
     mine, theirs = candidate or {}, base or {}
     return tuple(
         Setting(

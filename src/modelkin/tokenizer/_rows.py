@@ -1,4 +1,4 @@
-"""Rows of an embedding by the text of their tokens: enough of a ``tokenizer.json`` to match some hundred."""
+"""Rows of an embedding by the text of their tokens: enough of a ``tokenizer.json`` to match some hundreds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _VOCAB_BEGINS = re.compile(rb'"vocab"\s*:\s*\{')
 def read_vocabulary(data: bytes) -> Mapping[bytes, int] | None:
     """Read the vocabulary of a ``tokenizer.json``, or of its beginning: text -> row of the embedding.
 
-    A long file is not worth downloading for some hundred shared tokens: the entries that are whole in the
-    given bytes are used. None when there is no vocabulary of a known form in them.
+    A long file is not worth downloading for some hundreds of shared tokens: only entries that are complete in
+    the given bytes are used. None if they contain no vocabulary of a known form.
     """
     begin = _VOCAB_BEGINS.search(data)
     if begin is None:
@@ -31,7 +31,7 @@ def read_vocabulary(data: bytes) -> Mapping[bytes, int] | None:
     rows: dict[bytes, int] = {}
     ambiguous: set[bytes] = set()
     position = begin.end()
-    # One pass that never looks back: the author of the file is unknown, and a search that starts again at
+    # One pass that never looks back: the file may be hostile, and a search that starts over at
     # every quote takes hours on a file made for it.
     while (mark := _QUOTE_OR_END.search(data, position)) is not None and mark[0] != b"}":
         string = _STRING.match(data, mark.start())
@@ -48,7 +48,7 @@ def read_vocabulary(data: bytes) -> Mapping[bytes, int] | None:
                 ambiguous.add(text)
             rows[text] = int(number[1])
     for text in ambiguous:
-        del rows[text]  # two tokens with one text: neither says which row is meant
+        del rows[text]  # two tokens with one text: unclear which row is meant
     return rows or None
 
 

@@ -24,7 +24,7 @@ def read_sentencepiece(file: str, data: bytes) -> Tokenizer:
     Raises
     ------
     TokenizerError
-        The bytes are no such model, or break the rules of the format.
+        The bytes are not such a model, or break the rules of the format.
     """
     table = TokenTable(file, byte_level=False)
     kind: str | None = None

@@ -46,7 +46,7 @@ class TokenizerSummary:
     merges: int | None = None
     """Merge rules of a BPE tokenizer."""
     skipped: tuple[Message, ...] = ()
-    """What was not looked at, each with its reason."""
+    """What was not examined, each with its reason."""
 
 
 def summarise_tokenizer(

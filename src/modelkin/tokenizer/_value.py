@@ -12,9 +12,9 @@ from modelkin.message import Message, say
 from modelkin.untrusted import JsonRefused, strict_object
 
 MAX_TOKENS = 1_000_000
-"""The largest public vocabularies have some 260 000 tokens."""
+"""The largest public vocabularies have about 260,000 tokens."""
 MAX_ID = 1 << 31
-_SPACE = "▁"  # the sign with which SentencePiece writes a space
+_SPACE = "▁"  # the character that SentencePiece writes for a space
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -27,19 +27,19 @@ class Tokenizer:
     form: str
     """Of the file: tokenizer.json, sentencepiece, tiktoken, tekken, vocab.json, vocab.txt."""
     kind: str | None
-    """Algorithm: BPE, Unigram, WordPiece, WordLevel; None when the file does not say."""
+    """Algorithm: BPE, Unigram, WordPiece, WordLevel; None if the file does not say."""
     byte_level: bool
-    """Tokens are strings of bytes, so that any text can be written."""
+    """Whether tokens are byte strings, so that any text can be written."""
     tokens: Mapping[bytes, int] = field(repr=False)
     """Base vocabulary: what a token stands for -> id."""
     n_tokens: int
-    """Entries of the base vocabulary; more than `tokens` when several stand for the same text."""
+    """Entries of the base vocabulary; more than `tokens` if several stand for the same text."""
     ambiguous: frozenset[bytes] = field(default=frozenset(), repr=False)
     """Texts that several tokens stand for; `tokens` has the one with the smallest id."""
     added: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Added and control tokens as written -> id. They may be in the base vocabulary as well."""
     merges: tuple[str, ...] | None = field(default=None, repr=False)
-    """Merge rules as written, both parts with a space between; None when the file has no list of them."""
+    """Merge rules as written, both parts separated by a space; None if the file does not list them."""
     no_merges: Message | None = None
     """Why there are none."""
     notes: tuple[Message, ...] = ()
@@ -51,7 +51,7 @@ class Tokenizer:
 
 @dataclass(slots=True)
 class TokenTable:
-    """Collects the base vocabulary of one file, and refuses what is none."""
+    """Collects the base vocabulary of one file, and refuses anything else."""
 
     file: str
     byte_level: bool
@@ -72,7 +72,7 @@ class TokenTable:
             raise TokenizerError(self.file, say("problem.token-not-text", kind=type(token).__name__))
         text = token_bytes(token, byte_level=self.byte_level)
         if text is not None and not self.byte_level and is_byte_token(token):
-            # Used only for text without a token of its own, so it gives way to a token of the same text.
+            # Used only for text without its own token, so it yields to a token of the same text.
             self.n_tokens += 1
             self._fallbacks.setdefault(text, self._checked(number))
         else:
@@ -152,14 +152,14 @@ def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
         try:
             return token.translate(_bytes_of_letters()).encode("latin-1")
         except UnicodeEncodeError:
-            pass  # some letter stands for no byte
+            pass  # some letter does not stand for a byte
     if is_byte_token(token):
         return bytes([int(token[3:5], 16)])
     return token.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
 
 
 def is_byte_token(token: str) -> bool:
-    """Say whether a token is SentencePiece's way to write one byte: ``<0x0A>``."""
+    """Say whether a token is SentencePiece's notation for one byte: ``<0x0A>``."""
     return _BYTE_TOKEN.fullmatch(token) is not None
 
 
@@ -176,7 +176,7 @@ def byte_alphabet() -> dict[str, int]:
 
 @cache
 def _bytes_of_letters() -> dict[int, int]:
-    """Return the alphabet for `str.translate`; what is not in it becomes, or stays, more than a byte."""
+    """Return the alphabet for `str.translate`; characters not in it stay beyond one byte."""
     alphabet = {ord(letter): byte for letter, byte in byte_alphabet().items()}
     return {**dict.fromkeys(range(256), 0xFFFF), **alphabet}
 

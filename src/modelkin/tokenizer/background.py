@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 SEPARATE = "separate"
-"""Trained by different makers on their own, by their own account."""
+"""Trained independently by different makers, by their own account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class KnownPair:
     of_smaller: float
     jaccard: float
     same_id: float
-    """Share of the shared tokens that have one id."""
+    """Share of the shared tokens that have the same id."""
     spearman: float
     run_words: int
     """Tokens of more than one byte in the longest run of equal order."""
@@ -38,14 +38,14 @@ class Spread:
     high: float
     n_pairs: int
     at_least: int | None
-    """Pairs with at least the value at hand; None when it was not measured."""
+    """Pairs with at least the given value; None if it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
     """What separately trained tokenizers show.
 
-    The pairs share members, so this is no distribution to test against: it says what is ordinary.
+    The pairs share members, so this is not a distribution to test against: it shows what is ordinary.
     """
 
     n_tokenizers: int

@@ -1,4 +1,4 @@
-"""Where shared tokens stand in both tables: equal ids, shifts, runs, order."""
+"""Where shared tokens are in both tables: equal ids, shifts, runs, order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Run:
     candidate_start: int
     base_start: int
     shift: int
-    """Candidate's id less base's id."""
+    """Candidate's id minus base's id."""
     single_bytes: int
     """Tokens of the run that are one byte: the 256 bytes come in a fixed order in many tokenizers."""
     words: int
@@ -55,14 +55,14 @@ class IdComparison:
     within_100: int
     """Shared tokens whose ids differ by at most 100."""
     n_shifts: int
-    """Number of different shifts (candidate's id less base's)."""
+    """Number of distinct shifts (candidate's id minus base's)."""
     shifts: tuple[tuple[int, int], ...]
-    """The commonest shifts: (shift, tokens)."""
+    """The most common shifts: (shift, tokens)."""
     longest_run: Run | None
     first_1000_equal: int
     """Ids below 1000 that stand for the same token in both."""
     first_1000_at_shift: int
-    """Ids of the base below 1000 whose token stands at the commonest shift in the candidate."""
+    """Ids of the base below 1000 whose token is at the most common shift in the candidate."""
     spearman: float | None
     """Rank correlation of ids; None below 3 shared tokens."""
     first_rows: tuple[IdRow, ...]
@@ -106,7 +106,7 @@ def spearman(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float | None:
 
 
 def _centred_ranks(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return ranks less their mean; equal values share the mean of their ranks."""
+    """Return ranks minus their mean; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     found = np.asarray((last - (counts - 1) / 2.0)[inverse], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Two sets and what they share: tokens, added tokens, and merges, which come in the order of training."""
+"""Two sets and what they share: tokens, added tokens, and merges, which are in the order of training."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FIRST = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """How many things both sides have, and the shares that follow from it (None of nothing)."""
+    """How many things both sides have, and the resulting shares (None of an empty set)."""
 
     candidate: int
-    """Different things of the candidate."""
+    """Distinct things of the candidate."""
     base: int
     shared: int
     only_candidate: int
@@ -73,7 +73,7 @@ class MergeComparison:
 
 
 def merges_digest(merges: Sequence[str], first: int | None = None) -> str:
-    """Return the SHA-256 of merges joined by line ends, all or the first ones, as published analyses do."""
+    """Return the SHA-256 of merges joined by newlines, all or the first ones, as published analyses do."""
     text = "\n".join(merges[:first])
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -106,8 +106,8 @@ def compare_merges(candidate: Tokenizer, base: Tokenizer) -> tuple[MergeComparis
 def lists_every_split(tokenizer: Tokenizer) -> bool:
     """Say whether there are more merges than tokens.
 
-    Training learns one merge for a token. Files with more were converted from ranked tokens, and list every
-    way to split a token: their merges are no second witness beside the tokens.
+    Training learns one merge per token. Files with more were converted from ranked tokens, and list every way
+    to split a token: their merges are not independent evidence.
     """
     return tokenizer.merges is not None and len(tokenizer.merges) > tokenizer.n_tokens
 

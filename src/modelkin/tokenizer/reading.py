@@ -14,7 +14,7 @@ from ._sentencepiece import read_sentencepiece
 from ._value import Tokenizer, TokenTable, added_tokens, load_object
 
 MAX_BYTES = 64 * 1024 * 1024
-"""The largest public tokenizer file has 34 MB."""
+"""The largest public tokenizer file is 34 MB."""
 _FILES = (
     ("tokenizer.json",),
     ("tokenizer.model",),
@@ -27,7 +27,7 @@ _FILES = (
     ("vocab.json",),
     ("vocab.txt",),
 )
-"""Files that say the whole vocabulary, the most telling first."""
+"""Files that hold the whole vocabulary, the most informative first."""
 _RANKED = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d{1,10}\r?(\n|\Z)")
 _PROTOBUF_PIECE = b"\n"  # key of field 1, a message: how every SentencePiece model begins
 _KINDS = ("BPE", "Unigram", "WordPiece", "WordLevel")
@@ -38,7 +38,7 @@ _RANKS_ONLY = say("no-merges-ranks")
 
 
 def tokenizer_files(names: Iterable[str]) -> tuple[str, ...]:
-    """Choose the files to read of those that a model has; none when there is no vocabulary among them."""
+    """Choose which of a model's files to read; none if there is no vocabulary among them."""
     present = set(names)
     found = next((files for files in _FILES if present.issuperset(files)), None)
     if found is not None:
@@ -52,7 +52,7 @@ def read_tokenizer(contents: Mapping[str, bytes]) -> Tokenizer:
     Parameters
     ----------
     contents
-        One file by its name, or ``vocab.json`` with its ``merges.txt``. What it is, its bytes say: a
+        One file by its name, or ``vocab.json`` with its ``merges.txt``. Its bytes decide what it is: a
         ``tokenizer.model`` may be SentencePiece or tiktoken.
 
     Raises
@@ -127,7 +127,7 @@ def read_tokenizer_json(file: str, data: bytes) -> Tokenizer:
 
 
 def guessed_kind(model: Mapping[str, object]) -> str | None:
-    """Name the algorithm of old files, which leave the type out: each has a field of its own."""
+    """Name the algorithm of old files, which omit the type: each has a characteristic field."""
     if "merges" in model:
         return "BPE"
     if "continuing_subword_prefix" in model:
@@ -136,7 +136,7 @@ def guessed_kind(model: Mapping[str, object]) -> str | None:
 
 
 def word_start(token: str, prefix: str) -> str:
-    """Write a WordPiece token like those of other kinds: a word begins with a space, its rest does not."""
+    """Write a WordPiece token like those of other kinds: the start of a word begins with a space."""
     if token.startswith(prefix) and len(token) > len(prefix):
         return token[len(prefix) :]
     special = token.startswith("[") and token.endswith("]") and len(token) > 2
@@ -160,7 +160,7 @@ def _fill(table: TokenTable, model: Mapping[str, object], *, prefix: str | None)
 
 
 def _json_merges(file: str, model: Mapping[str, object]) -> tuple[str, ...] | None:
-    """Return the merges in the old way of writing: a string, with a space between the parts."""
+    """Return the merges in the old notation: a string, with a space between the parts."""
     merges = model.get("merges")
     if merges is None:
         return None
@@ -178,7 +178,7 @@ def _merge(file: str, merge: object) -> str:
 
 
 def _special(file: str, listed: object, *, what: str, text: str, number: str) -> dict[str, int]:
-    """Read a list of added or special tokens, which have text and number under these keys."""
+    """Read a list of added or special tokens, with text and number under these keys."""
     if listed is None:
         return {}
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
@@ -187,7 +187,7 @@ def _special(file: str, listed: object, *, what: str, text: str, number: str) ->
 
 
 def _names_byte_level(part: object, depth: int = 0) -> bool:
-    """Say whether a step, or one of the steps in it, writes bytes as characters."""
+    """Say whether a step, or one nested in it, writes bytes as characters."""
     if depth > _MAX_NESTING:
         return False
     if isinstance(part, list):
@@ -202,7 +202,7 @@ def _names_byte_level(part: object, depth: int = 0) -> bool:
 
 
 def read_vocab_txt(file: str, data: bytes) -> Tokenizer:
-    """Read a list of tokens, one on each line; the number of the line is the id.
+    """Read a list of tokens, one per line; the line number is the id.
 
     Raises
     ------
@@ -287,7 +287,7 @@ def read_tiktoken(file: str, data: bytes) -> Tokenizer:
 
 
 def read_tekken(file: str, data: bytes) -> Tokenizer:
-    """Read a ``tekken.json``. Special tokens come first, so that an id is a rank and their number.
+    """Read a ``tekken.json``. Special tokens come first, so an id is a rank plus their number.
 
     Raises
     ------

@@ -11,8 +11,8 @@ from .ids import IdComparison
 from .overlap import MergeComparison, Overlap
 
 LONG_RUN = 100
-"""So many tokens of more than one byte in the same order do not come about twice. Separately trained
-tokenizers reach 10 at most (docs/tokenizers.md); tables with a common stock have 157 to 71 871."""
+"""This many tokens of more than one byte in the same order do not arise twice by chance. Separately trained
+tokenizers reach 10 at most (docs/tokenizers.md); tables with a common stock have 157 to 71,871."""
 
 
 class VocabularyRelation(Enum):
@@ -21,7 +21,7 @@ class VocabularyRelation(Enum):
     SAME = "same"
     """The same tokens with the same ids."""
     EXTENDED = "extended"
-    """One holds the whole other, in its order."""
+    """One contains all of the other, in its order."""
     COMMON_STOCK = "common stock"
     """A part of both tables is the same list in the same order."""
     SEPARATE = "separate"
@@ -29,7 +29,7 @@ class VocabularyRelation(Enum):
 
 
 def read_relation(tokens: Overlap, ids: IdComparison) -> VocabularyRelation:
-    """Name the relation. The order of tokens decides, not how many are shared: common words are common."""
+    """Name the relation. The order of tokens decides, not how many are shared: frequent words always are."""
     if not ids.shared:
         return VocabularyRelation.SEPARATE
     if tokens.shared == tokens.union and ids.same_id == ids.shared:

@@ -1,6 +1,6 @@
-"""Text of unknown authors: judged before it is used, read within limits, shown so that nothing in it acts.
+"""Text of unknown authors: checked before use, read within limits, shown so that nothing in it takes effect.
 
-Names of tensors, files and tokens, listings, configs and tokenizers are written by whoever published a model.
+Names of tensors, files and tokens, listings, configs and tokenizers come from whoever published a model.
 """
 
 from ._cells import cell_text, safe_cell

@@ -1,4 +1,4 @@
-"""Whole JSON documents of unknown authors, within limits; `Scanner` is for those that are too large."""
+"""Whole JSON documents of unknown authors, within limits; larger ones need `Scanner`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from modelkin.message import Refusal, say
 MAX_DEPTH: Final = 32
 """Deeper than any config or tokenizer in public models, and far from the depth at which Python gives up."""
 MAX_CONTAINERS: Final = 4_000_000
-"""Each list or object takes some 60 bytes of memory for 2 of the file. Public files have 0.6 million."""
+"""Each list or object takes about 60 bytes of memory for 2 in the file. Public files have 0.6 million."""
 MAX_VALUES: Final = 2_000_000
-"""Values of lists and objects, each some 200 bytes of memory for as few as 2 of the file. The largest public
+"""Values in lists and objects, each about 200 bytes of memory for as few as 2 in the file. The largest public
 tokenizers have 1.4 million."""
 _MAX_DIGITS: Final = 300
-"""Longer whole numbers are no float any more. Tokenizers write 31 digits for "no limit"."""
+"""Longer integers no longer fit a float. Tokenizers write 31 digits for "no limit"."""
 
 
 class JsonRefused(Refusal):
-    """JSON that is not taken, with the reason."""
+    """Refused JSON, with the reason."""
 
 
 def strict_json(
@@ -36,24 +36,24 @@ def strict_json(
     Parameters
     ----------
     data
-        All of it; how long it may be is for whoever fetches it to say.
+        All of it; whoever fetches it limits its length.
     max_containers
         Largest number of lists and objects.
     max_values
         Largest number of what they hold.
     as_python_writes
-        Take NaN, infinities and, of a key that stands twice, the last: what Python writes into configs, and
-        what the loaders of these files take.
+        Accept NaN, infinities and, for a repeated key, the last value: what Python writes into configs, and
+        what the loaders of these files accept.
 
     Raises
     ------
     JsonRefused
-        It is no JSON, or breaks a limit.
+        It is not JSON, or breaks a limit.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if raw.count(b"[") + raw.count(b"{") > max_containers:
         raise JsonRefused(say("problem.json-containers", most=max_containers))
-    if raw.count(b",") > max_values:  # those in strings count along: public files are far from the limit
+    if raw.count(b",") > max_values:  # counts those in strings too: public files are far from the limit
         raise JsonRefused(say("problem.json-values", most=max_values))
     try:
         if as_python_writes:

@@ -57,9 +57,9 @@ def path_problem(path: str) -> Message | None:
 
 
 def is_no_path(path: str) -> bool:
-    """Say whether a name can be that of no file below a folder, so that who lists it is not to be trusted.
+    """Say whether no file below a folder can have this name, so that a listing with it is not to be trusted.
 
-    Other names with a `path_problem` do occur: screenshots with a colon, letters that are joined to one sign.
+    Other names with a `path_problem` do occur: screenshots with a colon, letters joined by an invisible mark.
     """
     return path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/"))
 
@@ -67,7 +67,7 @@ def is_no_path(path: str) -> bool:
 def plain_path_problem(path: str, *, endings: tuple[str, ...]) -> Message | None:
     """Say why a path that one file gives for another must not be followed, or None when it is fine.
 
-    Stricter than `path_problem`: a listing may hold any file, but nobody has to name shards so.
+    Stricter than `path_problem`: a listing may hold any file, but nobody needs such names for shards.
     """
     if problem := path_problem(path):
         return problem

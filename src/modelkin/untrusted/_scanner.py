@@ -18,10 +18,10 @@ from modelkin.message import Message, say
 from ._json import MAX_DEPTH, strict_json
 from ._shown import quoted
 
-# Possessive repeats: without them a long string would keep one way back per escape.
+# Possessive repeats: without them a long string would keep one backtracking point per escape.
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _STRING: Final = re.compile(rb'"((?:[^"\\\x00-\x1f]++|\\.)*+)"', re.DOTALL)
-# Twenty digits hold every 64-bit number; a longer one is cut off here and refused.
+# Twenty digits cover every 64-bit number; a longer one is cut off here and refused.
 _INTEGER: Final = re.compile(rb"-?[0-9]{1,20}")
 _NUMBER_GOES_ON: Final = re.compile(rb"[0-9.eE+-]")
 # The parts of any JSON value that matter to find its end.
@@ -153,7 +153,7 @@ class Scanner:
 
     def string(self, what: str | Message) -> str:
         """Consume a string."""
-        # The string comes first, as most writers put no spaces, and is tried again only behind some: one
+        # The string is tried first, as most writers put no spaces, and again only after skipping some: one
         # without end is as long as the input.
         start = self.position
         found = self.match(_STRING)

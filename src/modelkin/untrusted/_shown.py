@@ -12,7 +12,7 @@ _LONGEST_PLAIN = 1024
 def visible(text: str, *, keep: str = "") -> str:
     r"""Show control, invisible and direction-changing characters as escapes: ``\x1b``, ``\u202e``.
 
-    Unescaped they could clear a screen, hide a line or reverse it.
+    Unescaped, they could clear the screen, hide a line or reverse it.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ _SAYS_NOTHING = re.compile(
 
 
 def short_names(refs: Sequence[str]) -> tuple[str, ...]:
-    """Return the shortest ends of references that still tell them apart; equal ones stay equal.
+    """Return the shortest suffixes of references that still tell them apart; equal ones stay equal.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def short_names(refs: Sequence[str]) -> tuple[str, ...]:
 
 
 def _end(pieces: Sequence[str], extra: int) -> str:
-    """Join the last piece that says something, what follows it, and `extra` ones before it."""
+    """Join the last meaningful piece, what follows it, and `extra` pieces before it."""
     telling = [place for place, piece in enumerate(pieces) if piece and not _SAYS_NOTHING.fullmatch(piece)]
     start = telling[-1] if telling else len(pieces) - 1
     return "/".join(pieces[max(0, start - extra) :])
@@ -75,5 +75,5 @@ def quoted(text: str, limit: int = _LONGEST_NAME) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text as it is when it is printable and not too long, otherwise as `quoted` does."""
+    """Return text as it is if it is printable and not too long, otherwise as `quoted` does."""
     return text if text.isprintable() and len(text) <= _LONGEST_PLAIN else quoted(text)

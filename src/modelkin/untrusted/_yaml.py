@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 32
 _MAX_NUMBER = 1000
-"""Letters of a number. Long ones take the square of their length to read."""
+"""Characters of a number. Reading takes time quadratic in their count."""
 _NUMBERS = ("int", "float")
 
 
 class YamlRefused(Refusal):
-    """YAML that is not taken, with the reason."""
+    """Refused YAML, with the reason."""
 
 
 def strict_yaml(data: bytes) -> object:
@@ -26,14 +26,14 @@ def strict_yaml(data: bytes) -> object:
     Raises
     ------
     YamlRefused
-        It is no YAML, or uses more of it than plain data needs.
+        It is not YAML, or uses more of YAML than plain data needs.
     """
-    import yaml  # only where there is something to read
+    import yaml  # only when there is something to read
 
     loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Strict(loader):  # type: ignore[misc]
-        """Refuses a key that stands twice."""
+        """Refuses a repeated key."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -53,7 +53,7 @@ def strict_yaml(data: bytes) -> object:
         return yaml.load(data, Loader=Strict)  # noqa: S506  a subclass of the safe loader
     except YamlRefused:
         raise
-    # A scalar that only looks like a number or a date ends in any of these.
+    # A scalar that only looks like a number or a date can end in any of these.
     except (
         yaml.YAMLError,
         ValueError,
@@ -69,8 +69,8 @@ def strict_yaml(data: bytes) -> object:
 def _check_events(events: Iterator[yaml.Event]) -> None:
     """Refuse what plain data does not need.
 
-    A few lines of references can stand for endless data, nesting takes hours, and a tag makes something else
-    of a text than it looks like.
+    A few lines of references can stand for endless data, nesting can take hours, and a tag turns text into
+    something other than what it looks like.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""LoRA adapters, in the layout of PEFT: put on their base on the fly, or compared with one."""
+"""LoRA adapters in PEFT's layout: applied to their base on the fly, or read alone."""
 
 from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out

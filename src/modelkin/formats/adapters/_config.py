@@ -1,4 +1,4 @@
-"""What ``adapter_config.json`` says, checked: data, from which nothing is executed and no path followed."""
+"""What ``adapter_config.json`` says, checked: nothing in it is executed, no path is followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._patterns import Patterns
 
 CONFIG_FILE = "adapter_config.json"
 MAX_CONFIG_BYTES = 16 << 20
-"""Ranks of every module of a large mixture of experts take some hundred kB."""
+"""The ranks of every module of a large mixture of experts take some hundreds of kB."""
 MAX_RANK = 1 << 14
 _MERGE_HINT = "Merge it into its base with the library that made it, and give the merged model."
 
@@ -31,8 +31,8 @@ _UNREAD_FIELDS = {
     "trainable_token_indices": say("problem.adapter-trainable-token-indices"),
 }
 _HARMLESS_INITS = ("gaussian", "eva")
-"""Ways of initialising A that leave the base as it is. All others put what A and B begin with into the base,
-taken off there again."""
+"""Ways of initialising A that leave the base as it is. All others subtract the initial product of A and B
+from the base."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class AdapterConfig:
     parameters: tuple[str, ...] = ()
     """Parameters that are adapted as such, not as the weight of a linear layer."""
     base: str | None = None
-    """The base it names: a claim, and maybe a path on somebody's machine."""
+    """The base it names: a claim, and possibly a path on someone else's machine."""
     base_revision: str | None = None
 
     def rank_of(self, module: str) -> int:
@@ -74,7 +74,7 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     ConfigError
         It is not what it claims to be.
     UnsupportedFormat
-        It is an adapter of a kind that cannot be applied; the message says which, and why.
+        It is a kind of adapter that cannot be applied; the message says which, and why.
     """
     fields = _Fields(_document(data, file), file)
     kind = fields.text("peft_type") or "(none)"

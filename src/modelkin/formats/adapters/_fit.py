@@ -37,20 +37,20 @@ class Module:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterTensors:
-    """An adapter's file, sorted out."""
+    """The tensors of an adapter's file, by purpose."""
 
     modules: tuple[Module, ...]
     replaced: Mapping[str, TensorInfo]
-    """Whole tensors that take the place of the base's, by name there."""
+    """Whole tensors that replace the base's, by the base's names."""
 
 
 def sort_out(index: TensorIndex) -> AdapterTensors:
-    """Say what each tensor of an adapter's file is for.
+    """Return what each tensor of an adapter's file is for.
 
     Raises
     ------
     UnsupportedFormat
-        A tensor has a name that no LoRA adapter gives, or one half of a pair is missing.
+        A tensor has a name that no LoRA adapter uses, or one half of a pair is missing.
     """
     found: dict[str, dict[str, TensorInfo]] = {}
     replaced: dict[str, TensorInfo] = {}
@@ -113,9 +113,9 @@ class Update:
     module: str
     """Its name as the config's patterns see it."""
     target: str
-    """Name of the tensor that comes out."""
+    """Name of the resulting tensor."""
     start: str
-    """Name of the base's tensor that it is added to: another one where the head is tied to the token rows."""
+    """Name of the base tensor that it is added to: a different one if the head is tied to the token rows."""
     a: TensorInfo
     b: TensorInfo
     inputs_first: bool = False
@@ -136,7 +136,7 @@ class Fit:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Ranks of updates that occur, rising."""
+        """The ranks of its updates, ascending."""
         return tuple(sorted({update.a.shape[0] // max(1, update.experts) for update in self.updates}))
 
 
@@ -164,10 +164,10 @@ def fit_to_base(config: AdapterConfig, tensors: AdapterTensors, base: TensorInde
 
 
 def _renaming(tensors: AdapterTensors, base: TensorIndex) -> Callable[[str], str]:
-    """Return how names of modules become names in the base's files.
+    """Return how module names map to names in the base's files.
 
-    Files may lack the outermost names of the model's class, or have names more: GPT-2's begin with ``h.0``
-    where the class has ``transformer.h.0``. One way must do for all modules.
+    Files may lack the outermost names of the model's class, or have additional ones: GPT-2's begin with
+    ``h.0`` where the class has ``transformer.h.0``. One mapping must work for all modules.
     """
     wanted = [
         f"{_without_nesting(module.name)}.weight" for module in tensors.modules if _is_inside(module.name)
@@ -185,7 +185,7 @@ def _ways(wanted: Iterable[str], base: TensorIndex) -> Iterator[Callable[[str], 
     words = first.split(".")
     for n_words in range(1, len(words) - 1):
         prefix = ".".join(words[:n_words]) + "."
-        # Modules outside of the body, such as the head, keep their names.
+        # Modules outside the body, such as the head, keep their names.
         yield lambda name, prefix=prefix: name.removeprefix(prefix)  # type: ignore[misc]
     ending = f".{first}"
     for name in base:
@@ -196,7 +196,7 @@ def _ways(wanted: Iterable[str], base: TensorIndex) -> Iterator[Callable[[str], 
 
 
 def _is_inside(module: str) -> bool:
-    """Say whether a module is one of the layers, which all files have."""
+    """Say whether a module is inside a layer, which all files have."""
     return any(word.isdecimal() for word in module.split(".")) and "experts" not in module
 
 
@@ -216,7 +216,7 @@ def _only_turned(module: Module, rename: Callable[[str], str], shapes: Mapping[s
 
 
 def _outer(a: TensorInfo, b: TensorInfo) -> tuple[int, ...] | None:
-    """Return the shape of B times A, None if they do not go together."""
+    """Return the shape of B times A; None if they do not fit each other."""
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[0] != b.shape[1] or not a.is_float or not b.is_float:
         return None
     return b.shape[0], a.shape[1]
@@ -283,7 +283,7 @@ def _of_parameter(
 ) -> Update | Message:
     """Find the parameter of experts that a module's matrices belong to.
 
-    Several parameters of one module lie nested in the file, without their names: shapes must tell them apart.
+    Several parameters of one module are nested in the file without names: only shapes tell them apart.
     """
     inner = _without_nesting(module.name)
     fitting: dict[str, bool] = {}

@@ -1,8 +1,8 @@
-"""From an adapter's files to those of an adapter on its base: which base, and where it is.
+"""From an adapter's files to an adapter on its base: which base, and where it is.
 
-The name of a base comes from a file that anybody may have written. Followed is only an id at the Hub, at the
-endpoint that the user has chosen: never a path, which would make files of this machine part of a model that
-did not come from it, and never an address elsewhere. The user can name what is not followed:
+The name of a base comes from a file that anybody may have written. Only a Hub id is followed, at the endpoint
+that the user has chosen: never a path, which would make local files part of a model that did not come from
+here, and never an address elsewhere. Users can name a base that is not followed themselves:
 ``ADAPTER::BASE``.
 """
 
@@ -39,11 +39,11 @@ _MODEL_BEGINNINGS = ("pytorch_model", "consolidated", "model")
 _LOADED_ENDINGS = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json")
 
 AdapterPlace = Literal["none", "alone", "embedded"]
-"""No adapter, an adapter for some base, or an adapter in the folder of the model that it changes."""
+"""No adapter, an adapter for some base, or an adapter in the folder of the model it changes."""
 
 
 def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = False) -> AdapterPlace:
-    """Say whether a reference names an adapter. Looks at names of files only.
+    """Say whether a reference names an adapter. Looks only at file names.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = Fa
     Raises
     ------
     UnsupportedFormat
-        There are a whole model and an adapter, and loaders do not agree which of them is the model.
+        There are both a whole model and an adapter, and loaders do not agree on which is the model.
     """
     if entry is not None:
         return "alone" if entry in ADAPTER_FILES and source.find(CONFIG_FILE) is not None else "none"
@@ -67,8 +67,8 @@ def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = Fa
     if base_named or not any(map(_is_model, files)):
         return "alone"
     model = chosen_file({name: info for name, info in files.items() if name not in ADAPTER_FILES})
-    # Of a folder transformers loads the model and puts the adapter on it. Of a repository it loads the base
-    # that the adapter names, where peft is installed, and the model that is there where it is not.
+    # From a folder, transformers loads the model and puts the adapter on it. From a repository, it loads the
+    # base that the adapter names if peft is installed, and otherwise the model that is there.
     if not source.remote and "config.json" in files and model is not None and model.endswith(_LOADED_ENDINGS):
         return "embedded"
     raise UnsupportedFormat(
@@ -129,13 +129,13 @@ class OpenedAdapter:
     fetcher: Fetcher
     """Reads the files of both."""
     config: AdapterConfig | FormatError
-    """What its config says, or what is wrong with it: a tokenizer can be read all the same."""
+    """What its config says, or what is wrong with it: a tokenizer can be read anyway."""
     base: Source | None = None
     base_entry: str | None = None
     """File that the reference to the base names."""
     why_bare: Message | None = field(default=None, repr=False)
     embedded: bool = False
-    """Whether the base lies in the folder of the adapter."""
+    """Whether the base is in the adapter's folder."""
 
     def weights(self, *, head_bytes: int, read_config: Callable[[], Mapping[str, object] | None]) -> Weights:
         """Read the headers of both.
@@ -190,18 +190,18 @@ def open_adapter(
     base
         The base that the user named; None to follow the adapter's config as far as that is safe.
     embedded
-        Whether the base is the model that lies in the same folder.
+        Whether the base is the model in the same folder.
     open_base
         Opens a base with the adapter's options and budget.
     make_fetcher
-        Makes a fetcher that goes on in the ledger of the adapter.
+        Makes a fetcher that continues the adapter's ledger.
     shown_in_front
-        Files that the adapter may have for itself, such as a tokenizer.
+        Files that the adapter may bring itself, such as a tokenizer.
 
     Raises
     ------
     UnsupportedFormat
-        The base is an adapter itself.
+        The base is itself an adapter.
     SourceError
         The base that the user named cannot be opened.
     """
@@ -238,7 +238,7 @@ def open_adapter(
         why = say("adapter.base-missing", name=chosen.target, problem=told(error))
         return OpenedAdapter(fetcher=alone, config=config, why_bare=why)
     except SourceError as error:
-        # It may be there tomorrow: an answer that depends on the line would be none.
+        # It may be reachable tomorrow: the answer must not depend on the connection.
         error.hint = f"This is the base that the adapter names. {_NO_BASE}"
         raise
     if stacked:

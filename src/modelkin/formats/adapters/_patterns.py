@@ -1,8 +1,8 @@
-"""Which modules of a model a pattern of an adapter's config means, in time that no pattern can stretch.
+"""Which modules a pattern in an adapter's config matches, in time that no pattern can inflate.
 
-A library would give such patterns to a machine for regular expressions, which tries every way to take a name
-apart: with names of unknown authors that can take hours. Here all places of a name are looked at together, as
-the bits of one number, and each part of a pattern is one step.
+Libraries hand such patterns to a backtracking regex engine: with patterns of unknown authors that can take
+hours. Here all positions in a name are tracked together, as the bits of one number, and each part of a
+pattern is one step.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Value = TypeVar("Value")
 
 
 class NamePlaces:
-    """A name, and at which of its places each letter stands: bit `i` of a number is place `i`."""
+    """A name, and the positions of each of its letters: bit `i` of a number is position `i`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.end = 1 << len(name)
-        """The place after the last letter."""
+        """The position after the last letter."""
         self._found = {".": self.end - 1}
 
     @cached_property
@@ -52,7 +52,7 @@ class NamePlaces:
         return 1 | self._letters.get(".", 0) << 1
 
     def of(self, part: str) -> int:
-        """Return the places of letters that a part of a pattern takes."""
+        """Return the positions of letters that a part of a pattern accepts."""
         found = self._found.get(part)
         if found is None:
             found = self._found[part] = self._look_for(part)
@@ -65,7 +65,7 @@ class NamePlaces:
         return sum(self._letters[letter] for letter in digits if letter.isascii() or part == r"\d")
 
     def through(self, start: int, part: str) -> int:
-        """Return where one is after any number of letters of a kind, from all places at once."""
+        """Return the positions reached after any number of letters of a kind, from all positions at once."""
         reached, run, step = start, self.of(part), 1
         while step < self.end.bit_length():
             reached |= (reached & run) << step
@@ -76,17 +76,17 @@ class NamePlaces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePattern:
-    """A pattern: letters, perhaps one kind of letter any number of times, and letters again."""
+    """A pattern: letters, possibly one kind of letter repeated, and letters again."""
 
     before: tuple[str, ...]
     repeated: str | None = None
     after: tuple[str, ...] = ()
     from_start: bool = False
-    """Whether it has to fit the whole name, not its last parts."""
+    """Whether it must match the whole name, not just its last parts."""
 
     @classmethod
     def parse(cls, key: str) -> NamePattern | None:
-        """Take a pattern apart; None for one that needs more than this."""
+        """Parse a pattern; None for one that needs more than this."""
         found = _HARMLESS.fullmatch(key) if len(key) <= _LONGEST_EXPRESSION else None
         if found is None:
             return None
@@ -100,7 +100,7 @@ class NamePattern:
         )
 
     def fits(self, name: NamePlaces) -> bool:
-        """Say whether the last parts of a name, or all of it, are what the pattern describes."""
+        """Say whether the pattern matches the last parts of a name, or all of it."""
         places = 1 if self.from_start else name.beginnings
         for part in self.before:
             places = (places & name.of(part)) << 1
@@ -117,15 +117,15 @@ class NamePattern:
 
 @dataclass(frozen=True, slots=True)
 class Patterns(Generic[Value]):
-    """Which value a module has. The first key that fits counts."""
+    """Which value a module has. The first matching key counts."""
 
     plain: Mapping[str, tuple[int, Value]]
-    """Place among all keys, and value, by the end of a name."""
+    """Position among all keys, and value, by the end of a name."""
     expressions: tuple[tuple[int, NamePattern, Value], ...] = ()
 
     @classmethod
     def of_items(cls, items: Mapping[str, Value], file: str) -> Patterns[Value]:
-        """Take keys over, in their order.
+        """Take the keys in their order.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class Patterns(Generic[Value]):
         return cls(plain, tuple(expressions))
 
     def of(self, module: str, default: Value) -> Value:
-        """Return the value of the first key that fits a module, or the default."""
+        """Return the value of the first key that matches a module, or the default."""
         parts = module.split(".")
         ends = (".".join(parts[first:]) for first in range(len(parts)))
         fitting = [self.plain[end] for end in ends if end in self.plain]

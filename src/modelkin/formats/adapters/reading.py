@@ -25,18 +25,18 @@ FORMAT_NAME = "peft"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterRecord:
-    """How a model came to be from an adapter: by construction, not by any test."""
+    """How a model was made from an adapter: known by construction, not by any test."""
 
     config: AdapterConfig = field(repr=False)
     base: str | None = None
-    """Canonical address of the base it was put on; None for an adapter without its base."""
+    """Canonical address of the base it was applied to; None for an adapter without its base."""
     base_revision: str | None = None
     why_bare: Message | None = None
     """Why there is no base."""
     ranks: tuple[int, ...] = ()
-    """Ranks of its updates that occur, rising."""
+    """The ranks of its updates, ascending."""
     n_updated: int = 0
-    """Tensors with an update of low rank."""
+    """Tensors with a low-rank update."""
     n_replaced: int = 0
     """Tensors that the adapter holds whole."""
 
@@ -110,7 +110,7 @@ def _changed(
 def put_on_base(
     fetcher: Fetcher, base: Weights, config: AdapterConfig, *, base_location: Location, head_bytes: int
 ) -> Weights:
-    """Read an adapter's headers and apply it to the weights of its base, which are read when they are wanted.
+    """Read an adapter's headers and apply it to the weights of its base, which are read on demand.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def put_on_base(
 
 
 def read_alone(fetcher: Fetcher, config: AdapterConfig, *, why: Message | None, head_bytes: int) -> Weights:
-    """Read an adapter's headers; its matrices are then all that there is."""
+    """Read an adapter's headers; its matrices are all there is."""
     own = _own_weights(fetcher, head_bytes)
     tensors = sort_out(own.index)
     ranks = {config.rank_of(module.name) for module in tensors.modules}

@@ -1,4 +1,4 @@
-"""Weights with an update of low rank added, computed for just the lines that are wanted.
+"""Weights with a low-rank update added, computed for just the lines that are wanted.
 
 In all of them a line is a row of the stored weight, and the update of row i is row i of `left` times `right`.
 For a linear layer (outputs first) left is B and right is A; where inputs come first, as in GPT-2 and in
@@ -30,14 +30,15 @@ from modelkin.tensors import (
 )
 
 MOST_STRETCHES = 4096
-"""Columns of a matrix are read one stretch a row and run, up to so many; beyond, with what is between."""
+"""Columns of a matrix are read as one stretch per row and run, up to this many; beyond, with what lies
+between."""
 
 Plans: TypeAlias = Mapping[str, SlicePlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowRank:
-    """A matrix with an update of low rank.
+    """A matrix with a low-rank update.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class LowRank:
     inputs_first
         Whether the weight is (inputs, outputs).
     magnitude
-        Trained lengths, one for each output (DoRA); None to leave the lengths as they come.
+        Trained lengths, one per output (DoRA); None to leave the lengths as they are.
     """
 
     base: TensorInfo
@@ -67,7 +68,7 @@ class LowRank:
         return sum(part.n_bytes for part in parts)
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan the lines of the weight, and what of the factors they take."""
+        """Plan the lines of the weight, and the parts of the factors they need."""
         if not self.inputs_first:
             lines = runs
             parts = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _lines(self.b, runs)}
@@ -128,7 +129,7 @@ class ExpertsLowRank:
         return self.base.n_bytes + self.a.n_bytes + self.b.n_bytes
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan the lines of the weights; of the factors all, since those of one expert lie scattered."""
+        """Plan the lines of the weights, and all of the factors, since those of one expert are scattered."""
         parts: Plans = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _whole(self.b)}
         return LinePlan(ranges=_together(parts.values()), build=partial(self._build, parts, runs))
 
@@ -175,14 +176,14 @@ class Shifted:
 
 
 def _factors(lengths: Array, summed: Array, *, axis: int) -> Array:
-    """Return what takes lines or columns to their trained lengths; one of zeros has no direction to keep."""
+    """Return the factors that bring lines or columns to their trained lengths; all zeros stay zero."""
     now = np.sqrt(np.sum(np.square(summed, dtype=np.float64), axis=axis))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(lengths / now, np.float32)
 
 
 def _plain(values: Array) -> Array:
-    """Return factors as numpy multiplies them fast and exactly enough."""
+    """Return factors in a type that numpy multiplies fast and exactly enough."""
     return np.ascontiguousarray(values, np.float32)
 
 
@@ -202,7 +203,7 @@ def _few_stretches(info: TensorInfo, runs: LineRuns) -> bool:
 
 
 def _columns(info: TensorInfo, runs: LineRuns) -> SlicePlan:
-    """Plan some columns of a matrix, row after row; with what is between them where they are many."""
+    """Plan some columns of a matrix, row by row; if they are many, with what lies between them."""
     n_rows, width = info.shape
     runs = runs if _few_stretches(info, runs) else [(runs[0][0], runs[-1][1])]
     blocks = [(row * width + start, row * width + stop) for row in range(n_rows) for start, stop in runs]

@@ -1,4 +1,4 @@
-"""``model.bin`` of CTranslate2: variables one after another, each behind its name and shape, then aliases.
+"""``model.bin`` of CTranslate2: variables one after another, each after its name and shape, then aliases.
 
 Their names in transformers follow from the specification that the file states.
 """
@@ -19,7 +19,8 @@ from modelkin.tensors import DTYPES
 from modelkin.untrusted import quoted
 
 VERSIONS = range(1, 8)
-"""Version 6 is written since 2023; one more is let in, since versions have only added to the format."""
+"""Version 6 has been written since 2023; one more is accepted, since versions have only added to the
+format."""
 
 _TYPES = ("F32", "I8", "I16", "I32", "F16", "BF16")
 _BY_SIZE = {4: "F32", 2: "I16", 1: "I8"}
@@ -47,7 +48,7 @@ class ModelFile:
     revision: int
     variables: Mapping[str, Variable]
     aliases: Mapping[str, str]
-    """Names of variables that were found equal to others, with these."""
+    """Names of variables that equal others, with the names of those."""
     settings: Mapping[str, int]
     """Values of the integers without axes."""
 
@@ -58,7 +59,7 @@ def read_contents(reader: Forward) -> ModelFile:
     Raises
     ------
     FormatError
-        It is cut short, says things twice, or is no such file.
+        It is truncated, repeats itself, or is not such a file.
     """
     version = reader.number("I", say("part.version"))
     if version not in VERSIONS:
@@ -145,7 +146,7 @@ def _counted(reader: Forward, most: int, what: Message) -> int:
 
 
 def _text(reader: Forward, what: Message) -> str:
-    """Read a text with its length before it and a zero behind it."""
+    """Read a text with its length before it and a zero after it."""
     length = reader.number("H", what)
     if not length:
         raise HeaderError(reader.file, say("problem.part-no-name", what=what))
@@ -162,7 +163,7 @@ class VariableRows:
     name: str
     variable: str
     share: tuple[int, int] = (0, 1)
-    """Which of how many parts of the first axis; the parts are as long as `lengths` says, else alike."""
+    """Which of how many parts of the first axis; part lengths are given by `lengths`, otherwise equal."""
     lengths: tuple[int, ...] | None = None
 
 
@@ -175,7 +176,7 @@ class Translation:
     cuts
         All tensors.
     config
-        What ``config.json`` of transformers would say; None when the specification is not known.
+        What ``config.json`` of transformers would say; None if the specification is unknown.
     notes
         What a reader should know.
     """
@@ -223,7 +224,7 @@ _EMBEDDING: Final = "decoder/embeddings/weight"
 
 
 def translate(contents: ModelFile) -> Translation:
-    """Name the tensors of a file; where its specification is not known, as the file does."""
+    """Name the tensors of a file; if its specification is unknown, as the file does."""
     if contents.spec == "WhisperSpec" and (config := _whisper_config(contents)) is not None:
         notes = (say("format.whisper-key-bias"),)
         return Translation(cuts=tuple(_cuts(contents, _WHISPER, None)), config=config, notes=notes)
@@ -273,7 +274,7 @@ def _cuts(
 
 
 def _all_names(contents: ModelFile) -> list[str]:
-    """Return the names of variables that are tensors, and of their aliases. A row of bytes is a text."""
+    """Return the names of variables that are tensors, and of their aliases. A row of bytes is text."""
     own = {
         name
         for name, variable in contents.variables.items()
@@ -326,7 +327,7 @@ _LLAMA_NEEDS: Final = ("ffn/linear_0_noact/weight", "ffn/linear_0/weight", "self
 
 
 def _llama_config(contents: ModelFile) -> dict[str, object] | None:
-    """Return the config of a decoder that is built like Llama; None of any other."""
+    """Return the config of a decoder that is built like Llama; None for any other."""
     everything = [*_all_names(contents), *contents.settings]
     layer = "decoder/layer_0/"
     attention = f"{layer}self_attention/"

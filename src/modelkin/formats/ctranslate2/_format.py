@@ -43,10 +43,10 @@ _OLD_INT16_SCALE = 1000.0
 
 @final
 class CTranslate2Format:
-    """One file, with a config and a vocabulary beside it."""
+    """One file, with a config and a vocabulary next to it."""
 
     def choose(self, files: Mapping[str, FileInfo]) -> str | None:
-        """Take the one name that the library itself looks for, if a vocabulary lies beside it."""
+        """Take the one name that the library itself looks for, if there is a vocabulary next to it."""
         return next((name for name in sorted(files) if self._is_model(name, files)), None)
 
     def _is_model(self, name: str, files: Mapping[str, FileInfo]) -> bool:
@@ -74,7 +74,7 @@ class CTranslate2Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledCodes:
-    """Integers with one scale for some lines each, by which they were multiplied.
+    """Integers that were multiplied by a scale, one per group of lines.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class ScaledCodes:
     scales
         Where the scales begin, float32; None for `scale`.
     lines_per_scale
-        Number of lines that share one; 0 when all do.
+        Number of lines that share one; 0 if all do.
     scale
-        The scale of all, where the file has none.
+        The scale of all, if the file has none.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""The keys and values at the beginning of a GGUF file. Long arrays stay bytes until somebody asks."""
+"""The keys and values at the beginning of a GGUF file. Long arrays stay bytes until they are needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RawArray:
     kind: int
     count: int
     data: bytes = field(repr=False)
-    """Empty when the array is of no use here."""
+    """Empty if the array is of no use here."""
 
     @property
     def is_kept(self) -> bool:
@@ -47,13 +47,13 @@ class RawArray:
         return bool(self.data) or self.count == 0
 
     def numbers(self) -> npt.NDArray[np.generic] | None:
-        """Return the values, or None when they are no numbers or were not kept."""
+        """Return the values, or None if they are not numbers or were not kept."""
         if self.kind not in SCALARS or not self.is_kept:
             return None
         return np.frombuffer(self.data, SCALARS[self.kind], self.count)
 
     def strings(self) -> Iterator[str]:
-        """Yield the strings; bytes that are no text become lone surrogates, so that none is lost."""
+        """Yield the strings; bytes that are not text become lone surrogates, so that none is lost."""
         if self.kind != STRING or not self.is_kept:
             return
         data, position = self.data, 0
@@ -68,7 +68,7 @@ Value: TypeAlias = int | float | bool | str | RawArray
 
 @final
 class Metadata(Mapping[str, Value]):
-    """All keys of a file. Values that are not of the wanted type count as missing."""
+    """All keys of a file. Values of the wrong type count as missing."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = dict(values)
@@ -84,7 +84,7 @@ class Metadata(Mapping[str, Value]):
 
     @property
     def architecture(self) -> str:
-        """What llama.cpp calls the layout of the model; empty when the file does not say."""
+        """What llama.cpp calls the layout of the model; empty if the file does not say."""
         return self.text("general.architecture") or ""
 
     def text(self, key: str) -> str | None:

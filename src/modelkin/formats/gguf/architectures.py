@@ -20,7 +20,7 @@ _AS_STATED = ("model_type", "class_name", "rope_rows", "plus_one", "grouped_qkv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufArchitecture:
-    """How the tensors of one architecture are called and stored."""
+    """How the tensors of one architecture are named and stored."""
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     """Pattern of the file -> patterns of transformers; several when rows are divided among them."""
@@ -37,7 +37,7 @@ class GgufArchitecture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufName:
-    """The name of a tensor, taken apart."""
+    """The parsed name of a tensor."""
 
     pattern: str
     """With ``{layer}`` and ``{expert}`` for numbers, without its ending."""
@@ -58,7 +58,7 @@ class GgufName:
 
 
 def take_apart(name: str) -> GgufName:
-    """Take the name of a tensor apart."""
+    """Parse the name of a tensor."""
     ending = next((item for item in _ENDINGS if name.endswith(item)), "")
     base = name.removesuffix(ending)
     found = _LAYER.fullmatch(base)
@@ -93,7 +93,7 @@ def is_derived(name: GgufName) -> bool:
 
 
 def architecture_of(metadata: Metadata, tensors: Iterable[str]) -> GgufArchitecture | None:
-    """Return what is known of the architecture that a file states; None when nothing is."""
+    """Return what is known about the architecture that a file states; None if nothing is."""
     stated = _document()["architectures"].get(metadata.architecture)
     if stated is None:
         return None
@@ -112,7 +112,7 @@ def architecture_of(metadata: Metadata, tensors: Iterable[str]) -> GgufArchitect
 
 
 def unknown_architecture(metadata: Metadata) -> GgufArchitecture:
-    """Return what holds for every architecture: the keys of sizes, and no names."""
+    """Return what holds for every architecture: the keys for sizes, and no names."""
     return GgufArchitecture(model_type=metadata.architecture or "unknown", fields=_document()["fields"])
 
 
@@ -192,7 +192,7 @@ def config_of(
 
 
 def _stated(metadata: Metadata, key: str) -> int | float | bool | None:
-    """Return a number, or that of all layers where it is stated for each and always the same."""
+    """Return a number, or the common value if it is stated for each layer and always the same."""
     value = metadata.number(key)
     return metadata.of_layer(key, None) if value is None else value
 
@@ -204,7 +204,7 @@ def _special(config: dict[str, object], metadata: Metadata, model_type: str) -> 
     width = metadata.whole(f"{prefix}.embedding_length")
     head_dim = metadata.whole(f"{prefix}.attention.key_length")
     if head_dim is not None and heads and width == head_dim * heads and config.get("head_dim") == head_dim:
-        del config["head_dim"]  # configs leave out what follows
+        del config["head_dim"]  # configs leave out what is implied
     if head_dim is None and heads and width:
         head_dim = width // heads
     if model_type in ("deepseek_v2", "deepseek_v3"):
@@ -220,7 +220,7 @@ def _special(config: dict[str, object], metadata: Metadata, model_type: str) -> 
 
 
 def _latent_attention(config: dict[str, object], metadata: Metadata, heads: int | None) -> None:
-    """Tell the head dimensions apart. Files with absorbed keys state those of the latent beside them."""
+    """Tell the head dimensions apart. Files with absorbed keys also state those of the latent."""
     attention = f"{metadata.architecture}.attention"
     absorbed = metadata.whole(f"{attention}.key_length_mla")
     keys = absorbed or metadata.whole(f"{attention}.key_length")

@@ -1,7 +1,7 @@
-"""The header of a GGUF file: bytes in, keys and tensors out, and hostile ones refused.
+"""The header of a GGUF file: bytes in, keys and tensors out; hostile ones are refused.
 
-It is read from the beginning of the file, without knowing how long it is: the length follows only from
-walking over it, and a vocabulary of some megabytes stands before the tensors.
+It is read from the beginning of the file without knowing its length: that only follows from walking over it,
+and a vocabulary of some megabytes comes before the tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .types import TYPES, UNREAD, GgmlType
 
 MAGIC = b"GGUF"
 MAX_HEADER_BYTES = 256 << 20
-"""The longest public headers have some 20 MB."""
+"""The longest public headers are about 20 MB."""
 MAX_TENSORS = 1 << 18
 MAX_KEYS = 1 << 16
 MAX_NESTED = 1 << 16
@@ -31,10 +31,10 @@ MAX_DEPTH = 4
 MAX_DIMENSIONS = 8
 """llama.cpp itself stops at 4."""
 MAX_TEXT = 16 << 20
-"""Chat templates have some 100 kB."""
+"""Chat templates are up to about 100 kB."""
 MAX_ALIGNMENT = 1 << 20
 KEPT_BYTES = 1 << 16
-"""Arrays up to this length are kept whatever they are for; longer ones only of the tokenizer."""
+"""Arrays up to this length are kept whatever they are for; longer ones only for the tokenizer."""
 _MAX_KEY = 0xFFFF
 _MIN_TENSOR = 32
 _MIN_KEY = 13
@@ -50,7 +50,7 @@ class GgufTensor:
     name: str
     type: GgmlType
     shape: tuple[int, ...]
-    """With the longest stride first, as everybody else writes shapes; the file has it the other way round."""
+    """With the longest stride first, as everyone else writes shapes; the file has the reverse order."""
     start: int
     """Offset of the first byte, from the very beginning of the file."""
 
@@ -79,7 +79,7 @@ class GgufHeader:
     tensors: tuple[GgufTensor, ...]
 
 
-# Said of every key and tensor, of which there are thousands: made once.
+# Used for every key and tensor, of which there are thousands: made once.
 _KEY, _VALUE_TYPE, _ARRAY_TYPE = say("part.a-key"), say("part.value-type"), say("part.array-type")
 _TENSOR_NAME, _N_DIMENSIONS, _DIMENSION = (
     say("part.tensor-name"),
@@ -90,11 +90,11 @@ _TYPE, _OFFSET = say("part.a-type"), say("part.offset")
 
 
 class _Short(Exception):
-    """The header goes on behind the bytes at hand."""
+    """The header continues beyond the bytes at hand."""
 
 
 class _Cursor:
-    """A place in the bytes, and the only ways to move on."""
+    """A position in the bytes, and the only ways to move on."""
 
     def __init__(self, data: bytes, file: str, file_size: int) -> None:
         self.data, self.file, self.file_size = data, file, file_size
@@ -105,7 +105,7 @@ class _Cursor:
         return HeaderError(self.file, problem, hint="The file is damaged, or was made to do harm.")
 
     def move(self, length: int, what: Message) -> int:
-        """Step over some bytes; return where they begin."""
+        """Skip some bytes; return where they begin."""
         start = self.position
         if length > self.file_size - start:
             left = self.file_size - start
@@ -137,7 +137,7 @@ class _Cursor:
         return found
 
     def skip_strings(self, count: int) -> None:
-        """Step over strings. Each begins where the one before it ends, so they are walked one by one."""
+        """Skip strings. Each begins where the one before it ends, so they are walked one by one."""
         data, position, read = self.data, self.position, _U64.unpack_from
         try:
             for _ in range(count):
@@ -162,12 +162,12 @@ def parse_header(data: bytes, *, file: str, file_size: int) -> GgufHeader | None
     file
         For messages.
     file_size
-        Length of the whole file: nothing may lie behind it.
+        Length of the whole file: nothing may lie beyond it.
 
     Returns
     -------
     GgufHeader or None
-        None when the header is longer than `data`.
+        None if the header is longer than `data`.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def _header(cursor: _Cursor) -> GgufHeader:
         if key in values:
             raise cursor.refused(say("problem.key-twice", key=quoted(key)))
         value = _value(cursor, key)
-        if name_problem(key) is None:  # no other key means anything, here or to llama.cpp, which takes it
+        if name_problem(key) is None:  # other keys mean nothing here or to llama.cpp, which accepts them
             values[key] = value
     alignment = _alignment(cursor, values.get("general.alignment", 32))
     described = [_described(cursor) for _ in range(n_tensors)]
@@ -238,7 +238,7 @@ def _value(cursor: _Cursor, key: str) -> Value:
     start = cursor.move(_SIZES[kind], say("part.value-of", key=quoted(key)))
     raw = cursor.data[start : cursor.position]
     number = np.frombuffer(raw, SCALARS[kind])[0]
-    # Of a float32 the shortest number that is stored so: 1e-06, and not 9.999999974752427e-07.
+    # The shortest number with this float32: 1e-06, not 9.999999974752427e-07.
     value: Value = float(str(number)) if SCALARS[kind] == "<f4" else number.item()
     return value
 
@@ -251,7 +251,7 @@ def _array(cursor: _Cursor, key: str) -> RawArray:
 
 
 def _skip_array(cursor: _Cursor, key: str, *, depth: int) -> tuple[int, int, int]:
-    """Step over an array; return the type and number of its values, and where they begin."""
+    """Skip an array; return the type and number of its values, and where they begin."""
     if depth > MAX_DEPTH:
         raise cursor.refused(say("problem.gguf-nested", key=quoted(key), most=MAX_DEPTH))
     kind = cursor.u32(_ARRAY_TYPE)

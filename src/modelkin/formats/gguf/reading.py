@@ -1,4 +1,4 @@
-"""Opens GGUF files: the most precise one, headers read from the beginning on, parts of a set joined."""
+"""Opens GGUF files: the most precise one; headers are read from the start, parts of a set joined."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPE = re.compile(
 
 
 def choose(files: Mapping[str, FileInfo]) -> str | None:
-    """Return the file to begin with: of those highest up, the most precise; of a set its first part."""
+    """Return the file to start from: the most precise of the topmost files; for a set, its first part."""
     whole = candidates(files)
     if not whole:
         return None
@@ -56,7 +56,7 @@ def candidates(files: Iterable[str]) -> list[str]:
 
 
 def precision(name: str) -> tuple[int, int]:
-    """Return the place of a file among others by the type in its name: small is precise."""
+    """Rank a file by the type in its name: a small number is precise."""
     found = _TYPE.findall(name.rpartition("/")[2].removesuffix(SUFFIX))
     if not found:
         return len(_RANKED), 0
@@ -71,7 +71,7 @@ def precision(name: str) -> tuple[int, int]:
 
 
 def part_number(name: str) -> int | None:
-    """Return which part of a set a file is, or None when it is a file of its own."""
+    """Return which part of a set a file is, or None if it stands alone."""
     found = _PART.fullmatch(name)
     return None if found is None else int(found[2])
 
@@ -87,8 +87,8 @@ def parts_of(name: str) -> list[str] | None:
 
 _MIB = 1 << 20
 STEPS = (1 * _MIB, 4 * _MIB, 10 * _MIB, 32 * _MIB, 96 * _MIB, MAX_HEADER_BYTES)
-"""How far a header is read until it is complete: small vocabularies end in the first, nearly all others in
-the second and third."""
+"""How far a header is read until it is complete: small vocabularies end within the first step, nearly all
+others within the second or third."""
 MAX_PARTS = 1024
 
 

@@ -43,14 +43,14 @@ class Straight:
 class RopeRows:
     """Rows of queries or keys that were put in pairs.
 
-    A head turns dimension i together with i + half. llama.cpp wants the two beside each other, so its
+    A head rotates dimension i together with i + half. llama.cpp wants the two next to each other, so its
     converter writes 0, half, 1, half + 1, and so on.
     """
 
     head_dim: int
 
     def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
-        """Find the place in the pairs."""
+        """Find the position in the pairs."""
         half = self.head_dim // 2
         head, inside = np.divmod(lines, self.head_dim)
         side, pair = np.divmod(inside, half)
@@ -59,7 +59,7 @@ class RopeRows:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Queries, keys and values that stand together for each group of heads, and were sorted by kind.
+    """Queries, keys and values that belong together per group of heads, but were stored by kind.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Groups:
     firsts
         Its first row in there.
     head_dims
-        Of a kind whose rows were put in pairs as `RopeRows` says; 0 elsewhere.
+        For a kind whose rows were paired as `RopeRows` says; 0 for others.
     """
 
     sizes: tuple[int, ...]
@@ -79,7 +79,7 @@ class Groups:
     head_dims: tuple[int, ...]
 
     def places(self, lines: Numbers) -> tuple[Numbers, Numbers]:
-        """Find group and kind, then the place among all rows of the kind."""
+        """Find group and kind, then the position among all rows of the kind."""
         ends = np.cumsum(self.sizes)
         group, inside = np.divmod(lines, int(ends[-1]))
         kind = np.searchsorted(ends, inside, side="right")
@@ -93,7 +93,7 @@ class Groups:
 
 
 MOST_RANGES = 2048
-"""Of one tensor at once; what lies between nearer ones is read in vain."""
+"""Most ranges read of one tensor at once; beyond that, gaps between the closest are read as well."""
 _NUMBERS_AT_ONCE = 1 << 20
 
 
@@ -134,7 +134,7 @@ class BlockRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickedRows:
-    """A tensor whose lines are rows of one or several stored tensors of equal width."""
+    """A tensor whose lines are rows of one or more stored tensors of equal width."""
 
     parts: tuple[BlockRows, ...]
     order: Order
@@ -180,14 +180,14 @@ class PickedRows:
 
 
 def _in_order(step: tuple[BlockRows, list[tuple[int, int]], Numbers, Numbers, Numbers]) -> bool:
-    """Say whether the rows that are read are just the lines."""
+    """Say whether the rows read are exactly the lines, in order."""
     _, stretches, wanted, which, _ = step
     n_read = sum(last - first for first, last in stretches)
     return n_read == wanted.size == which.size and bool((which == np.arange(which.size)).all())
 
 
 def _positions(wanted: Numbers, stretches: list[tuple[int, int]]) -> Numbers:
-    """Return where wanted rows stand in what was read of all stretches."""
+    """Return the positions of wanted rows within all stretches that were read."""
     firsts = np.array([first for first, _ in stretches], np.int64)
     lengths = np.array([last - first for first, last in stretches], np.int64)
     before = np.cumsum(lengths) - lengths
@@ -197,7 +197,7 @@ def _positions(wanted: Numbers, stretches: list[tuple[int, int]]) -> Numbers:
 
 
 def few_runs(rows: Numbers) -> list[tuple[int, int]]:
-    """Return runs that hold all of some rising numbers: not too many, the widest gaps left out."""
+    """Return runs that cover ascending numbers: not too many, with the widest gaps left out."""
     cuts = np.flatnonzero(np.diff(rows) != 1)
     if cuts.size >= MOST_RANGES:
         gaps = rows[cuts + 1] - rows[cuts]
@@ -210,7 +210,7 @@ def few_runs(rows: Numbers) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickedNumbers:
-    """A vector whose numbers stand elsewhere in the file: a bias of rows that were moved, a shifted gain."""
+    """A vector whose numbers are elsewhere in the file: a bias of rows that were moved, a shifted gain."""
 
     parts: tuple[BlockRows, ...]
     """Each is one row."""
@@ -236,10 +236,10 @@ class PickedNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """A matrix that is stored with its columns for rows.
+    """A matrix that is stored transposed.
 
-    A line is a column of the file. Its number stands in one block of every row, so few lines cost a block
-    of each row, and many cost the whole matrix.
+    A line is a column of the file, with one number in a block of every row: a few lines cost a block of each
+    row, and many cost the whole matrix.
     """
 
     stored: BlockRows
@@ -254,7 +254,7 @@ class Turned:
         return self.plan_window(runs, (0, self.stored.n_rows))
 
     def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
-        """Read the blocks from the first line to the last, of the rows that these columns are in the file."""
+        """Read the blocks from the first line to the last, in the rows of the file that are these columns."""
         stored, kind = self.stored, self.stored.type
         first = runs[0][0] // kind.block
         last = -(-runs[-1][1] // kind.block)
@@ -301,7 +301,7 @@ class Turned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentUp:
-    """Keys and values of all heads from their latent: per head the turned keys, then the values."""
+    """Keys and values of all heads from their latent: per head the transposed keys, then the values."""
 
     keys: BlockRows
     """(heads x latent, key dimensions)."""
@@ -319,7 +319,7 @@ class LatentUp:
         return self.keys.n_rows // self.n_heads
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Read the keys of each head that is touched whole, and of the values just the rows."""
+        """Read all keys of each head that is touched, and only the wanted rows of the values."""
         n_keys, n_values = self.keys.width, self.values.n_rows // self.n_heads
         head, inside = np.divmod(numbers_of(runs), n_keys + n_values)
         is_key = inside < n_keys

@@ -1,4 +1,4 @@
-"""From the tensors of a GGUF file to those of transformers: names, experts one by one, rows put back."""
+"""From the tensors of a GGUF file to those of transformers: names, single experts, rows put back."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .storage import (
 MAX_EXPERTS = 4096
 """The largest public models have some hundreds in a layer."""
 MAX_LOGICAL = 1 << 19
-"""Tensors after experts are told apart: the largest public model has some 100 000."""
+"""Tensors after experts are split: the largest public model has about 100,000."""
 MAX_LINE = 1 << 24
-"""Numbers in a row of codes, which is decoded as a whole; the longest public ones have some 60 000."""
+"""Numbers in a row of codes, which is decoded as a whole; the longest public ones have about 60,000."""
 
 _QKV = ("attn_q", "attn_k", "attn_v")
 _LATENT = ("attn_k_b", "attn_v_b")
@@ -61,7 +61,7 @@ class TensorTable:
             self._add(tensor, header.file)
 
     def finished(self) -> tuple[list[TensorInfo], tuple[Message, ...]]:
-        """Return the tensors, and what a reader should know of them."""
+        """Return the tensors, and what a reader should know about them."""
         for group in self._waiting.values():
             self._join(group)
         if self._derived:
@@ -133,7 +133,7 @@ class TensorTable:
         )
 
     def _heads(self, name: GgufName) -> tuple[int, int]:
-        """Return the heads of a layer and those of its keys; 0 when the file does not say."""
+        """Return the numbers of heads and of key heads of a layer; 0 if the file does not say."""
         prefix, layer = f"{self._metadata.architecture}.attention", name.layer_number
         heads = self._metadata.of_layer(f"{prefix}.head_count", layer) or 0
         kv_heads = self._metadata.of_layer(f"{prefix}.head_count_kv", layer) or heads
@@ -159,7 +159,7 @@ class TensorTable:
             )
         shape = (inner[0] // len(targets), *inner[1:])
         if len(targets) > 1 and len(shape) == 1:
-            self._emit(tensor.name, tensor.shape, _stored(tensor, file))  # biases of a pair in one vector
+            self._emit(tensor.name, tensor.shape, _stored(tensor, file))  # the biases of a pair in one vector
             return
         step = math.prod(shape[:-1]) * tensor.type.row_bytes(tensor.width)
         for number in range(count * len(targets)):
@@ -179,7 +179,7 @@ class TensorTable:
         self._put(target, shape, [stored], Turned(stored=stored))
 
     def _join(self, group: dict[str, tuple[GgufName, GgufTensor, str]]) -> None:
-        """Make one tensor of those that the converter has split."""
+        """Join tensors that the converter has split."""
         made = self._joined_qkv(group) if self._architecture.joined_qkv else self._latent(group)
         if not made:
             for _, tensor, file in group.values():
@@ -292,7 +292,7 @@ def _stored(tensor: GgufTensor, file: str) -> BlockRows:
 
 
 def _label(parts: Iterable[BlockRows]) -> str:
-    """Name the type of what was joined: plain ones by the widest, codes by all their names."""
+    """Name the type of joined tensors: the widest of plain types, all names of codes."""
     types = {stored.type.name: stored.type for stored in parts}
     if all(kind.plain is not None for kind in types.values()):
         return max(types.values(), key=lambda kind: kind.block_bytes).name

@@ -1,7 +1,7 @@
 """The tokenizer inside a GGUF file, written as ``tokenizer.json`` and ``tokenizer_config.json``.
 
-Only made when somebody asks: a vocabulary of 130,000 tokens takes some tenths of a second, and a comparison
-of weights may do without.
+Made only on demand: a vocabulary of 130,000 tokens takes some tenths of a second, and a comparison of weights
+may not need it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ._metadata import STRING, Metadata, RawArray
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 MAX_TOKENS, MAX_MERGES, MAX_BYTES = 4_000_000, 8_000_000, 64 << 20
-"""The largest public vocabularies have some 260 000 tokens in 3 MB."""
+"""The largest public vocabularies have about 260,000 tokens in 3 MB."""
 _WORD_START = "▁"
 _KINDS = ("gpt2", "llama", "bert", "t5")
 _SPECIAL = {
     "bos_token": "bos_token_id",
     "eos_token": "eos_token_id",
     "unk_token": "unknown_token_id",
-    "sep_token": "seperator_token_id",  # so spelt in files
+    "sep_token": "seperator_token_id",  # spelt like this in files
     "pad_token": "padding_token_id",
     "cls_token": "cls_token_id",
     "mask_token": "mask_token_id",
@@ -74,7 +74,7 @@ class TokenizerFiles(Mapping[str, bytes]):
         return self._for_each("tokenizer.ggml.scores", np.float32, 0.0)
 
     def _for_each(self, key: str, kind: type[np.generic], otherwise: float) -> list[Any]:
-        """Return one number for each token; the same for all when the file has not as many."""
+        """Return one number per token; the same for all if the file does not have that many."""
         found = self._metadata.array(key)
         numbers = None if found is None else found.numbers()
         if numbers is None or numbers.size != len(self._tokens):
@@ -116,9 +116,9 @@ class TokenizerFiles(Mapping[str, bytes]):
         return model
 
     def _numbered(self, *, without_last_added: bool = False) -> Iterator[tuple[int, str]]:
-        """Yield tokens with their numbers, without those that only fill the table up.
+        """Yield tokens with their numbers, without padding of the table.
 
-        Byte-level vocabularies keep tokens that were added behind the trained ones apart.
+        Byte-level vocabularies keep tokens added after training separate.
         """
         last = len(self._tokens)
         if without_last_added:
@@ -145,12 +145,12 @@ class TokenizerFiles(Mapping[str, bytes]):
 
 
 def _is_list(values: RawArray, limit: int) -> bool:
-    """Say whether an array holds texts, and no more than a tokenizer can have."""
+    """Say whether an array holds strings, and no more than a tokenizer can have."""
     return values.kind == STRING and 0 < values.count <= limit and len(values.data) <= MAX_BYTES
 
 
 def _word_piece(token: str) -> str:
-    """Write a token as WordPiece does: the file marks beginnings of words, and not what follows them."""
+    """Write a token as WordPiece does: the file marks the beginnings of words, not their continuations."""
     if token.startswith("[") and token.endswith("]"):
         return token
     return token[1:] if token.startswith(_WORD_START) else f"##{token}"

@@ -3,7 +3,7 @@
 Types are decoded by `gguf.quants`, or by decoders of our own where `benchmarks.formats_gguf` finds these at
 least twice as fast. They do the arithmetic of llama.cpp in its order, in float32, so the results are equal to
 the last bit; they differ in the number of passes over memory. Blocks are taken some thousands at a time: what
-is written between two passes then stays in the processor's cache.
+is written between two passes then stays in the CPU cache.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ UNREAD: Mapping[int, str] = MappingProxyType(
         41: "Q1_0",
     }
 )
-"""Types that have a name and no reader: dropped from the format, not meant for files, or too new."""
+"""Types with a name but no reader: dropped from the format, not meant for files, or too new."""
 
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -121,7 +121,7 @@ def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Arr
     Parameters
     ----------
     data
-        Just the bytes of these rows.
+        Exactly the bytes of these rows.
     kind
         How they are stored.
     n_rows, width
@@ -130,12 +130,12 @@ def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Arr
     Returns
     -------
     ndarray
-        (rows, width), float32; of plain types as `modelkin.tensors.decode` says.
+        (rows, width), float32; for plain types as `modelkin.tensors.decode` says.
     """
     if kind.plain is not None:
         return decode(data, kind.plain, n_rows * width).reshape(n_rows, width)
     coded = np.frombuffer(data, np.uint8).reshape(n_rows, -1)
-    # Scales of a hostile file may be infinite or no numbers; so is then the result, without a warning.
+    # Scales of a hostile file may be infinite or NaN; then so is the result, without a warning.
     with np.errstate(all="ignore"):
         decoder = _DECODERS.get(kind.name) or _of_gguf(kind)
         return _in_pieces(coded, kind, decoder).reshape(n_rows, width)
@@ -151,7 +151,7 @@ def _in_pieces(rows: Bytes, kind: GgmlType, decoder: Decoder) -> Floats:
 
 
 def _of_gguf(kind: GgmlType) -> Decoder:
-    import gguf  # takes a fifth of a second, and files of a single type may do without
+    import gguf  # takes a fifth of a second, and files of a single type may not need it
 
     official = gguf.GGMLQuantizationType(kind.number)
 
@@ -256,7 +256,7 @@ def _mxfp4(coded: Bytes, values: Floats) -> None:
     exponent = coded[:, :1].astype(np.uint32)
     tiny = np.uint32(0x00200000) << np.minimum(exponent, np.uint32(1))
     bits = np.where(exponent < 2, tiny, (exponent - np.uint32(1)) << np.uint32(23))
-    values *= bits.view(np.float32)  # half of the power of two, since the table has doubles
+    values *= bits.view(np.float32)  # half the power of two, since the table holds doubled values
 
 
 _DECODERS: Mapping[str, Decoder] = MappingProxyType(

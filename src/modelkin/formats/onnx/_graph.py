@@ -20,14 +20,14 @@ class Operator:
     """Often the path of the module it came from: ``/encoder/layer.0/output/dense/MatMul``."""
     domain: str = ""
     inputs: tuple[str, ...] = ()
-    """Names of values; an optional one that is left out is empty."""
+    """Names of values; empty for an optional one that is left out."""
     outputs: tuple[str, ...] = ()
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Integer attributes."""
     scopes: str = ""
-    """Where newer exporters note the modules."""
+    """Where newer exporters record the modules."""
     branches: tuple[int, ...] = ()
-    """Numbers of the bodies that it runs: branches of a condition, the inside of a loop."""
+    """Numbers of the bodies that it runs: the branches of a condition, the inside of a loop."""
 
     def number(self, name: str, default: int) -> int:
         """Return an integer attribute."""
@@ -35,7 +35,7 @@ class Operator:
         return found[0] if found else default
 
     def input(self, place: int) -> str:
-        """Return the name of an input, empty when there is none."""
+        """Return the name of an input; empty if there is none."""
         return self.inputs[place] if place < len(self.inputs) else ""
 
 
@@ -75,20 +75,20 @@ class Graph:
     tensors: Mapping[str, OnnxTensor]
     """Weights and constants by name."""
     constants: frozenset[str]
-    """Those that stand in an operator, not among the weights."""
+    """Those stored in an operator, not among the weights."""
     bodies: tuple[Body, ...]
     """The main graph first."""
     small: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Values of short lists of integers: shapes that the graph states."""
     sparse: tuple[str, ...] = ()
-    """Weights that list only what is not zero, which are not read."""
+    """Sparse weights (only non-zero values are listed), which are not read."""
     notes: tuple[Message, ...] = ()
 
     def alive(self) -> tuple[Graph, frozenset[str]]:
-        """Return the graph without operators of which nothing comes, and the names that matter.
+        """Return the graph without operators whose results are unused, and the names that matter.
 
-        A runtime drops such operators, and weights that only they use or nobody. Where a graph does not say
-        what it gives, no runtime takes it, and everything in it matters.
+        A runtime drops such operators, and weights that only they use, or nothing does. If a graph does not
+        state its outputs, no runtime accepts it, and everything in it matters.
         """
         if not self.bodies[0].outputs:
             return self, frozenset(self.tensors)
@@ -104,7 +104,7 @@ class Graph:
 
 
 class _Wanted:
-    """Walks from the outputs of bodies to what they are made of, through each body once."""
+    """Walks from the outputs of bodies back to their inputs, through each body once."""
 
     def __init__(self, bodies: Sequence[Body]) -> None:
         self._bodies = bodies

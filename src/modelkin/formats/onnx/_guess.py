@@ -1,4 +1,4 @@
-"""What the graph tells where nobody else does: numbers of heads, and the names of an encoder like BERT.
+"""What only the graph tells: the number of heads, and the names of an encoder like BERT.
 
 Nothing here is certain. Names are all or nothing: unless every layer has the same six products and two norms,
 in their order and with shapes that fit, no name is proposed.
@@ -22,7 +22,7 @@ _FUSED = frozenset({"Attention", "QAttention", "MultiHeadAttention", "GroupQuery
 
 
 def config_of(graph: Graph, named: Iterable[NamedWeight]) -> dict[str, object]:
-    """Return what the graph says of a config: the numbers of heads, if all layers agree."""
+    """Return what the graph says about a config: the number of heads, if all layers agree."""
     items = list(named)
     queries, keys = (
         {found for item in items if pattern.search(item.name) and (found := _heads(graph, item)) is not None}
@@ -76,7 +76,7 @@ def _readers_along(
 
 
 def _head_size(body: Body, value: str, small: Mapping[str, tuple[int, ...]]) -> int | None:
-    """Follow a projection to where it is reshaped; the last length there is that of a head."""
+    """Follow a projection to where it is reshaped; the last axis there is the length of a head."""
     for name, node in _readers_along(body, value, _TO_RESHAPE, _MOST_HEAD_STEPS):
         if node.op == "Reshape" and node.input(0) == name:
             size = _last(body, node, small)
@@ -112,7 +112,7 @@ class _Norm:
 
 
 def guess_names(graph: Graph, named: Sequence[NamedWeight]) -> Mapping[str, str]:
-    """Return tensor -> proposed name; nothing when the graph is not that of such an encoder."""
+    """Return tensor -> proposed name; empty if the graph is not of such an encoder."""
     body = graph.bodies[0]
     products = _in_order(body, [item for item in named if _is(item, "product", "turned product")])
     tables = _in_order(body, [item for item in named if _is(item, "lookup")])
@@ -161,7 +161,7 @@ def _tables(tables: Sequence[NamedWeight]) -> dict[str, str]:
 
 
 def _layer(layer: int, products: Sequence[NamedWeight], tensors: Mapping[str, OnnxTensor]) -> dict[str, str]:
-    """Name the products of one layer, or nothing: three of one input, then three one after another."""
+    """Name the products of one layer, or none: three of one input, then three one after another."""
     first, output, up, down = products[:3], *products[3:]
     uses = [item.use for item in first if item.use is not None]
     heads = {item.weight.shape for item in first}
@@ -188,7 +188,7 @@ def _layer(layer: int, products: Sequence[NamedWeight], tensors: Mapping[str, On
 
 
 def _part(way: tuple[Operator, int], ways: Sequence[tuple[Operator, int]]) -> str:
-    """Tell queries and keys, which meet in one product as its left and right factor, from values."""
+    """Tell queries and keys (the left and right factor of one product) from values."""
     node, place = way
     together = sum(other is node for other, _ in ways)
     if together == 2:

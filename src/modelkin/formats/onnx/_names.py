@@ -1,8 +1,8 @@
 """What the weights of a graph are called in the model it was exported from, and in transformers.
 
-Exporters keep the names of most tensors. Those of matrices get lost: they are turned for the product and
-renamed. But the product is called after its module, and a bias that kept its name is added to it. Wrappers
-are taken off, and projections out of their packs.
+Exporters keep the names of most tensors. Those of matrices are lost: they are transposed for the product and
+renamed. But the product is named after its module, and a bias that kept its name is added to it. Wrapper
+prefixes are stripped, and packed projections are split.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BODIES = frozenset(
         *("gpt_neox", "language_model", "longformer", "model", "mpnet", "roberta", "transformer"),
     }
 )
-"""First words that names of transformers have; any other word that all names begin with is a wrapper's."""
+"""First words of names in transformers; any other word that all names begin with is a wrapper's."""
 
 _LISTS = frozenset({"block", "blocks", "h", "layer", "layers"})
 """Words for the list of layers: what comes after them is the model's own."""
@@ -43,7 +43,7 @@ class Slice:
 
 
 def without_wrapper(names: Sequence[str]) -> str:
-    """Return the prefix that all names have and no model of transformers has; perhaps none.
+    """Return the prefix that all names share and no model of transformers has; possibly empty.
 
     Sentence transformers are exported as ``model.0.auto_model.encoder...``, others inside another class.
     """
@@ -62,7 +62,7 @@ def without_wrapper(names: Sequence[str]) -> str:
 
 
 def builder_name(name: str) -> str:
-    """Translate a name of onnxruntime's model builder, which differs in few."""
+    """Translate a name of onnxruntime's model builder; only a few differ."""
     if final := _FINAL_NORM.fullmatch(name):
         return f"model.norm.{final[1]}"
     if layer := _BUILDER_LAYER.fullmatch(name):
@@ -73,7 +73,7 @@ def builder_name(name: str) -> str:
 def packed_slices(name: str, n_rows: int, config: Mapping[str, object] | None) -> tuple[Slice, ...]:
     """Return queries, keys and values of a projection that the model builder packs; none for other tensors.
 
-    Families that have it packed themselves keep it so.
+    Families that pack it themselves keep it packed.
     """
     owner, middle, part = name.rpartition("attention.self.qkv.")
     if middle and n_rows % 3 == 0:
@@ -145,7 +145,7 @@ class Naming:
     unused: tuple[str, ...] = ()
     """Weights that the graph does nothing with: a runtime drops them, and their names may be anything."""
     n_tables: int = 0
-    """Tables of floats that are no weights, as far as can be seen: masks, sines, what was computed before."""
+    """Tables of floats that appear not to be weights: masks, sines, precomputed values."""
 
 
 def name_weights(graph: Graph, found: GraphUses, used: Container[str]) -> Naming:
@@ -172,7 +172,7 @@ def name_weights(graph: Graph, found: GraphUses, used: Container[str]) -> Naming
 
 
 def own_name(name: str) -> str:
-    """Return a tensor's name without what quantisers, mergers and builders put into it."""
+    """Return a tensor's name without what quantisers, mergers and builders added to it."""
     before = None
     while name != before:
         before, name = name, _ENDING.sub("", name)
@@ -188,7 +188,7 @@ def module_of(node: Operator) -> str:
     """Return the module that an operator came from, or nothing.
 
     ``/encoder/layer.0/output/dense/MatMul`` came from ``encoder.layer.0.output.dense``. A list of modules
-    that is itself called stands there twice: ``/model/model.0/dense``.
+    that is itself called appears twice: ``/model/model.0/dense``.
     """
     if node.scopes:
         listed = re.findall(r"'([^']*)'", node.scopes)
@@ -203,7 +203,7 @@ def module_of(node: Operator) -> str:
 
 
 def source_of(use: WeightUse) -> str:
-    """Return the value that a product multiplies, before it was quantised on the way."""
+    """Return the value that a product multiplies, as it was before quantisation on the way."""
     place = 1 if use.place == 0 else 0
     name = use.node.input(place)
     for _ in range(4):
@@ -292,7 +292,7 @@ def _attention_of(use: WeightUse, tensors: Mapping[str, OnnxTensor]) -> str:
 
 
 def _part_of(use: WeightUse, stored: OnnxTensor) -> str:
-    """Return what a weight is in its module, where the operator says it."""
+    """Return what a weight is in its module, if the operator says so."""
     node = use.node
     if use.kind != "other" or node.op in ("Conv", "ConvInteger", "QLinearConv"):
         return "weight"
@@ -312,7 +312,7 @@ def _is_weight(item: NamedWeight, graph: Graph) -> bool:
         if stored.name in graph.constants or stored.n_elements < _ANONYMOUS_LEAST:
             return False
         if len(stored.shape) != 1 and (item.use is None or item.use.kind == "other"):
-            return False  # tables of sines, masks, what else was computed beforehand
+            return False  # tables of sines, masks and other precomputed values
         return item.weight.is_coded or is_float(stored.dtype)
     if stored.name in graph.constants and item.how == "own" and stored.n_elements < _ANONYMOUS_LEAST:
         return False
@@ -320,7 +320,7 @@ def _is_weight(item: NamedWeight, graph: Graph) -> bool:
 
 
 def _aliases(graph: Graph) -> dict[str, list[str]]:
-    """Return other names of tensors: exporters store equal ones once, and name the others by an operator."""
+    """Return other names of tensors: exporters store equal ones once, and alias the others by an operator."""
     found: dict[str, list[str]] = {}
     for node in graph.bodies[0].nodes:
         if node.op == "Identity" and len(node.outputs) == 1 and node.input(0) in graph.tensors:
@@ -331,14 +331,14 @@ def _aliases(graph: Graph) -> dict[str, list[str]]:
 
 
 def _sayable(named: Sequence[NamedWeight]) -> list[NamedWeight]:
-    """Give numbers to weights whose names nobody can see or say: a runtime takes any name."""
+    """Give numbers to weights with unprintable names: a runtime accepts any name."""
     taken = {item.name for item in named}
     free = (name for number in count() if (name := f"unnamed-{number}") not in taken)
     return [replace(item, name=next(free), how="none") if name_problem(item.name) else item for item in named]
 
 
 def _unique(named: Sequence[NamedWeight]) -> Iterable[NamedWeight]:
-    """Take names back that were given twice: a module may have more than one product."""
+    """Withdraw names that were given twice: a module may have more than one product."""
     counts = Counter(item.name for item in named)
     taken = {item.name for item in named if item.how in ("own", "none") or counts[item.name] == 1}
     for item in named:

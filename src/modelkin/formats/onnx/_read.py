@@ -247,7 +247,7 @@ def _sliced(info: TensorInfo, name: str, start: int, stop: int) -> TensorInfo:
 
 
 def _placed(encoder: _GraphFile, decoder: _GraphFile) -> _GraphFile:
-    """Put an encoder that was exported by itself beside its decoder, with the prefix that it lost."""
+    """Put an encoder that was exported by itself next to its decoder, with the prefix that it lost."""
     prefix = next(
         (
             info.name[: info.name.index("decoder.")] + "encoder."

@@ -1,7 +1,7 @@
-"""How the fields of ONNX's messages are written: field -> wire types that protobuf takes for it.
+"""How the fields of ONNX's messages are written: field -> wire types that protobuf accepts for it.
 
-Protobuf steps over a field with another wire type as if it were not there. A reader that takes it all the
-same, or takes another for it, sees other weights than a program that runs the file.
+Protobuf skips a field with another wire type as if it were not there. A reader that accepts it anyway, or
+mistakes another field for it, sees other weights than a program that runs the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which weights a graph has: follows each stored tensor through what is done to it before it is used.
 
-A weight can be stored as codes with scales beside it, be cast, turned, or be read by an operator that takes
-codes. What remains is a list of uses: this operator reads that weight, in this place.
+A weight can be stored as codes with separate scales, be cast or transposed, or be read by an operator that
+takes codes. What remains is a list of uses: this operator reads that weight, as this input.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class WeightUse:
     """``product`` (weight as inputs by outputs), ``turned product``, ``packed product`` (of queries, keys and
     values), ``lookup``, ``other``."""
     output: str = ""
-    """The value that has the result of a product in full, after scaling."""
+    """The value that holds the complete result of a product, after scaling."""
     bias: str = ""
     """Name of the tensor that is added to it."""
 
@@ -92,7 +92,7 @@ class _Finder:
         self.helpers: set[str] = set()
 
     def uses(self) -> Iterator[WeightUse]:
-        # Operators stand in the order in which they run; where that is broken a weight is not followed.
+        # Operators are in execution order; where that is violated, a weight is not followed.
         for node in self._body.nodes:
             derived = self._derived(node)
             if derived is not None and node.outputs:
@@ -238,7 +238,7 @@ class _Finder:
         return self._scaled(weight, scale, zero, axis=axis) if scale else None
 
     def _scaling(self, output: str) -> Operator | None:
-        """Return the product that scales what a product of codes gives, after it was cast."""
+        """Return the product that scales the result of a product of codes, after a cast."""
         cast = self._body.only_reader(output)
         if cast is None or cast.op != "Cast" or not cast.outputs:
             return None
@@ -277,7 +277,7 @@ class _Finder:
     def _n_bits(self, node: Operator) -> Weight | None:
         """MatMulNBits: rows of outputs, each in blocks along the inputs."""
         if node.input(4) or node.number("weight_prepacked", 0):
-            return None  # inputs in an order of their own, or a layout for one kind of hardware
+            return None  # inputs in a special order, or a layout for one kind of hardware
         width, n_rows = node.number("K", 0), node.number("N", 0)
         return self._blocked(
             node, codes=node.input(1), scales=node.input(2), zeros=node.input(3), rows=n_rows, width=width

@@ -1,4 +1,4 @@
-"""From the fields of an ONNX file to its graph: operators are read, numbers are only found."""
+"""From the fields of an ONNX file to its graph: operators are read, numbers only located."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .wire import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
 MAX_TENSORS = 250_000
 MAX_NODES = 1_000_000
 MAX_DEPTH = 8
-"""Of branches and loops in each other; exporters write two."""
+"""Of nested branches and loops; exporters write two levels."""
 _MAX_ENDS = 4096
 """Inputs or outputs of an operator."""
 _MAX_NUMBERS = 64
 _MAX_SMALL = 8
-"""Integers of a list whose values are kept: a shape has no more."""
+"""Longest list of integers whose values are kept: a shape has no more."""
 _MAX_TYPE = 0xFFFF
 _INSIDE, _EXTERNAL = 0, 1
 _SCOPES = "pkg.torch.onnx.name_scopes"
@@ -35,7 +35,7 @@ External = Callable[[str, Mapping[str, str], int], tuple[str, ByteRange]]
 """Name of a tensor, what it says of its data, bytes expected -> file and place."""
 
 
-# Said of every operator and tensor, of which there are many thousands: made once.
+# Used for every operator and tensor, of which there are many thousands: made once.
 _OUTPUT, _ENDS, _VALUE = say("part.name-of-output"), say("part.name-of-ends"), say("part.name-of-value")
 _OPERATOR, _OPERATOR_TYPE = say("part.name-of-operator"), say("part.type-of-operator")
 _DOMAIN, _MODULES = say("part.domain-of-operator"), say("part.modules-of-operator")
@@ -58,7 +58,7 @@ class _Message:
 
     @property
     def is_external(self) -> bool:
-        """Whether its numbers lie in another file."""
+        """Whether its numbers are in another file."""
         return self.locations == [_EXTERNAL]
 
 
@@ -70,7 +70,7 @@ def parse(wire: Wire, external: External) -> Graph:
     wire
         Its fields.
     external
-        Finds the data of tensors that lie in other files, and checks the place.
+        Finds the data of tensors stored in other files, and checks the location.
     """
     return _Parser(wire, external).model()
 
@@ -119,11 +119,11 @@ class _Parser:
     # -- graphs and operators ----------------------------------------------------------------------------
 
     def _graph(self, message: Field, *, depth: int, function: bool = False) -> int:
-        """Read a graph and those in it; return its number."""
+        """Read a graph and those nested in it; return its number."""
         if depth > MAX_DEPTH:
             self._wire.fail(say("problem.onnx-nested", most=MAX_DEPTH))
         place = len(self._bodies)
-        self._bodies.append(Body(nodes=()))  # the place before its branches
+        self._bodies.append(Body(nodes=()))  # reserves the place before its branches
         nodes: list[Operator] = []
         inputs: list[str] = []
         outputs: list[str] = []
@@ -154,7 +154,7 @@ class _Parser:
         ]
 
     def _sparse_name(self, message: Field) -> Iterator[str]:
-        """Yield the name of a tensor that lists only what is not zero; such weights are not read."""
+        """Yield the name of a sparse tensor; such weights are not read."""
         for item in self._wire.fields(message.start, message.stop, _schema.SPARSE_TENSOR):
             if item.number == 1:
                 yield self._tensor(item).name
@@ -268,8 +268,8 @@ class _Parser:
         return found
 
     def _check_once(self, found: _Message) -> None:
-        """Refuse a tensor that lies in several places, or in one of which readers disagree."""
-        if found.code > _MAX_TYPE:  # protobuf cuts off what is above, and sees another type
+        """Refuse a tensor that is stored in several places, or in one about which readers disagree."""
+        if found.code > _MAX_TYPE:  # protobuf cuts off the higher bits, and sees another type
             self._refuse(found, say("problem.onnx-type", number=found.code))
         if found.locations not in ([], [_INSIDE], [_EXTERNAL]):
             self._refuse(found, say("problem.onnx-where"))
@@ -369,7 +369,7 @@ class _Parser:
         )
 
     def _is_varints(self, message: _Message, data: Field, dtype: str) -> bool:
-        """Say whether typed numbers are varints; floats of 32 and 64 bits are plain, and refuse a mixture."""
+        """Say whether typed numbers are varints; 32- and 64-bit floats are plain. Refuse a mixture."""
         plain = {4: ("F32", "C64"), 10: ("F64",)}.get(data.number)
         if plain is not None:
             if dtype not in plain or data.wire not in (BYTES, FIXED32, FIXED64):

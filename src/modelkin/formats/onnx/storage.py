@@ -1,6 +1,6 @@
-"""How the numbers of a weight are made of what an ONNX file stores: turned, scaled, or taken out of a pack.
+"""How the numbers of a weight follow from what an ONNX file stores: transposed, scaled, or unpacked.
 
-All arithmetic is that of the operator that would make the weight at run time: numbers are equal to the bit.
+All arithmetic is that of the operator that would compute the weight at run time: results are bit-equal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from modelkin.tensors import (
 from .stored import PACKED, OnnxTensor
 
 FAR = 64 << 10
-"""Bytes between two pieces of neighbouring rows from which on it pays to leave them out."""
+"""From this many bytes between two pieces of neighbouring rows, it pays to skip them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class StoredLines:
 
     stored: OnnxTensor
     turned: bool = False
-    """Two axes, of which the first runs fastest in the weight: what is a line there is a column here."""
+    """Whether the two axes are swapped: a line of the weight is a column here."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,11 +60,11 @@ class StoredLines:
 
     @property
     def by_columns(self) -> bool:
-        """Whether some columns of the weight cost less than all: numbers of unknown places are read whole."""
+        """Whether some columns of the weight cost less than all; varints are always read whole."""
         return self.turned and not self.stored.varints
 
     def cut(self, runs: LineRuns, columns: tuple[int, int] | None = None) -> LineCut:
-        """Say what to read for some lines, or of a turned weight for some columns of them."""
+        """Say what to read for some lines or, for a transposed weight, some columns of them."""
         columns = columns or (0, line_elements(self.shape))
         spans = self._turned_spans(runs, *columns) if self.turned else self._spans(runs)
         return LineCut(runs=runs, columns=columns, spans=spans)
@@ -74,14 +74,14 @@ class StoredLines:
         return tuple(self.stored.span(*span) for span in cut.spans)
 
     def _spans(self, runs: LineRuns) -> tuple[tuple[int, int], ...]:
-        """Return runs of lines as they lie."""
+        """Return runs of lines as they are stored."""
         if self.stored.varints:
             return ((0, self.stored.n_elements),)
         width = line_elements(self.shape)
         return tuple((start * width, stop * width) for start, stop in runs)
 
     def _turned_spans(self, runs: LineRuns, start: int, stop: int) -> tuple[tuple[int, int], ...]:
-        """Return what holds lines in the stored rows: one stretch, or one of each row where rows are long."""
+        """Return where lines are in the stored rows: one stretch, or one per row if rows are long."""
         stored, width = self.stored, self.stored.shape[1]
         first, last = runs[0][0], runs[-1][1]
         if stored.varints:
@@ -108,7 +108,7 @@ class StoredLines:
             return np.ascontiguousarray(rows[:, wanted - cut.runs[0][0]].T)
         first, last = cut.spans[0]
         flat = self.stored.read(view, first, last)
-        # The last row may lack its end, and the first its beginning.
+        # The last row may lack its end and the first its beginning.
         begin, end = min(first, start * width), max(last, stop * width)
         whole = flat
         if (first, last) != (begin, end):
@@ -119,7 +119,7 @@ class StoredLines:
 
 
 def as_floats(values: Array) -> Array:
-    """Return numbers as float32, those in double precision as they are."""
+    """Return numbers as float32, or unchanged if in double precision."""
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
 
@@ -128,7 +128,7 @@ _Lines = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arranged:
-    """Plain numbers in another order, or stored one by one in protobuf's way."""
+    """Plain numbers in another order, or stored as protobuf varints."""
 
     table: StoredLines
 
@@ -153,7 +153,7 @@ class Arranged:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnedArranged(Arranged):
-    """Numbers of a turned table: its stored rows are columns of the weight, and can be left out."""
+    """Numbers of a transposed table: its stored rows are columns of the weight, and can be skipped."""
 
     def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
         """Plan some columns of some lines."""
@@ -162,14 +162,15 @@ class TurnedArranged(Arranged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFactors:
-    """Scales or zero points of a quantised weight: one, one for each index of an axis, or for each block."""
+    """Scales or zero points of a quantised weight: one for all, per index of an axis, or per block."""
 
     stored: OnnxTensor
     shape: tuple[int, ...]
-    """Seen against the stored codes: as many axes, each of length 1, the codes' own, or that of blocks."""
+    """Relative to the stored codes: as many axes, each of length 1, that of the codes, or that of the
+    blocks."""
 
     def span(self, codes: tuple[int, ...], block: int, cut: LineCut, *, turned: bool) -> tuple[int, int]:
-        """Return which of them to read: they are few, but of a turned weight those of left out columns go."""
+        """Return which of them to read: they are few, but those of skipped columns are left out."""
         if not turned or self.shape[0] == 1:
             return 0, self.stored.n_elements
         first, last = cut.columns
@@ -178,7 +179,7 @@ class CodeFactors:
         return first * self.shape[1], last * self.shape[1]
 
     def lines(self, view: View, codes: tuple[int, ...], block: int, cut: LineCut, *, turned: bool) -> Array:
-        """Return what stands against the lines of a cut; broadcasts against (lines, elements of a line)."""
+        """Return the factors for the lines of a cut; broadcasts against (lines, elements of a line)."""
         wanted = numbers_of(cut.runs)
         first, last = self.span(codes, block, cut, turned=turned)
         values = as_floats(self.stored.read(view, first, last))
@@ -197,7 +198,7 @@ class CodeFactors:
     def _turned(
         self, values: Array, codes: tuple[int, ...], block: int, wanted: _Lines, columns: tuple[int, int]
     ) -> Array:
-        """Turn factors of some stored rows, and give each column and line of the weight its own."""
+        """Transpose factors of some stored rows, and give each column and line of the weight its own."""
         n_rows, width = self.shape
         if n_rows not in (1, codes[0]):
             blocks = np.arange(*columns) // block
@@ -215,7 +216,7 @@ class Scaled:
     scale: CodeFactors | None
     zero: CodeFactors | None = None
     block: int = 0
-    """Codes that share a scale along the blocked axis; 0 where there are no blocks."""
+    """Codes that share a scale along the blocked axis; 0 if there are no blocks."""
     rounded: str = "F32"
     """The type in which the operator gives its result."""
 
@@ -244,7 +245,7 @@ class Scaled:
     def _build(self, view: View, *, cut: LineCut) -> Array:
         values = as_floats(self.table.lines(view, cut))
         codes, turned = self.table.stored.shape, self.table.turned
-        with np.errstate(all="ignore"):  # scales that are no numbers make weights that are none
+        with np.errstate(all="ignore"):  # scales that are NaN make weights that are NaN
             if self.zero is not None:
                 values = values - self.zero.lines(view, codes, self.block, cut, turned=turned)
             if self.scale is not None:
@@ -255,7 +256,7 @@ class Scaled:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnedScaled(Scaled):
-    """Codes of a turned table: its stored rows are columns of the weight, and can be left out."""
+    """Codes of a transposed table: its stored rows are columns of the weight, and can be skipped."""
 
     def plan_window(self, runs: LineRuns, columns: tuple[int, int]) -> LinePlan:
         """Plan some columns of some lines."""
@@ -306,7 +307,7 @@ def _rounded(values: Array, dtype: str) -> Array:
 def factor_shape(
     factors: OnnxTensor, codes: Sequence[int], *, axis: int | None, block: int = 0
 ) -> tuple[int, ...] | None:
-    """Return how scales stand against codes, or None when they cannot.
+    """Return the shape of scales relative to codes, or None if they do not fit.
 
     Parameters
     ----------
@@ -315,7 +316,7 @@ def factor_shape(
     codes
         Shape of the codes.
     axis
-        The axis that an operator names; None when they are broadcast as they are.
+        The axis that an operator names; None if they are broadcast as they are.
     block
         Codes along that axis that share one.
     """
@@ -339,14 +340,14 @@ def factor_shape(
 
 
 def arranged(table: StoredLines) -> Storage:
-    """Return how plain numbers are read: by columns, too, where their bytes run so."""
+    """Return how plain numbers are read: also by columns, if their bytes run that way."""
     return TurnedArranged(table=table) if table.by_columns else Arranged(table=table)
 
 
 def scaled(
     table: StoredLines, *, scale: CodeFactors | None, zero: CodeFactors | None, block: int, rounded: str
 ) -> Storage:
-    """Return how codes are read: by columns, too, where their bytes run so."""
+    """Return how codes are read: also by columns, if their bytes run that way."""
     kind = TurnedScaled if table.by_columns else Scaled
     return kind(table=table, scale=scale, zero=zero, block=block, rounded=rounded)
 

@@ -1,4 +1,4 @@
-"""How the numbers of one ONNX tensor lie in its file: raw, packed, in blocks, or as protobuf's varints."""
+"""How the numbers of an ONNX tensor are stored: raw, packed, in blocks, or as protobuf varints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_float(dtype: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxTensor:
-    """One tensor of the file, as it lies there."""
+    """One tensor of the file, as it is stored."""
 
     name: str
     dtype: str
@@ -70,7 +70,7 @@ class OnnxTensor:
     start: int
     stop: int
     varints: bool = False
-    """Each number is a protobuf varint: its place is known only after reading all before it."""
+    """Each number is a protobuf varint: its offset is known only after reading all before it."""
 
     @property
     def n_elements(self) -> int:
@@ -113,12 +113,12 @@ def _unpacked(data: Array, dtype: str) -> Array:
     codes = unpacked(data, bits)
     if dtype.startswith("I"):
         half = np.uint8(1 << bits - 1)
-        return ((codes ^ half) - half).view(np.int8)  # the highest bit counts negative
+        return ((codes ^ half) - half).view(np.int8)  # the highest bit is the sign
     return codes
 
 
 def _from_varints(data: Array, dtype: str, count: int) -> Array | None:
-    """Return numbers that protobuf keeps as integers, or None when there are not that many."""
+    """Return numbers that protobuf stores as varints, or None if there are not that many."""
     ends = np.flatnonzero(data < 0x80)
     packed = PACKED.get(dtype) or (4 if dtype == "F4" else 0)
     expected = -(-count * packed // 8) if packed else count
@@ -139,7 +139,7 @@ def _from_varints(data: Array, dtype: str, count: int) -> Array | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NBitBlocks:
-    """Rows of a few bits in blocks, each with a scale and perhaps a zero point (MatMulNBits and its kin)."""
+    """Rows of few-bit codes in blocks, each with a scale, maybe a zero point (MatMulNBits and the like)."""
 
     codes: OnnxTensor
     """``rows * n_blocks`` blocks of ``block * bits / 8`` bytes, the first code in the lowest bits."""
@@ -157,7 +157,7 @@ class NBitBlocks:
 
     @property
     def n_blocks(self) -> int:
-        """NBitBlocks of a row."""
+        """Blocks in a row."""
         return -(-self.width // self.block)
 
     @property
@@ -174,7 +174,7 @@ class NBitBlocks:
         return -(-self.n_blocks * self.bits // 8)
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan some rows: their codes, scales and zero points lie in rows, too."""
+        """Plan some rows: their codes, scales and zero points are stored in rows too."""
         ranges: dict[str, list[ByteRange]] = {}
         for start, stop in runs:
             ranges.setdefault(self.codes.file, []).append(
@@ -230,9 +230,9 @@ class External:
     Parameters
     ----------
     source
-        The model's files; nothing outside it is ever looked at.
+        The model's files; nothing outside is ever looked at.
     file
-        The graph. Places are relative to its folder.
+        The graph. Locations are relative to its folder.
     """
 
     def __init__(self, source: Source, file: str) -> None:
@@ -241,7 +241,7 @@ class External:
         self._known: dict[str, FileInfo] = {}
 
     def __call__(self, tensor: str, stated: Mapping[str, str], n_bytes: int) -> tuple[str, ByteRange]:
-        """Return file and place of a tensor's data."""
+        """Return file and offset of a tensor's data."""
         location = stated.get("location", "")
         if (problem := path_problem(location)) is not None:
             raise HeaderError(

@@ -1,10 +1,10 @@
-"""Fields of protobuf messages, walked over in a file without reading what is not looked at.
+"""Fields of protobuf messages, walked over in a file without reading what is not needed.
 
 Nothing here knows ONNX. Every length is checked against the message it lies in, so a walk ends, and the
 number of fields is bounded, so it ends soon. The weights of an ONNX file lie between the fields that describe
 them, so the walk hops over most of the file. On a disk a hop costs nothing. Over a network each costs a round
-trip, and where the next one lands is known only after it. But layers repeat: once two of them were seen, the
-next hops are foreseen and read at once.
+trip, and only then is it known where the next one lands. But layers repeat: once two have been seen, the next
+hops are predicted and read at once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 
 MAX_READ = 256 << 20
-"""Of descriptions, over all windows. The graphs of the largest public models have some 10 MB."""
+"""Of descriptions, over all windows. The graphs of the largest public models have about 10 MB."""
 HOP_BYTES = 8 << 10
 """Read where a hop lands: enough for the description of a weight and some small ones after it."""
 NEAR = 64 << 10
-"""A remote weight of at most this many bytes is no reason to hop."""
+"""A remote weight of at most this many bytes is read along rather than hopped over."""
 WHOLE_SHARE = 8
 """A remote file of at most this many first reads is read whole: hops would cost more than they save."""
 
 _MOST_BYTES = 4 << 20
 _SLACK = 512
-"""Foreseen places are off by some bytes: names of layers with more digits are longer."""
+"""Predicted offsets are off by some bytes: names of layers with more digits are longer."""
 _TOLERANCE = 32
 _LONGEST = 64
 _FORESEEN = 31
@@ -53,7 +53,7 @@ class Window:
         self.data = memoryview(b"")
         """What is in memory now."""
         self.start = 0
-        """Where that begins in the file."""
+        """Where it begins in the file."""
         self.stop = 0
         self._fetcher = fetcher
         self._remote = fetcher.source.remote
@@ -65,7 +65,7 @@ class Window:
         self._ahead: list[_Piece] = []
 
     def load(self, position: int, length: int) -> None:
-        """Move the window so that it holds these bytes, which lie in the file."""
+        """Move the window so that it covers these bytes, which lie in the file."""
         if self.start <= position and position + length <= self.stop:
             return
         piece = self._foreseen(position, length) or self._read(position, length)
@@ -80,7 +80,7 @@ class Window:
         return bytes(self.data[start - self.start : stop - self.start])
 
     def _foreseen(self, position: int, length: int) -> _Piece | None:
-        """Return a piece that was read ahead, and drop those before it."""
+        """Return a piece that was read ahead, and drop earlier ones."""
         wanted = ByteRange(position, position + length)
         for number, (extent, data) in enumerate(self._ahead):
             if extent.contains(wanted):
@@ -118,7 +118,7 @@ class Window:
         return ByteRange(start, min(start + length, self.size))
 
     def _next_hops(self) -> list[ByteRange]:
-        """Foresee where the next hops land: as after the longest stretch of hops like the last ones."""
+        """Predict where the next hops land: as after the longest earlier stretch like the last ones."""
         steps = [right - left for left, right in pairwise(self._hops)]
         after = _earlier(steps)
         if after is None:
@@ -134,7 +134,7 @@ class Window:
 
 
 def _earlier(steps: list[int]) -> int | None:
-    """Return the number of the step that followed when the last steps were made before; None if never.
+    """Return the number of the step that followed an earlier run of the last steps; None if there was none.
 
     The longest repetition counts, and of several the first: a layer has equal matrices one after another,
     and the first of them is followed by the others.
@@ -153,9 +153,9 @@ def _earlier(steps: list[int]) -> int | None:
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MAX_FIELDS = 8_000_000
-"""Of one file. A graph of 100,000 operators has about two million."""
+"""Per file. A graph of 100,000 operators has about two million."""
 MAX_TEXT = 4096
-"""Bytes of a name; the longest in public graphs have some hundred."""
+"""Bytes of a name; the longest in public graphs have some hundreds."""
 
 _MAX_VARINT = 10
 _MAX_KEY = (1 << 32) - 1
@@ -188,7 +188,7 @@ class Wire:
         raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
 
     def fields(self, start: int, stop: int, kinds: Mapping[int, tuple[int, ...]]) -> Iterator[Field]:
-        """Yield the fields of the message that lies there. The next one is read when it is asked for.
+        """Yield the fields of the message at that place. Each is read on demand.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Wire:
             key, position = self._varint(position, stop)
             number, wire = key >> 3, key & 7
             begin, value = position, 0
-            if key > _MAX_KEY:  # protobuf cuts off what is above, and sees another field
+            if key > _MAX_KEY:  # protobuf cuts off the higher bits, and sees another field
                 self.fail(say("problem.onnx-no-field", start=begin, number=number))
             if (known := kinds.get(number)) is not None and wire not in known:
                 self.fail(
@@ -242,7 +242,7 @@ class Wire:
             self.fail(say("problem.onnx-not-utf8", what=what, start=field.start))
 
     def data(self, field: Field) -> bytes:
-        """Return the bytes of a field, which the caller knows to be few."""
+        """Return the bytes of a field that the caller knows to be short."""
         return self._window.bytes_of(field.start, field.stop)
 
     def integers(self, field: Field, *, limit: int, what: Message) -> list[int]:

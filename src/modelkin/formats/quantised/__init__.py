@@ -1,4 +1,4 @@
-"""Quantised tensors put together: codes, scales and zero points become the weights that they stand for."""
+"""Quantised tensors put together: codes, scales and zero points become the weights they stand for."""
 
 from ._decode import put_together
 

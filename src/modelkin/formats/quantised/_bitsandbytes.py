@@ -1,6 +1,6 @@
-"""bitsandbytes, four bits: one long run of codes, for blocks of which there is one magnitude each.
+"""bitsandbytes, four bits: one long run of codes in blocks, with one magnitude per block.
 
-Two codes share a byte, the first one in its high bits. The magnitudes may be codes of eight bits themselves.
+Two codes share a byte, the first in its high bits. The magnitudes may themselves be eight-bit codes.
 ``W = table[code] * absmax[block]``, ``absmax = table2[code2] * absmax2[block2] + offset``.
 """
 
@@ -47,12 +47,12 @@ _MOST_AXES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantState:
-    """What the JSON beside a weight says."""
+    """What the JSON that accompanies a weight says."""
 
     shape: tuple[int, ...]
     block: int
     nested_block: int
-    """Zero when magnitudes are plain numbers."""
+    """Zero if magnitudes are plain numbers."""
     offset: float
 
 
@@ -69,7 +69,7 @@ class FourBits:
     """One weight."""
 
     expected: QuantState
-    """What a tensor of the same kind says; that this one says the same is checked when it is read."""
+    """What another tensor of this kind says; that this one agrees is checked when it is read."""
     codes: TensorInfo
     absmax: TensorInfo
     table: TensorInfo
@@ -128,7 +128,7 @@ class FourBits:
         begin, end = first * block, min(last * block, math.prod(state.shape))
         data = np.frombuffer(view(self.codes.file, self._codes(begin, end)), np.uint8)
         codes = unpacked(data[:, None], 4)[:, ::-1]
-        weights = np.zeros((last - first, block), np.float32)  # the last block may be a part of one
+        weights = np.zeros((last - first, block), np.float32)  # the last block may be incomplete
         weights.reshape(-1)[: end - begin] = looked_up(table, codes.reshape(-1)[: end - begin])
         with np.errstate(all="ignore"):
             weights *= self._absmax(view, state, first, last)[:, None]
@@ -148,7 +148,7 @@ class FourBits:
 def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     states = {name: info for name, info in checkpoint.index.items() if _STATE in name}
-    # Opening would take one small read for each tensor: instead, one of each kind speaks for its kind, and
+    # Opening would take one small read per tensor: instead, one tensor speaks for its kind, and
     # the others are checked against it when they are read.
     alike: dict[tuple[str, int], TensorInfo] = {}
     kinds: dict[str, tuple[str, int]] = {}

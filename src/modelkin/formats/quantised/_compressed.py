@@ -1,7 +1,7 @@
 """compressed-tensors, the packed integers: ``weight_packed``, ``weight_scale``, ``weight_shape``.
 
-Codes run along the input without gaps, 32 of them in as many integers as each has bits; zero points run along
-the output. ``W = (code - zero) * scale``, where a missing zero point is half of the codes' range.
+Codes run along the input without gaps, 32 codes of n bits in n integers; zero points run along the output.
+``W = (code - zero) * scale``, where a missing zero point is half of the codes' range.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
         for name, info in packed.items()
         for told in checkpoint.attempt(info, partial(_shape, checkpoint, info, name))
     }
-    # Of weights that are packed alike, one says for all how long the rows are.
+    # Among weights packed alike, one tells for all how long the rows are.
     alike = {packed[name].shape: told for name, told in shapes.items()}
     read = checkpoint.small(alike.values())
     for name, own in shapes.items():
@@ -110,7 +110,7 @@ def _zeros(zeros: TensorInfo, bits: int, lead: tuple[int, ...], n_groups: int) -
 
 
 def _bits(checkpoint: SchemeInput, codes: TensorInfo, n_columns: int) -> int:
-    """Return the bits of a code: those of which the row of integers holds just enough."""
+    """Return the bits per code: the width with which the row of integers holds just enough."""
     declared = {bits for inner in checkpoint.settings.weights() if (bits := inner.number("num_bits"))}
     fitting = [bits for bits in range(1, 9) if -(-n_columns * bits // 32) == codes.shape[-1]]
     chosen = [bits for bits in fitting if bits in declared] if declared else fitting

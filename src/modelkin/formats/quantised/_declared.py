@@ -109,7 +109,7 @@ def _gptq_weight(checkpoint: SchemeInput, prefix: str, codes: TensorInfo) -> Fou
 
 
 def _gptq_bits(checkpoint: SchemeInput, codes: TensorInfo, order: TensorInfo | None) -> int:
-    """Return the bits of a code, which differ between modules only where the config says so."""
+    """Return the bits per code, which differ between modules only where the config says so."""
     declared = checkpoint.settings.number("bits") or 0
     if order is None or not checkpoint.settings.table("dynamic"):
         return declared

@@ -1,4 +1,4 @@
-"""From an index of stored tensors to an index of weights: which schemes there are, and what is left."""
+"""From an index of stored tensors to an index of weights: which schemes are used, and what is left over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._scheme import FoundWeight, ReadSmall, SchemeInput, Settings, read_setting
 
 _Find = Callable[[SchemeInput], Iterator[FoundWeight]]
 
-# Their tensors say by name and shape what they are, with or without a config.
+# Their tensors show by name and shape what they are, with or without a config.
 _ALWAYS: Final[tuple[_Find, ...]] = (
     _bitsandbytes.find,
     _compressed.find,
@@ -40,7 +40,7 @@ _AUTO_ROUND: Final = {"auto_gptq": "gptq", "auto_awq": "awq"}
 _KNOWN: Final = tuple(sorted({*_DECLARED, *_SELF_TOLD}))
 _ACTIVATIONS: Final = re.compile(r"\.(?:input|output|[qkv])_(?:scale|scale_ub|zero_point|global_scale)\Z")
 MOST_LEFT_OUT: Final = 0.25
-"""Codes that nothing can be made of, as a share of what can be read: beyond it the model was not read."""
+"""Unusable codes as a share of what can be read: beyond this the model counts as not read."""
 _N_LISTED: Final = 4
 _MOST_AROUND: Final = 3
 _CODES: Final = frozenset({*_scaled.FP8, "I8", "U8", "I32", "U32"})
@@ -48,7 +48,7 @@ _PACKED_ENDINGS: Final = (".qweight", ".weight_packed")
 
 
 def has_codes(index: TensorIndex) -> bool:
-    """Say whether any tensor may hold codes; where none does, there is nothing to put together."""
+    """Say whether any tensor may hold codes; if none does, there is nothing to put together."""
     return any(info.dtype in _CODES and len(info.shape) >= 2 for info in index.values())
 
 
@@ -70,15 +70,15 @@ def decode_index(
     Returns
     -------
     index, left_out, notes
-        The weights under the names that they have where nothing is quantised, without the tensors they are
-        made of; the names of tensors that nothing can be made of; and what a reader should know. The index
-        is the one that was given where nothing is quantised.
+        The weights under the names they have when nothing is quantised, without the tensors they are made of;
+        the names of tensors that cannot be used; and what a reader should know. If nothing is quantised, the
+        index is the given one.
 
     Raises
     ------
     FormatError
-        Parts of weights contradict each other, or are missing, and that is much of the model. A scheme that
-        is not known is no error: its tensors stay as they are, and a note says so.
+        Parts of weights contradict each other or are missing, for much of the model. An unknown scheme is not
+        an error: its tensors stay as they are, and a note says so.
     """
     settings = _by_layout(read_settings(config))
     checkpoint = SchemeInput(index=index, settings=settings, read_small=read_small)
@@ -104,7 +104,7 @@ def decode_index(
 
 
 def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, FoundWeight]:
-    """Look for weights; what is there twice is left out, as nobody knows which one is meant."""
+    """Look for weights; what is there twice is left out, as it is unclear which one is meant."""
     found: dict[str, FoundWeight] = {}
     twice: list[FoundWeight] = []
     for find in finders:
@@ -119,19 +119,19 @@ def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, Found
     for name in [name for name in found if name in checkpoint.index and name not in found[name].uses]:
         codes = checkpoint.index[found.pop(name).uses[0]]
         checkpoint.refuse(codes, say("problem.quant-both", name=quoted(name)))
-        # Where no config says that weights are quantised, everybody takes the plain one.
+        # If no config says that weights are quantised, all loaders take the plain one.
         if checkpoint.settings.method is not None:
             checkpoint.refuse(checkpoint.index[name], say("problem.quant-is-both"))
     return found
 
 
 def _left_out(checkpoint: SchemeInput, found: Mapping[str, FoundWeight]) -> set[str]:
-    """Return the names of tensors that nothing can be made of.
+    """Return the names of tensors that cannot be used.
 
     Raises
     ------
     HeaderError
-        They are so much of the model that it cannot be said to have been read.
+        They are so much of the model that it cannot count as read.
     """
     index = checkpoint.index
     used = {name for one in found.values() for name in one.uses}
@@ -141,7 +141,7 @@ def _left_out(checkpoint: SchemeInput, found: Mapping[str, FoundWeight]) -> set[
         left_out |= {
             info.name for info in pair if info.name not in used and (info is one.info or not info.is_float)
         }
-    # A weight that is there in plain numbers needs no codes.
+    # A weight that is stored as plain numbers needs no codes.
     needed = {
         name for name in left_out if not _is_plain(index, f"{name.rpartition('.')[0]}.weight", left_out)
     }
@@ -177,7 +177,7 @@ def _finders(checkpoint: SchemeInput) -> tuple[list[_Find], list[Message]]:
         problem_of, find = _DECLARED[method]
         problem = problem_of(checkpoint)
         if problem is None:
-            # Other tensors of these names would be taken for something else.
+            # Otherwise tensors of these names would be mistaken for something else.
             return [find], []
         return [], [say("format.not-decoded", method=method, problem=problem)]
     if method is not None and method not in _SELF_TOLD:
@@ -187,7 +187,7 @@ def _finders(checkpoint: SchemeInput) -> tuple[list[_Find], list[Message]]:
 
 
 def _by_layout(settings: Settings) -> Settings:
-    """Return the settings under the name of the layout, where a method uses that of another."""
+    """Return the settings under the name of the layout, if a method uses that of another."""
     if settings.method not in ("auto-round", "intel/auto-round"):
         return settings
     layout = settings.word("packing_format").removeprefix("auto_round:")
@@ -195,7 +195,7 @@ def _by_layout(settings: Settings) -> Settings:
 
 
 def _check_rest(checkpoint: SchemeInput, rest: Iterable[TensorInfo]) -> None:
-    """Leave out codes without scales, where the config says that weights are quantised."""
+    """Leave out codes without scales, if the config says that weights are quantised."""
     noted = {info.name for one in checkpoint.unread for info in (one.info, one.codes) if info is not None}
     if checkpoint.settings.method is None:
         return
@@ -231,7 +231,7 @@ def _told_unread(checkpoint: SchemeInput, left_out: set[str]) -> list[Message]:
 
 
 def put_together(weights: Weights, request: Request) -> Weights:
-    """Make weights of codes and scales; the config is read only where some tensor may be one."""
+    """Turn codes and scales into weights; the config is read only if some tensor may need it."""
     if not has_codes(weights.index):
         return weights
     config = weights.config or request.config

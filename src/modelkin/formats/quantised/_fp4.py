@@ -1,7 +1,7 @@
 """Floats of four bits: NVFP4 (blocks of 16 with scales in FP8) and MXFP4 (blocks of 32, powers of two).
 
-NVFP4 has one more scale, of the scales. Rows are as they are, but for the experts of gpt-oss, which are
-stored output-first and known input-first.
+NVFP4 has one more scale, of the scales. Rows are stored as they are, except for the experts of gpt-oss, which
+are stored output-first but known input-first.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
 def _experts(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeight:
     scales = part(checkpoint.index, codes, f"{name}_scales")
     expect_dtype(scales, "U8")
-    n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # four axes brought it here
+    n_experts, n_outputs, n_blocks, width = expect_stack(codes)  # it has four axes, or it would not be here
     if 2 * width != MX_BLOCK:
         fail(codes, say("problem.quant-block-bytes", wanted=MX_BLOCK // 2, got=width))
     expect_shape(scales, (n_experts, n_outputs, n_blocks))
     flat = replace(codes, shape=(n_experts, n_outputs, n_blocks * width))
     stored = four_bits(flat, replace(scales, dtype="F8_E8M0"), block=MX_BLOCK)
     shape = n_experts, n_blocks * MX_BLOCK, n_outputs
-    # Loaders keep experts input-first, and so do copies that are not quantised.
+    # Loaders keep experts input-first, and so do unquantised copies.
     return weight(name, "MXFP4", shape, codes, ScaledColumns(stored=stored), scales.name)
 
 
@@ -81,7 +81,7 @@ def _packed(checkpoint: SchemeInput, name: str, codes: TensorInfo) -> FoundWeigh
 
 
 def four_bits(codes: TensorInfo, scales: TensorInfo, *, block: int) -> ScaledRows:
-    """Return rows of floats of four bits, two in a byte, with one scale a block."""
+    """Return rows of four-bit floats, two in a byte, with one scale per block."""
     *lead, width = codes.shape
     n_columns = 8 * codes.n_bytes // max(1, codes.n_elements) * width // 4
     if n_columns % block:

@@ -19,7 +19,7 @@ from modelkin.tensors import Array, LinePlan, LineRuns, TensorInfo, View, by_fil
 
 from ._scheme import FLOATS, FoundWeight, SchemeInput, expect_dtype, fail, part, template, weight
 
-# Bits -> codes in one integer, and what integers these are.
+# Bits -> codes in one integer, and the type of these integers.
 _PACKED: Final = {8: (1, "U8"), 4: (2, "U8"), 2: (4, "U8"), 1: (8, "U8"), 3: (10, "I32")}
 _SIDE: Final = ("shape", "nbits", "group_size", "axis")
 _DROPPED: Final = (
@@ -36,7 +36,7 @@ class Folded:
     bits: int
     group: int
     axis: int
-    """1: neighbours share a scale. 0: weights that are one n-th of all weights apart do."""
+    """1: neighbours share a scale. 0: weights that are a fixed fraction of all weights apart do."""
     codes: TensorInfo
     scale: TensorInfo
     zero: TensorInfo
@@ -64,7 +64,7 @@ class Folded:
         return self.codes.n_elements
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, ByteRange]]:
-        """Yield the parts of a stretch by where they are folded: how far to shift, and which bytes."""
+        """Yield the parts of a stretch by fold: how far to shift, and which bytes."""
         per, dtype = _PACKED[self.bits]
         width = 4 if dtype == "I32" else 1
         while start < stop:
@@ -76,7 +76,7 @@ class Folded:
 
     def _scales(self, info: TensorInfo, start: int, stop: int) -> list[ByteRange]:
         width = info.n_bytes // info.n_elements
-        if self.axis == 0:  # neighbours have neighbouring scales, and the run of scales begins again
+        if self.axis == 0:  # neighbours have neighbouring scales, which start over at the end
             return [ByteRange(info.start, info.stop)]
         first, last = start // self.group, -(-stop // self.group)
         return [ByteRange(info.start + first * width, info.start + last * width)]
@@ -114,7 +114,7 @@ def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
     """Yield all weights that are stored this way."""
     index = checkpoint.index
     codes = {name: info for name, info in index.items() if name.endswith(".W_q")}
-    # Weights of one name and size are alike; what one says holds for all layers.
+    # Weights of one name and size are alike; what one says is true for all layers.
     alike = {(template(name), info.shape): name.removesuffix("W_q") for name, info in codes.items()}
     wanted = {
         prefix: infos

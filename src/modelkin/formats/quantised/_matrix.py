@@ -1,4 +1,4 @@
-"""Matrices as they lie in a file, plain or packed either way, and grids of scales for blocks of them.
+"""Matrices as stored in a file, plain or packed along either axis, and grids of scales for blocks of them.
 
 A tensor of more than two axes is the matrix of its lines. Numbers come out as float32.
 """
@@ -30,7 +30,7 @@ from modelkin.tensors import (
 from ._scheme import fail
 
 Rows = npt.NDArray[np.int64]
-"""Numbers of rows, rising, none twice."""
+"""Row numbers, ascending and distinct."""
 
 
 class Matrix(Protocol):
@@ -57,19 +57,19 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRows:
-    """Codes packed along each row, whatever the integers are that the file calls them."""
+    """Codes packed along each row, whatever integer type the file declares."""
 
     info: TensorInfo
     bits: int
     n_columns: int
     offset: int = 0
-    """What is taken off each number."""
+    """Subtracted from each number."""
     add: int = 0
-    """What is added to each code, which then begins again at zero where it has no more bits."""
+    """Added to each code, which then wraps around within its bits."""
     table: npt.NDArray[np.float32] | None = None
-    """What codes stand for, where it is not themselves."""
+    """What codes stand for, if not themselves."""
     order: tuple[int, ...] | None = None
-    """Which code of a group stands at each column of the group."""
+    """Which code of a group belongs to each column of the group."""
 
     @property
     def align(self) -> int:
@@ -103,7 +103,7 @@ class PackedRows:
         return values
 
     def _bytes(self, start: int, stop: int) -> tuple[int, int]:
-        # A row can end in bytes that hold nothing.
+        # A row can end in unused bytes.
         last = self._row_bytes if stop == self.n_columns else -(-stop * self.bits // 8)
         return start * self.bits // 8, min(last, self._row_bytes)
 
@@ -122,7 +122,7 @@ class PackedDown:
 
     @property
     def _unit(self) -> tuple[int, int]:
-        """After how many rows a code begins on an integer again, and how many integers that are."""
+        """After how many rows a code begins at an integer again, and how many integers that is."""
         common = math.gcd(32, self.bits)
         return 32 // common, self.bits // common
 
@@ -152,7 +152,7 @@ class PackedDown:
         return flat if len(places) == len(flat) else flat[places]
 
     def _words(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return the units that hold some rows, and the rows of integers of these."""
+        """Return the units that hold some rows, and their rows of integers."""
         unit, n_words = self._unit
         units = np.unique(rows // unit)
         words = (units[:, None] * n_words + np.arange(n_words)).reshape(-1)
@@ -165,7 +165,7 @@ class Plain:
 
     info: TensorInfo
     n_columns: int
-    """Columns that count; a row can be longer than that."""
+    """Columns in use; a row can be longer than that."""
 
     @property
     def align(self) -> int:
@@ -191,13 +191,13 @@ class Plain:
         return values[:, : stop - start]
 
     def _bytes(self, start: int, stop: int) -> tuple[int, int]:
-        # Padding at the end is read along: whole rows are fewer ranges.
+        # Padding at the end is read too: whole rows are fewer ranges.
         last = self._row_bytes if stop == self.n_columns else stop * self._width
         return start * self._width, last
 
 
 def _row_ranges(info: TensorInfo, rows: Rows, width: int, first: int, last: int) -> list[ByteRange]:
-    """Return where the bytes `first` up to `last` of rows lie: whole neighbouring rows are one range."""
+    """Return where the bytes `first` up to `last` of rows are: whole neighbouring rows are one range."""
     if first == 0 and last == width:
         return [ByteRange(info.start + a * width, info.start + b * width) for a, b in runs_of(rows)]
     return [
@@ -224,17 +224,17 @@ class ScaleGrid:
     rows_each: int
     """Rows of one matrix of the stack of weights."""
     grid_rows_each: int
-    """Rows of the grid for that."""
+    """The grid's rows for one matrix."""
     row_block: int
     """Rows of weights that share a row of the grid."""
     column_block: int
     """Columns of weights that share a column of the grid."""
     row_groups: TensorInfo | None = None
-    """Which row of the grid counts for each row of weights, where somebody has listed that."""
+    """Which row of the grid applies to each row of weights, if the file lists it."""
     column_groups: TensorInfo | None = None
     """The same for columns."""
     in_order: bool = True
-    """Whether the list says nothing new: then only the rows of the grid that count are read."""
+    """Whether the list is in plain order: then only the needed rows of the grid are read."""
 
     @property
     def n_bytes(self) -> int:
@@ -244,7 +244,7 @@ class ScaleGrid:
 
     @property
     def align(self) -> int:
-        """Where stretches of columns may begin: at multiples of this."""
+        """Stretches of columns begin at multiples of this."""
         return self.matrix.align * self.column_block if self.matrix.align > 1 else 1
 
     def ranges(self, rows: Rows, start: int, stop: int) -> list[tuple[str, ByteRange]]:
@@ -259,7 +259,7 @@ class ScaleGrid:
         return wanted
 
     def read(self, view: View, rows: Rows, start: int, stop: int) -> Array:
-        """Return the numbers: (rows, columns) of weights, or less where that can be spread by numpy."""
+        """Return the numbers: (rows, columns) of weights, or fewer if numpy can broadcast them."""
         first, last = self._columns(start, stop)
         needed = self._rows(rows)
         values = self.matrix.read(view, needed, first, last)
@@ -331,7 +331,7 @@ class ScaleGrid:
 def grid_along_rows(
     matrix: Matrix, *, n_rows: int, n_groups: int, group: int, column_groups: TensorInfo | None = None
 ) -> ScaleGrid:
-    """Return a grid with a row for each row of weights, of which `group` neighbours share a number."""
+    """Return a grid with a row per row of weights, in which `group` neighbours share a number."""
     return ScaleGrid(
         matrix=matrix,
         n_columns=n_groups,
@@ -344,7 +344,7 @@ def grid_along_rows(
 
 
 def whole_grid(matrix: Matrix, weights: tuple[int, ...]) -> ScaleGrid:
-    """Return a grid of one number that counts for all weights of a shape."""
+    """Return a grid of one number that applies to all weights of a shape."""
     n_rows = count_lines(weights)
     return ScaleGrid(
         matrix=matrix,

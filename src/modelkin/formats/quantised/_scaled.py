@@ -1,6 +1,6 @@
-"""Numbers of eight bits with scales: FP8 by blocks (DeepSeek), channels or tensors, and INT8.
+"""Eight-bit numbers with scales: FP8 by blocks (DeepSeek), channels or tensors, and INT8.
 
-``W = code * scale`` or ``(code - zero) * scale``; the shapes say which scale counts for which weights.
+``W = code * scale`` or ``(code - zero) * scale``; the shapes say which scale applies to which weights.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PER_CODE: Final = 7.874015718698502e-3
 
 
 def find(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
-    """Yield all weights of eight bits that have scales beside them."""
+    """Yield all eight-bit weights that come with scales."""
     index = checkpoint.index
     layouts = _layouts(checkpoint)
     for name, info in index.items():
@@ -92,7 +92,7 @@ def _bitsandbytes(
 
 
 def _layouts(checkpoint: SchemeInput) -> Mapping[str, bytes | None]:
-    """Read in which order codes are, zeros for that of rows. One layer speaks for all: no writer mixes."""
+    """Read the order of codes, zero for row order. One layer speaks for all: no writer mixes orders."""
     layouts = {
         template(name): info
         for name, info in checkpoint.index.items()
@@ -105,7 +105,7 @@ def _layouts(checkpoint: SchemeInput) -> Mapping[str, bytes | None]:
 def block_grid(
     checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, default: tuple[int, int] | None
 ) -> ScaleGrid:
-    """Return which scale counts for which weights, as the shapes of both say.
+    """Return which scale applies to which weights, as both shapes say.
 
     Parameters
     ----------
@@ -114,13 +114,13 @@ def block_grid(
     codes, scales
         The tensors.
     default
-        Size of blocks where the config names none.
+        Block size if the config names none.
     """
     shape = codes.shape
     if all(length == 1 for length in scales.shape):
         return whole_grid(Plain(info=replace(scales, shape=(1, 1)), n_columns=1), shape)
     if len(scales.shape) == 1:
-        # One for each row, or one for each matrix of a stack.
+        # One per row, or one per matrix of a stack.
         rows_only = (*shape[:-1], 1) if scales.shape[0] == count_lines(shape) else None
         stack_only = (*shape[:1], 1, 1) if len(shape) == 3 and scales.shape == shape[:1] else None
         view = rows_only or stack_only

@@ -1,4 +1,4 @@
-"""What a scheme is given, what it finds, and what is refused because its parts contradict each other."""
+"""What a scheme is given, what it finds, and what is refused because its parts contradict one another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Settings:
     """The part of a config about quantisation, or nothing."""
 
     method: str | None = None
-    """Name of the scheme, in lower case; None when the config declares none."""
+    """Name of the scheme, in lower case; None if the config declares none."""
     values: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def number(self, key: str) -> int | None:
@@ -45,14 +45,14 @@ class Settings:
         return _pair(self.values.get(key))
 
     def weights(self) -> Iterator[Settings]:
-        """Yield what each group of a compressed-tensors config says of weights."""
+        """Yield what each group of a compressed-tensors config says about weights."""
         for group in self.table("config_groups").values():
             inner = group.get("weights") if isinstance(group, dict) else None
             if isinstance(inner, dict):
                 yield Settings(method=self.method, values=inner)
 
     def of(self, module: str) -> Settings:
-        """Return what holds for one module, where a config makes exceptions by name."""
+        """Return the settings of one module, if a config makes exceptions by name."""
         own = self.values.get(module)
         return Settings(method=self.method, values={**self.values, **own}) if isinstance(own, dict) else self
 
@@ -108,7 +108,7 @@ def fail(info: TensorInfo, problem: Message, *, hint: str = _HINT) -> NoReturn:
 
 
 def part(index: Mapping[str, TensorInfo], of: TensorInfo, name: str) -> TensorInfo:
-    """Return a tensor that another cannot be read without."""
+    """Return a tensor that another one needs."""
     found = index.get(name)
     if found is None:
         fail(of, say("problem.quant-needs", name=quoted(name)))
@@ -116,7 +116,7 @@ def part(index: Mapping[str, TensorInfo], of: TensorInfo, name: str) -> TensorIn
 
 
 def expect_dtype(info: TensorInfo, *dtypes: str) -> None:
-    """Refuse a tensor that is stored in another format than the scheme demands."""
+    """Refuse a tensor stored in a format other than the scheme requires."""
     if info.dtype not in dtypes:
         fail(info, say("problem.expected-got", expected=" or ".join(dtypes), got=info.dtype))
     if info.storage is not None:
@@ -124,21 +124,21 @@ def expect_dtype(info: TensorInfo, *dtypes: str) -> None:
 
 
 def expect_shape(info: TensorInfo, *shapes: tuple[int, ...]) -> None:
-    """Refuse a tensor of another shape than its neighbours demand."""
+    """Refuse a tensor whose shape does not match its companions."""
     if info.shape not in shapes:
         wanted = " or ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
         fail(info, say("problem.quant-wanted-shape", wanted=wanted, shape=str(list(info.shape))))
 
 
 def expect_stack(info: TensorInfo) -> tuple[int, ...]:
-    """Refuse a tensor that is no matrix or stack of matrices, or has an empty axis; return its shape."""
+    """Refuse a tensor that is not a matrix or stack of matrices, or has an empty axis; return its shape."""
     if not 2 <= len(info.shape) <= _MOST_AXES or 0 in info.shape:
         fail(info, say("problem.quant-matrix", shape=str(list(info.shape))))
     return info.shape
 
 
 def expect_matrix(info: TensorInfo) -> tuple[int, int]:
-    """Refuse a tensor that is no matrix, or has an empty axis; return its shape."""
+    """Refuse a tensor that is not a matrix, or has an empty axis; return its shape."""
     shape = expect_stack(info)
     if len(shape) != 2:
         fail(info, say("problem.quant-one-matrix", shape=str(list(shape))))
@@ -175,13 +175,13 @@ class UnreadCodes:
 
     info: TensorInfo
     codes: TensorInfo | None
-    """The codes that it belongs to, where these are another tensor."""
+    """The codes that it belongs to, if these are another tensor."""
     error: HeaderError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeInput:
-    """What a scheme looks at, and what it could not make anything of."""
+    """What a scheme looks at, and what it could not use."""
 
     index: TensorIndex
     settings: Settings
@@ -191,10 +191,10 @@ class SchemeInput:
     def attempt(
         self, info: TensorInfo, make: Callable[[], _Made], *, codes: TensorInfo | None = None
     ) -> Iterator[_Made]:
-        """Yield what is made of a tensor; note it, and yield nothing, if that is refused.
+        """Yield what a tensor becomes; if that is refused, record it and yield nothing.
 
-        Anybody can add a tensor that is named like a part of some scheme, and loaders step over it: the rest
-        of the model is read all the same. Whether too much is missing then is decided at the end.
+        Anybody can add a tensor that is named like a part of some scheme, and loaders ignore it: the rest of
+        the model is read anyway. Whether too much is missing is decided at the end.
         """
         try:
             made = make()
@@ -204,7 +204,7 @@ class SchemeInput:
             yield made
 
     def refuse(self, info: TensorInfo, problem: Message) -> None:
-        """Note that nothing is made of a tensor."""
+        """Record that a tensor cannot be used."""
         next(self.attempt(info, partial(fail, info, problem)), None)
 
     def small(self, infos: Iterable[TensorInfo]) -> Mapping[str, bytes]:
@@ -231,7 +231,7 @@ def _small(info: TensorInfo) -> TensorInfo:
 
 
 def template(name: str) -> str:
-    """Return what the names of a tensor in all layers have in common."""
+    """Return what a tensor's names have in common across layers."""
     return _NUMBER.sub("#", name)
 
 

@@ -15,11 +15,11 @@ from modelkin.tensors import Array, LinePlan, LineRuns, View, by_file, count_lin
 from ._matrix import Matrix, Rows, ScaleGrid
 
 MOST_RANGES: Final = 8192
-"""Of one reading of lines that lie across the rows of a file; more are joined to whole rows."""
+"""Most ranges for one read of lines that run across the rows of a file; beyond that, whole rows are read."""
 SHORT_ROW: Final = 16 * 1024
-"""Bytes of a row of the file up to which it is read whole: its parts would take a request each."""
+"""Rows of the file up to this many bytes are read whole: their parts would take a request each."""
 _ROWS_AT_ONCE: Final = 128
-"""What is decoded at once stays in the processor's cache."""
+"""What is decoded at once stays in the CPU cache."""
 _CACHE_LINE: Final = 16
 """Numbers of four bytes."""
 
@@ -72,7 +72,7 @@ class ScaledRows:
         weights = self.codes.read(view, rows, start, stop)
         if not weights.flags.writeable:
             weights = weights.copy()
-        # Hostile scales may overflow; what comes out is then no number, and is treated as such.
+        # Hostile scales may overflow; the result is then NaN, and treated as such.
         with np.errstate(all="ignore"):
             if self.zero is not None:
                 zero = self.zero.read(view, rows, start, stop)
@@ -92,7 +92,7 @@ class ScaledRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledColumns:
-    """Weights stored input-first: lines run across the rows of the file, so some columns come cheaper."""
+    """Weights stored input-first: lines run across the rows of the file, so a few columns are cheaper."""
 
     stored: ScaledRows
 
@@ -102,7 +102,7 @@ class ScaledColumns:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weights as they are shown."""
+        """Shape of the weights as presented."""
         *lead, rows, columns = self.stored.shape
         return (*lead, columns, rows)
 

@@ -1,4 +1,4 @@
-"""Valid safetensors files from numpy arrays. Hostile ones are made by hand where they are tested."""
+"""Valid safetensors files from numpy arrays. Hostile ones are made by hand in the tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DTYPE_NAMES = {
     "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }
-# The library writes wide elements first, so that every tensor is aligned; names decide among equals.
+# The library writes wide elements first, so that every tensor is aligned; ties go by name.
 _WIDTHS = {"C64": 8, "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4}
 _WIDTHS |= {"BF16": 2, "F16": 2, "I16": 2, "U16": 2}
 

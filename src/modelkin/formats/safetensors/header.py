@@ -1,11 +1,11 @@
-"""The header of a safetensors file: bytes in, `TensorInfo` out, and hostile ones refused.
+"""The header of a safetensors file: bytes in, `TensorInfo` out; hostile ones are refused.
 
 A file is eight bytes with the header's length N (little-endian), N bytes of JSON, then the data, in which
 the tensors lie without holes. The rules here are stricter than those of the reference library wherever
-leniency makes a file ambiguous: a key that stands twice, a header that does not begin with a brace, padding
-other than spaces, names that cannot be seen. Every file accepted here is accepted there, too.
+leniency makes a file ambiguous: a repeated key, a header that does not begin with a brace, padding other than
+spaces, invisible names. Every file accepted here is accepted there too.
 
-Reading the bytes is the caller's part.
+Reading the bytes is up to the caller.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _INT = rb"(?:0|[1-9][0-9]{0,18})"
 _SHAPE = rb'"shape":\[((?:' + _INT + rb"(?:," + _INT + rb"){0,15})?)\]"
 _DTYPE = rb'"dtype":"([A-Z0-9_]{1,16})"'
 _OFFSETS = rb'"data_offsets":\[(' + _INT + rb"),(" + _INT + rb")\]"
-# The two ways in which the common writers put an entry. Ten times faster than member by member, which is
-# the way for everything else, and which has the words for everything that is wrong.
+# The two ways in which common writers write an entry. Ten times faster than member by member, which is
+# used for everything else, and which can say what is wrong.
 _USUAL_ENTRY: Final = re.compile(rb"\{" + _DTYPE + rb"," + _SHAPE + rb"," + _OFFSETS + rb"\}")
 _SORTED_ENTRY: Final = re.compile(rb"\{" + _OFFSETS + rb"," + _DTYPE + rb"," + _SHAPE + rb"\}")
 
-# What is found instead of a safetensors file, by how it begins.
+# What is found in place of a safetensors file, by how it begins.
 _OTHER_FILES: Final = (
     (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
     (b"PK\x03\x04", "This looks like a PyTorch or other zip file, not like safetensors."),
@@ -61,7 +61,7 @@ class SafetensorsHeader:
     metadata: Mapping[str, str]
     """Free text of the writer."""
     left_out: tuple[str, ...] = ()
-    """Names of tensors that nobody can see or say: loaders have no use for these, and step over them."""
+    """Unprintable names of tensors: loaders have no use for these, and ignore them."""
 
 
 def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
@@ -118,12 +118,12 @@ def parse_header(data: bytes, *, file: str, file_size: int, is_part: bool = Fals
     file_size
         Number of bytes of the whole file: the tensors must fill it to the last byte.
     is_part
-        Whether there are other files, so that this one may hold nothing with a name that can be said.
+        Whether there are other files, so that this one may hold only tensors with unprintable names.
 
     Raises
     ------
     HeaderError
-        The header breaks a rule. The sentence names the tensor, what was expected and what came.
+        The header breaks a rule. The message names the tensor, what was expected and what was found.
 
     Notes
     -----

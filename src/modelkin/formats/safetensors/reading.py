@@ -18,14 +18,14 @@ from modelkin.untrusted import quoted
 from .header import PREFIX_BYTES, SafetensorsHeader, header_length, parse_header
 
 MAX_ALL_HEADERS = 256_000_000
-"""Of all shards together. The largest public model (163 shards) has about 12 MB; all are held at once."""
+"""Of all shards together. The largest public model (163 shards) has about 12 MB; all are held in memory."""
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MOST_GUESSED = 512
-"""Neighbours of an index whose headers are read along with it. Models have up to 200 shards; a folder with
-more is not guessed about."""
+"""Neighbours of an index whose headers are read along with it. Models have up to 200 shards; in a folder with
+more, nothing is guessed."""
 AT_ONCE = 128
-"""Files whose beginnings are held at once: 16 MiB."""
+"""Files whose first bytes are held at once: 16 MiB."""
 _N_LISTED = 4
 _PREFERRED = ("model.safetensors", "model.fp32.safetensors", "model.fp16.safetensors")
 
@@ -65,7 +65,7 @@ def read_index(
 ) -> tuple[TensorIndex, tuple[str, ...], tuple[Message, ...]]:
     """Read the headers of a file or of all shards of an index, at once where the source has a listing.
 
-    Returns the tensors, the names of those that were left out because of their names, and what else to say.
+    Returns the tensors, the names of those left out because of their names, and notes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def read_index(
     head_bytes
         First read of each file; a longer header costs one more.
     alone
-        Whether to read no more than that file, even if it is named as a part.
+        Whether to read only that file, even if it is named like a part.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def read_index(
         A header or the shard index breaks the rules.
     """
     if not fetcher.source.remote:
-        head_bytes = PREFIX_BYTES  # a disk answers at once: first the length of the header, then just that
+        head_bytes = PREFIX_BYTES  # a disk is fast: read the length of the header first, then exactly that
     files = fetcher.source.files()
     if not name.endswith(INDEX_SUFFIX):
         whole = [name] if alone else _unindexed(files, name)
@@ -96,7 +96,7 @@ def read_index(
     if info.size > MAX_INDEX_BYTES:
         raise IndexFileError(name, say("problem.index-bytes", size=info.size, most=MAX_INDEX_BYTES))
     # The shards of a listing are almost surely those of the index: their headers are read along with it.
-    # Who puts thousands of such names there gets none of them read unless the index names them.
+    # If there are thousands of such names, none is read unless the index names it.
     guess = _neighbours(files, name)
     guess = guess if len(guess) <= MOST_GUESSED else []
     fetched = _heads(fetcher, guess, head_bytes, more={name: [ByteRange(0, info.size)]})
@@ -149,7 +149,7 @@ def _heads(
 def _in_groups(
     fetcher: Fetcher, names: Sequence[str], head_bytes: int, *, is_part: bool = True
 ) -> dict[str, SafetensorsHeader]:
-    """Read headers of any number of files; their bytes are given back group by group."""
+    """Read headers of any number of files; their bytes are released group by group."""
     headers: dict[str, SafetensorsHeader] = {}
     total = 0
     for start in range(0, len(names), AT_ONCE):

@@ -1,4 +1,4 @@
-"""Weights that torch has written: its pickles are read by a machine that can do nothing but describe."""
+"""Weights written by torch: its pickles are read by a machine that can only describe, not execute."""
 
 from ._format import FORMAT
 

@@ -1,6 +1,6 @@
-"""What a torch file holds: the object of its pickle, and where the storages lie that it speaks of.
+"""What a torch file holds: the object in its pickle, and where the storages that it names are.
 
-Two layouts are read. Since 1.6 torch writes zip archives. Before, and on demand still, a file was five
+Two layouts are read. Since 1.6 torch writes zip archives. Before that, and still on request, a file is five
 pickles (a magic number, the version, the writer's system, the object, the keys of its storages), then the
 storages in the order of the keys, each after eight bytes with its number of elements.
 """
@@ -24,13 +24,13 @@ from .values import UNREAD_BYTES, Global, StorageRef, Value
 
 T = TypeVar("T")
 Reads: TypeAlias = Callable[[ByteRange], bytes]
-"""Gives bytes that were asked for."""
+"""Returns bytes that were requested."""
 Steps: TypeAlias = Generator[list[ByteRange], Reads, T]
-"""Yields the ranges of its file that it needs, gets a way to read them, and returns what it found."""
+"""Yields the ranges of its file that it needs, is sent a way to read them, and returns what it found."""
 
 
 def run_together(fetcher: Fetcher, readers: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """Run the readers of several files side by side: one fetch for each step of all.
+    """Run the readers of several files side by side: one fetch per step for all of them.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ _OTHER_FILES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchContents:
-    """The object of a file's pickle, described."""
+    """A description of the object in a file's pickle."""
 
     file: str
     top: Value = field(repr=False)
     storages: Mapping[str, StorageRef] = field(repr=False)
     """All that the pickle names, by key."""
     unknown: tuple[Global, ...]
-    """Names in the pickle that were left alone."""
+    """Names in the pickle that were ignored."""
     archive: Archive | None = None
     """None for the older layout."""
     places: Mapping[str, ByteRange] = field(default_factory=dict, repr=False)
@@ -111,7 +111,7 @@ def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[
         How much of its beginning to read at first.
     check
         In the older layout, also read the eight bytes before each storage. They only repeat what the pickle
-        says, and cost a request each over a network.
+        says, and each costs a request over a network.
     """
     head = ByteRange(0, min(size, max(head_bytes, 512)))
     tail = ByteRange(max(0, size - max(_DIRECTORY_GUESS, TAIL_BYTES)), size)
@@ -123,7 +123,7 @@ def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[
 
 
 def locate(contents: TorchContents, keys: Iterable[str]) -> Steps[dict[str, ByteRange]]:
-    """Find the bytes of some storages; those of an archive by their local headers, all in one step."""
+    """Find the bytes of some storages; in an archive by their local headers, all in one step."""
     archive = contents.archive
     if archive is None:
         return {key: contents.places[key] for key in keys}
@@ -141,7 +141,7 @@ def storage_bytes(storage: StorageRef) -> int:
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the bytes of an element in a format of ours, or one that is known but not read."""
+    """Return the bytes per element of one of our formats, or of one that is known but not read."""
     return DTYPES[dtype].bits // 8 if dtype in DTYPES else UNREAD_BYTES[dtype]
 
 

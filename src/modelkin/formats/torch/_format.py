@@ -1,4 +1,4 @@
-"""The files of torch as weights: which file to take, its shards, and the names that everybody knows."""
+"""Torch files as weights: which file to take, its shards, and the usual names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TorchFile:
     """Under the names of the file."""
     state: StateDict = field(repr=False)
     left_out: tuple[str, ...]
-    """Tensors whose names nobody can say, or of number formats that are not read."""
+    """Tensors with unprintable names, or in number formats that are not read."""
     notes: tuple[Message, ...]
 
 
@@ -176,7 +176,7 @@ def _whisper_config(state: StateDict) -> dict[str, object] | None:
 
 
 def _check_whole(fetcher: Fetcher, entry: str) -> None:
-    """Refuse one of several files that hold slices of every tensor."""
+    """Refuse a single one of several files that hold slices of every tensor."""
     part = _SLICES.fullmatch(entry)
     if part is None:
         return

@@ -1,8 +1,8 @@
 """Which tensors of a checkpoint are the model's weights, and under which names.
 
-A file can be a state dict, or a checkpoint that holds one among other things. The rules are few and said in
-notes: the weights are under a key that trainers use for them, optimizers are left out, names of nested
-dictionaries are joined with dots, and prefixes that wrappers put before every name are taken off.
+A file can be a state dict, or a checkpoint that holds one among other things. The rules are few, and notes
+report them: the weights are under a key that trainers use for them, optimizers are left out, names of nested
+dictionaries are joined with dots, and prefixes that wrappers put before every name are stripped.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _OTHER_STATE: Final = frozenset(
 """Keys of a checkpoint that are not the model."""
 
 _RANDOM: Final = frozenset({"rng_state", "cuda_rng_state", "torch_rng_state", "cpu_rng_state"})
-"""Keys of a tensor that holds the state of random numbers."""
+"""Keys of a tensor that holds the state of a random generator."""
 
 _LIGHTNING: Final = "pytorch-lightning_version"
 _PREFIXES: Final = ("module.", "_orig_mod.", "_forward_module.")
-# After Lightning's own prefix these are names of a bare model, which everybody calls so with `model.` before.
+# After Lightning's own prefix these are names of a bare model, which usually have `model.` before them.
 _OF_BARE_MODELS: Final = ("layers", "embed_tokens", "norm", "encoder", "decoder", "shared", "h", "wte", "wpe")
 
 
@@ -55,9 +55,9 @@ class StateDict:
     tensors: Mapping[str, TensorRef] = field(repr=False)
     """Under the names of the file."""
     beside: Mapping[str, Value] = field(repr=False)
-    """What stands beside the weights in the checkpoint; empty when the file is the weights."""
+    """What else the checkpoint holds besides the weights; empty if the file is just the weights."""
     left_out: tuple[str, ...] = ()
-    """Tensors whose names nobody can see or say."""
+    """Tensors with unprintable names."""
     notes: tuple[Message, ...] = ()
 
 
@@ -109,10 +109,10 @@ def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
 
 
 def usual_names(state: StateDict) -> tuple[dict[str, str], tuple[Message, ...]]:
-    """Return what each tensor is called without the marks of wrappers, and what was done, in words."""
+    """Return each tensor's name without the prefixes of wrappers, and notes on what was done."""
     names = {name: name for name in state.tensors}
     notes: list[Message] = []
-    # Wrappers can be nested, but each adds its mark to every name.
+    # Wrappers can be nested, but each adds its prefix to every name.
     for prefix in (*_PREFIXES, *_PREFIXES):
         if all(name.startswith(prefix) and len(name) > len(prefix) for name in names.values()):
             names = {key: name.removeprefix(prefix) for key, name in names.items()}
@@ -191,7 +191,7 @@ class _Walk:
 
 
 def _is_weight(key: str, value: Value) -> bool:
-    """Say whether a tensor stands where weights would: counters and random states stand beside them."""
+    """Say whether a tensor is where weights would be: counters and random states are elsewhere."""
     return isinstance(value, TensorRef) and bool(value.shape) and key not in _RANDOM
 
 
@@ -208,7 +208,7 @@ def _items(value: Value) -> Iterator[tuple[str | int, Value]]:
 
 
 def _has_tensor(value: Value) -> bool:
-    """Say whether there is a tensor in a value, near its surface."""
+    """Say whether there is a tensor near the top of a value."""
     level = [value]
     seen: set[int] = set()
     while level and len(seen) < _MAX_VISITS:

@@ -1,8 +1,8 @@
-"""The zip archives that torch writes since 1.6: where each member lies, from a few small reads.
+"""The zip archives that torch has written since 1.6: where each member is, from a few small reads.
 
 Zip files can be read in several ways at once: from the front or from the back, by the directory or by the
-headers before each member, with junk before, after and between. Two readers of one file can so see different
-weights. Only files that leave no choice are accepted: one directory, which ends where the file's last record
+headers before each member, with junk before, after and between. So two readers of one file can see different
+weights. Only unambiguous files are accepted: one directory, which ends where the file's last record
 begins; no comment; a first member at byte 0; each name once, whatever its case; and, for every member that is
 read, a local header that says the same as the directory.
 """
@@ -30,13 +30,13 @@ END64 = struct.Struct("<4sQHHIIQQQQ")
 ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
 TAIL_BYTES = END.size + LOCATOR.size + END64.size
-"""What is needed of a file's end to find its directory."""
+"""How much of a file's end is needed to find its directory."""
 
 _END_MAGIC, _LOCATOR_MAGIC, _END64_MAGIC = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
 _ENTRY_MAGIC, _LOCAL_MAGIC = b"PK\x01\x02", b"PK\x03\x04"
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
 _ZIP64_EXTRA = 1
-# Two bits of the compressor's choosing, sizes after the data, names in UTF-8.
+# Two bits set by the compressor, sizes after the data, names in UTF-8.
 _KNOWN_FLAGS: Final = 0b110 | 1 << 3 | 1 << 11
 _ENCRYPTED: Final = 1 | 1 << 6 | 1 << 13
 _SIZES_LATER: Final = 1 << 3
@@ -75,7 +75,7 @@ class Archive:
 
     @property
     def is_script(self) -> bool:
-        """Whether it holds a program of TorchScript beside the weights."""
+        """Whether it holds a TorchScript program besides the weights."""
         return "constants.pkl" in self.members
 
     def data_of(self, member: Member, header: bytes) -> ByteRange:
@@ -260,7 +260,7 @@ def _name(raw: bytes, file: str) -> str:
 def _widened(
     extra: bytes, values: tuple[int, int, int, int], *, file: str, where: Message
 ) -> tuple[int, int, int, int]:
-    """Replace the values that stand in the large form, in the order in which the format puts them."""
+    """Replace the values that are stored in the large form, in the format's order."""
     limits = (_FULL32, _FULL32, _FULL32, _FULL16)
     blocks = [block for kind, block in _extras(extra, file, where) if kind == _ZIP64_EXTRA]
     if len(blocks) > 1:

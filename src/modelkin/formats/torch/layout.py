@@ -1,4 +1,4 @@
-"""From a tensor of the pickle to bytes of the file: plain where it can be, by lines where it is strided."""
+"""From a tensor of the pickle to bytes of the file: a plain run if possible, by lines if it is strided."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from ._contents import element_bytes, storage_bytes
 from .values import TensorRef
 
 _MAX_RANGES = 4096
-"""More pieces than this are read as one: asking for each would cost more than what lies between."""
+"""More pieces than this are read as one: requesting each would cost more than what lies between."""
 _AT_ONCE = 1 << 20
-"""Elements that are gathered in one go: their places take eight bytes each."""
+"""Elements that are gathered in one go: their indices take eight bytes each."""
 
 Places = npt.NDArray[np.int64]
 
@@ -54,7 +54,7 @@ class Strided:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the elements, each counted once for each place it has in the tensor."""
+        """Bytes of the elements, each counted as often as it appears in the tensor."""
         return int(np.prod(self.shape, dtype=np.int64)) * self._width
 
     @property
@@ -62,11 +62,11 @@ class Strided:
         return DTYPES[self.dtype].bits // 8
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan lines: pieces of what is needed, or all from the first to the last where they are too many."""
+        """Plan lines: the needed pieces, or everything from the first to the last if there are too many."""
         return self._planned(self._firsts(numbers_of(runs)), line_elements(self.shape))
 
     def _planned(self, firsts: Places, width: int) -> LinePlan:
-        """Plan as many elements of lines, from these places on."""
+        """Plan this many elements of each line, starting at these places."""
         pieces = self._pieces(np.unique(firsts), width)
         ranges = [
             ByteRange(self.start + int(start) * self._width, self.start + int(stop) * self._width)
@@ -83,7 +83,7 @@ class Strided:
         return places
 
     def _pieces(self, firsts: Places, width: int) -> Places:
-        """Return the stretches of elements that lines at these places take, in rising order."""
+        """Return the stretches of elements that lines at these places take, in ascending order."""
         step = self.strides[-1]
         whole = np.array([[firsts[0], firsts[-1] + (width - 1) * step + 1]])
         starts, stops = _joined(firsts, firsts + 1)
@@ -134,14 +134,14 @@ class StridedColumns(Strided):
 def strided(
     *, file: str, start: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> Strided:
-    """Return a view: one that can be read by columns where columns lie apart and lines do not."""
+    """Return a view: one that can be read by columns if columns are contiguous and lines are not."""
     by_columns = len(shape) == 2 and 0 < strides[0] < strides[1]
     kind = StridedColumns if by_columns else Strided
     return kind(file=file, start=start, dtype=dtype, shape=shape, strides=strides)
 
 
 def _joined(starts: Places, stops: Places) -> tuple[Places, Places]:
-    """Join stretches in rising order where they touch or overlap."""
+    """Join ascending stretches where they touch or overlap."""
     reached = np.maximum.accumulate(stops)
     begins = np.concatenate([[True], starts[1:] > reached[:-1]])
     ends = np.concatenate([begins[1:], [True]])
@@ -153,7 +153,7 @@ def _fewest(starts: Places, stops: Places, whole: Places) -> Places:
 
 
 _FREE_ELEMENTS = 1 << 20
-"""A view may repeat the numbers of its storage up to this size, or up to the size of its storage."""
+"""A view may repeat the numbers of its storage up to this size, or up to the storage's size."""
 
 
 def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -> TensorInfo:
@@ -184,7 +184,7 @@ def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -
         return TensorInfo(
             name=name, dtype=tensor.dtype, shape=shape, file=file, start=place.start, stop=place.start
         )
-    # Strides of an axis of one step are never taken; writers leave anything there.
+    # The stride of an axis of length one is never used; writers leave anything there.
     strides = tuple(step if size > 1 else 0 for size, step in zip(shape, tensor.strides, strict=True))
     span = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
     n_stored = storage_bytes(tensor.storage)

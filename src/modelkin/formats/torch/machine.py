@@ -1,9 +1,9 @@
-"""A small machine for the pickles of torch files. It builds descriptions and can do nothing else.
+"""A small machine for the pickles of torch files. It builds descriptions and does nothing else.
 
 Python's own loader imports modules and calls what it finds there; this one has neither. Its instructions are
-those that writers of protocol 2 to 5 use: the text forms of older protocols, registered extension codes,
-buffers outside the stream and ``DUP``, which no writer of weights has used, are refused by name. So is
-whatever makes a pickle ambiguous: an entry of the memo or of a dictionary that is set twice.
+those that writers of protocols 2 to 5 use: the text forms of older protocols, registered extension codes,
+out-of-band buffers and ``DUP``, which no writer of weights uses, are refused by name. So is whatever makes a
+pickle ambiguous: a memo or dictionary entry that is set twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .values import (
 )
 
 MAX_UNKNOWN = 1_000
-"""Different names that are mentioned though nobody knows them."""
+"""Most distinct unknown names that may be mentioned."""
 
 _STOP = ord(".")
 _REFUSED: Final = {
@@ -97,7 +97,7 @@ class Machine(PickleStack):
                 handlers[code](self)
         except Refusal as refused:
             self._fail(refused.reason)
-        except ValueError as error:  # numbers and texts that Python cannot read
+        except ValueError as error:  # numbers and strings that Python cannot parse
             self._fail(say("problem.pickle-odd", why=str(error)))
         return self._fail(say("problem.pickle-instructions", most=MAX_OPCODES))
 
@@ -148,7 +148,7 @@ class Machine(PickleStack):
 
     def _persistent(self) -> None:
         found = storage_of(self._taken())
-        # Loaders keep the first of one key: another type or length would be read as that one, or not.
+        # Loaders keep the first one with a key: another type or length might or might not be read as that.
         known = self.storages.setdefault(found.key, found)
         if known != found:
             self._fail(say("problem.pickle-storage-twice", key=quoted(found.key)))
@@ -202,7 +202,7 @@ class Machine(PickleStack):
             self._charge(len(state))
             target.attributes.update(state)
         elif isinstance(target, dict) and isinstance(state, dict):
-            # Attributes of a dictionary are notes of its writer, unless one stands in the place of a method:
+            # Attributes of a dictionary are notes of its writer, unless one replaces a method:
             # whoever asks the dictionary for its items then gets something else.
             if any(isinstance(key, str) and hasattr(dict, key) for key in state):
                 raise self._refuse(say("problem.pickle-method"))
@@ -211,7 +211,7 @@ class Machine(PickleStack):
 
 
 def _handlers() -> list[Callable[[Machine], None]]:
-    # The machine's own table, so its private names are at home here.
+    # The machine's own table, so using its private names is fine here.
     table: list[Callable[[Machine], None]] = [Machine._refused_code] * 256
     m = Machine
     plain_codes: dict[bytes, Callable[[Machine], None]] = {

@@ -14,10 +14,10 @@ from .values import Value, checked_key, kind_of
 MAX_PICKLE_BYTES = 64 << 20
 """A tensor takes about 140 bytes; weights themselves are not in the pickle."""
 MAX_OPCODES = 6_000_000
-"""A tensor takes about 42. Each makes at most one object, so this bounds memory, too."""
+"""A tensor takes about 42. Each makes at most one object, so this bounds memory too."""
 MAX_MEMO = 2_000_000
 MAX_NESTING = 1_000
-"""Of marks. Writers recurse, so that Python's own limit ends them here."""
+"""Of marks. Writers recurse, so Python's own recursion limit stops them before this."""
 
 MAX_NAME = 512
 """Of a name that is looked up, in bytes."""
@@ -25,7 +25,7 @@ _MAX_INTEGER_BYTES = 255
 
 
 class PickleEnds(Exception):
-    """The bytes at hand end inside the pickle: an answer rather than an error, more are needed."""
+    """The bytes at hand end inside the pickle: not an error, more are needed."""
 
 
 class PickleStack:
@@ -97,7 +97,7 @@ class PickleStack:
             self._fail(say("problem.pickle-version", got=version))
 
     def _frame(self) -> None:
-        # A frame is a promise about the stream, and tells nothing about the values.
+        # A frame is a promise about the stream and says nothing about the values.
         self._take(8)
 
     def _none(self) -> None:
@@ -132,7 +132,7 @@ class PickleStack:
 
     def _text(self, width: int) -> None:
         raw = self._take(self._length(width))
-        # Writers let lone surrogates pass; names of tensors with such are refused later.
+        # Writers allow lone surrogates; names of tensors that have them are refused later.
         self._stack.append(raw.decode("utf-8", "surrogatepass"))
 
     def _old_text(self, width: int) -> None:
@@ -161,7 +161,7 @@ class PickleStack:
         return items
 
     def _pop(self) -> None:
-        # On an empty stack this takes away the mark below it, as Python does.
+        # On an empty stack this removes the mark below it, as Python does.
         if self._stack:
             self._stack.pop()
         else:
@@ -222,7 +222,7 @@ class PickleStack:
         self._stack[-count:] = [tuple(self._stack[-count:])]
 
     def _empty_list(self) -> None:
-        # Sets are lists here, too: nothing asks for a member.
+        # Sets are lists here too: nothing tests for membership.
         self._stack.append([])
 
     def _frozen_set(self) -> None:

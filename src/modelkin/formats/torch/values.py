@@ -1,10 +1,10 @@
 """What a torch file's pickle can turn into: plain data, and descriptions of everything else.
 
-Nothing here can do anything. Strings, numbers and containers are themselves; a tensor is where it lies, and
-any other object no more than its name. A pickle says "call this by name with these arguments". Here a name is
-a key of a table, and the function found there only describes what torch would have made; no module is
-imported and no name is looked up anywhere else. The table is short on purpose: what state dicts, training
-checkpoints with plain data, and TorchScript hold. Everything else is refused.
+Nothing here executes anything. Strings, numbers and containers are themselves; a tensor is where it is
+stored, and any other object is no more than its name. A pickle says "call this by name with these arguments".
+Here a name is a key of a table, and the function found there only describes what torch would have made; no
+module is imported and no name is looked up anywhere else. The table is short on purpose: what state dicts,
+training checkpoints with plain data, and TorchScript hold. Everything else is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StorageRef:
 
     key: str
     dtype: str
-    """A key of `DTYPES`, or torch's name of a format not among them; ``U8`` for one without a type."""
+    """A key of `DTYPES`, or torch's name for a format not among them; ``U8`` for an untyped one."""
     numel: int
     """Number of elements of that format."""
 
@@ -74,12 +74,12 @@ _NAMES = (str, bytes, bool, type(None), Global)
 _MAX_KEY_PARTS = 8
 _LARGEST_KEY = 1 << 31
 _SMALLEST_KEY = 2.0**-30
-"""Numbers outside of these limits can be made so that all have one hash, and a dictionary of them takes the
-square of its length; texts cannot, as Python salts their hashes."""
+"""Numbers outside these limits can be chosen to share one hash, which makes a dictionary of them quadratic;
+strings cannot, as Python salts their hashes."""
 
 
 def checked_key(key: Value) -> Value:
-    """Return a key of a dictionary, unless comparing or hashing it could take for ever.
+    """Return a key of a dictionary, unless comparing or hashing it could take forever.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def checked_key(key: Value) -> Value:
     parts = key if isinstance(key, tuple) and len(key) <= _MAX_KEY_PARTS else [key]
     for part in parts:
         if isinstance(part, int | float):
-            # Not a number is in no range, so it is refused here, too.
+            # NaN is in no range, so it is refused here too.
             if part != 0 and not (_SMALLEST_KEY < abs(part) < _LARGEST_KEY):
                 raise Refusal(say("problem.pickle-key-number"))
         elif not isinstance(part, _NAMES):
@@ -130,10 +130,10 @@ DTYPES_OF_TORCH: Final[Mapping[str, str]] = {
     "float64": "F64",
     "complex64": "C64",
 }
-"""torch's name of a number format -> ours."""
+"""Torch's name of a number format -> ours."""
 
 UNREAD_BYTES: Final[Mapping[str, int]] = {"complex32": 4, "complex128": 16, "float4_e2m1fn_x2": 1}
-"""Formats that are known but not read, with the bytes of an element: such tensors are left out."""
+"""Formats that are known but not read, with their bytes per element: such tensors are left out."""
 
 _DTYPES: Final[Mapping[Global, str]] = {
     Global("torch", name): DTYPES_OF_TORCH.get(name, name) for name in (*DTYPES_OF_TORCH, *UNREAD_BYTES)
@@ -156,7 +156,7 @@ _STORAGES: Final[Mapping[Global, str]] = {
             "ComplexDouble": "complex128",
         }.items()
     },
-    # Without a type of its own: its length counts bytes, and the tensor says what they are.
+    # Untyped: its length counts bytes, and the tensor says what they are.
     Global("torch.storage", "UntypedStorage"): "U8",
     Global("torch.storage", "_UntypedStorage"): "U8",
     Global("torch", "UntypedStorage"): "U8",
@@ -191,7 +191,7 @@ def storage_of(pid: Value) -> StorageRef:
 # -- tensors -------------------------------------------------------------------------------------------
 
 
-# Said of every tensor: made once.
+# Used for every tensor: made once.
 _SHAPE, _STRIDES, _OFFSET = say("part.shape"), say("part.strides"), say("part.offset")
 
 
@@ -246,14 +246,14 @@ def _parameter_with_state(args: tuple[Value, ...]) -> TensorRef:
 
 
 def _check_state(state: Value) -> None:
-    """Refuse attributes: torch sets every one of them, and `data` puts other numbers in a tensor's place."""
+    """Refuse attributes: torch sets every one of them, and `data` would replace a tensor's numbers."""
     parts = state if isinstance(state, tuple) else (state,)
     if any(part is not None and part != {} for part in parts):
         raise Refusal(say("problem.pickle-own-attributes"))
 
 
 def _from_type(args: tuple[Value, ...]) -> Value:
-    """Describe a tensor by its class, of which only torch's own are read, and without attributes."""
+    """Describe a tensor by its class; only torch's own classes are read, and without attributes."""
     if len(args) != 4:
         raise Refusal(say("problem.pickle-4", n=len(args)))
     function, kind, inner, state = args
@@ -292,7 +292,7 @@ _REBUILDS: Final[Mapping[Global, Call]] = {
 
 
 def _mapping(args: tuple[Value, ...]) -> dict[Value, Value]:
-    """Describe a dictionary that is filled afterwards; old writers gave its items at once, as pairs."""
+    """Describe a dictionary that is filled afterwards; old writers passed its items at once, as pairs."""
     items = args[-1] if args else ()
     if not isinstance(items, list | tuple):
         return {}
@@ -376,7 +376,7 @@ TORCHSCRIPT_CALLS: Final[Mapping[Global, Call]] = {
         "restore_type_tag",
     )
 }
-"""What may be called in an archive of TorchScript besides: containers with a note of their type."""
+"""What may also be called in a TorchScript archive: containers that record their type."""
 
 HARMLESS: Final = frozenset(
     {
@@ -393,7 +393,7 @@ HARMLESS: Final = frozenset(
         ),
     }
 )
-"""Names that are not worth telling anybody about."""
+"""Names that are not worth reporting."""
 
 
 def is_script_class(name: Global) -> bool:
