@@ -126,7 +126,9 @@ def test_a_fused_tensor_that_cannot_be_taken_apart_says_so(case):
 def test_ambiguous_names_are_noted():
     _, shapes = recorded("gemma")
     architecture = detect(None, shapes)
-    assert any("also fit Gemma, whose norms are rms-one-plus" in note for note in map(str, architecture.notes))
+    assert any(
+        "also fit Gemma, whose norms are rms-one-plus" in note for note in map(str, architecture.notes)
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,9 @@ def test_the_embedding_decides_the_vocabulary():
     architecture = detect(config, shapes)
     assert architecture.unknown == ()
     assert architecture.sizes["vocab"] == 128
-    assert "the config says vocabulary 96, but the embedding has 128 rows" in list(map(str, architecture.notes))
+    assert "the config says vocabulary 96, but the embedding has 128 rows" in list(
+        map(str, architecture.notes)
+    )
 
 
 def test_an_added_tensor_is_unknown_and_the_rest_is_not():

@@ -51,7 +51,9 @@ def _partial() -> list[Relation]:
             layers=(),
         ),
         _child("half-of-layers", "Layers 2 and 3 initialised anew.", layers=identity(2)),
-        _child("new-heads", "Attention initialised anew with other numbers of heads.", _DEEP, lost={"attention"}),
+        _child(
+            "new-heads", "Attention initialised anew with other numbers of heads.", _DEEP, lost={"attention"}
+        ),
         _child("new-embeddings", "Token rows initialised anew.", _DEEP, lost={"embedding"}),
         _child(
             "third-of-layers",

@@ -518,7 +518,10 @@ def test_layers_of_one_model_are_correlated_and_layer_0_is_shown_apart(trained):
     zero = baselines(trained, "layer-0")
     assert zero["base, layer 0 with each of the others"].null.n == 3
     assert zero["base, all pairs of the others"].null.n == 3
-    assert zero["base, all pairs of the others"].null.mean > zero["base, layer 0 with each of the others"].null.mean
+    assert (
+        zero["base, all pairs of the others"].null.mean
+        > zero["base, layer 0 with each of the others"].null.mean
+    )
     assert baselines(trained, "within")["base"].null.n == 6
 
 
@@ -547,7 +550,9 @@ def test_a_relative_that_was_declared_independent_is_refused_as_a_control():
     known = (KnownRelation(relation="independent", model_a="base", model_b="finetune-light"),)
     result = run(models, roles=("input-norm",), baselines=("independent",), known=known)
     assert {item.null for item in result.baselines} == {None}
-    assert all("a relative cannot serve as a negative control" in str(item.reason) for item in result.baselines)
+    assert all(
+        "a relative cannot serve as a negative control" in str(item.reason) for item in result.baselines
+    )
 
 
 def test_nothing_is_taken_as_independent_by_itself():

@@ -146,7 +146,10 @@ def changed(**arrays):
         ({f"{PREFIX}.lora_A.weight": np.zeros((4, 32), np.float32)}, "not one A and one B"),
         (factors() | {f"{PREFIX}.lora_C.weight": np.zeros(3, np.float32)}, "no part of a LoRA adapter"),
         (factors() | {f"{PREFIX}.hada_w1_a": np.zeros(3, np.float32)}, "no part of a LoRA adapter"),
-        (factors() | {f"{PREFIX}.lora_magnitude_vector": np.zeros(32, np.float32)}, "the config does not mention them"),
+        (
+            factors() | {f"{PREFIX}.lora_magnitude_vector": np.zeros(32, np.float32)},
+            "the config does not mention them",
+        ),
         (factors() | {f"{PREFIX}.lora_B.bias": np.zeros(31, np.float32)}, "a bias of shape"),
         (factors() | {f"{PREFIX}.lora_B.bias": np.zeros(32, np.float32)}, "which the base does not have"),
         (

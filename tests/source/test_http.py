@@ -108,7 +108,11 @@ EXPECTED: dict[Fault, tuple[type[SourceError], str, int]] = {
     Fault.UNAVAILABLE: (NetworkError, "the server answered 503", ATTEMPTS),
     Fault.RATE_LIMITED: (RateLimited, "the server answered 429", ATTEMPTS),
     Fault.RATE_LIMITED_UNTIL: (RateLimited, "the server answered 429", ATTEMPTS),
-    Fault.RATE_LIMITED_FOR_EVER: (RateLimited, "asks us to wait 1000000000 s, but at most 5 s are allowed", 1),
+    Fault.RATE_LIMITED_FOR_EVER: (
+        RateLimited,
+        "asks us to wait 1000000000 s, but at most 5 s are allowed",
+        1,
+    ),
     Fault.UNAUTHORIZED: (AccessDenied, "the server refused access", 1),
     Fault.FORBIDDEN: (AccessDenied, "the server refused access", 1),
     Fault.NOT_FOUND: (NotFound, "no such file", 1),

@@ -532,7 +532,9 @@ def test_another_commit_than_was_asked_for_is_refused():
     server, source = open_answering(lambda target: text_answer(200, listing().decode()))
     pinned = HubSource(MODEL, "c" * 40, quick(endpoint=server.url))
     try:
-        with pytest.raises(ListingError, match=f"asked for commit {'c' * 40}, but the Hub answers with {SHA}"):
+        with pytest.raises(
+            ListingError, match=f"asked for commit {'c' * 40}, but the Hub answers with {SHA}"
+        ):
             pinned.files()
     finally:
         source.close()

@@ -25,7 +25,9 @@ def test_every_card_has_code_that_knows_its_card():
 
 def test_a_card_is_told_by_the_name_of_its_method():
     card = read_cards(CARD)["mlp-units"]
-    assert str(card.claim) == "MLP units with the same number read and write the same directions in both models"
+    assert (
+        str(card.claim) == "MLP units with the same number read and write the same directions in both models"
+    )
     assert card.reference == "docs/methods/mlp-units.md"
 
 
