@@ -114,9 +114,16 @@ lookalikes: $(VENV)/test.stamp
 references: $(VENV)/lab.stamp
 	$(BIN)/python docs/references.py
 
+# A peer that is measured beside modelkin has an environment of its own.
+$(VENV)/peers.stamp: $(VENV)/run.stamp
+	@test -x $(VENV)/peers/bin/python || $(PYTHON) -m venv $(VENV)/peers
+	@echo "installing modelDNA into $(VENV)/peers"
+	@$(VENV)/peers/bin/pip --disable-pip-version-check install --quiet modeldna==0.1.0
+	@touch $@
+
 # The held-out models are trained once and stay.
-forest: $(VENV)/lab.stamp
-	$(BIN)/python docs/forest.py --held-out $(VENV)/held-out
+forest: $(VENV)/lab.stamp $(VENV)/peers.stamp
+	$(BIN)/python docs/forest.py --held-out $(VENV)/held-out --modeldna-python $(VENV)/peers/bin/python
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks
