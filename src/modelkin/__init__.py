@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from modelkin.architecture import Architecture
     from modelkin.atlas import Atlas, AtlasOptions, make_atlas
     from modelkin.comparison import Comparison, ModelDiff, ReferenceScore, compare, diff
-    from modelkin.comparison.cards import CardCheck, check_card
     from modelkin.describe import (
         ConfigComparison,
         EmbeddingComparison,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix
     from modelkin.fingerprint import Fingerprint, fingerprint_model
     from modelkin.lineage import FamilyForest, MergeResult, explain_merge, family_forest
+    from modelkin.lineage.cards import CardCheck, check_card
     from modelkin.model import Model, open_model
     from modelkin.options import CompareOptions, FetchOptions
     from modelkin.reference import ReferenceOptions, reference_scores
@@ -50,7 +50,7 @@ _HOME = {
     "Atlas": "modelkin.atlas",
     "AtlasOptions": "modelkin.atlas",
     "BytePlan": "modelkin.source",
-    "CardCheck": "modelkin.comparison.cards",
+    "CardCheck": "modelkin.lineage.cards",
     "CompareOptions": "modelkin.options",
     "Comparison": "modelkin.comparison",
     "ConfigComparison": "modelkin.describe",
@@ -74,7 +74,7 @@ _HOME = {
     "ScanResult": "modelkin.registry",
     "TensorSlice": "modelkin.tensors",
     "TokenizerComparison": "modelkin.tokenizer",
-    "check_card": "modelkin.comparison.cards",
+    "check_card": "modelkin.lineage.cards",
     "compare": "modelkin.comparison",
     "compare_configs": "modelkin.describe",
     "compare_embeddings": "modelkin.describe",

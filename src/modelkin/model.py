@@ -72,10 +72,12 @@ class Model:
         *,
         ref: ModelRef | None = None,
         progress: Progress | None = None,
+        bases: Mapping[str, str | ModelRef] | None = None,
     ) -> None:
         self._own_fetcher = fetcher
         self._options = options
         self._ref = ref
+        self._bases = bases or {}
         self._progress = progress
 
     def __repr__(self) -> str:
@@ -145,6 +147,10 @@ class Model:
             own.source,
             ref=own.source.location.ref,
             base=wanted,
+            known={
+                name: at if isinstance(at, ModelRef) else ModelRef.parse(at)
+                for name, at in self._bases.items()
+            },
             embedded=place == "embedded",
             open_base=open_base,
             make_fetcher=make_fetcher,
@@ -355,7 +361,11 @@ def _named(source: Source) -> Iterator[None]:
 
 
 def open_model(
-    model: str | ModelRef | Source, options: FetchOptions | None = None, *, progress: Progress | None = None
+    model: str | ModelRef | Source,
+    options: FetchOptions | None = None,
+    *,
+    progress: Progress | None = None,
+    bases: Mapping[str, str | ModelRef] | None = None,
 ) -> Model:
     """Open a model by reference, without reading it yet.
 
@@ -368,6 +378,8 @@ def open_model(
         How to fetch, store and bound.
     progress
         Told about long reads.
+    bases
+        Where the bases are that adapters name, for those that are not on the Hub under that name.
 
     Examples
     --------
@@ -379,13 +391,12 @@ def open_model(
     """
     options = options or FetchOptions()
     if isinstance(model, Source):
-        return Model(Fetcher(model, options, progress=progress), options, progress=progress)
+        return Model(Fetcher(model, options, progress=progress), options, progress=progress, bases=bases)
     ref = model if isinstance(model, ModelRef) else ModelRef.parse(model)
     store = _store_of(ref, options)
     source = open_source(ref, options, store=store)
-    return Model(
-        Fetcher(source, options, store=store, progress=progress), options, ref=ref, progress=progress
-    )
+    fetcher = Fetcher(source, options, store=store, progress=progress)
+    return Model(fetcher, options, ref=ref, progress=progress, bases=bases)
 
 
 ModelLike = str | ModelRef | Source | Model

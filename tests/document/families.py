@@ -8,7 +8,6 @@ from typing import get_args
 
 from modelkin.architecture import Role
 from modelkin.comparison.alignment.residual import FrameKind
-from modelkin.comparison.cards import known_licences
 from modelkin.comparison.methods import load_cards
 from modelkin.comparison.relation.lattice import Levels
 from modelkin.comparison.relation.shapes import WIDTHS
@@ -18,6 +17,7 @@ from modelkin.comparison.verdict.words import _REMEDIES, EXPLAINED
 from modelkin.describe.config_fields import known_fields
 from modelkin.describe.measures import MEASURES
 from modelkin.describe.measures.stack import Fault
+from modelkin.lineage.cards import known_licences
 from modelkin.lineage.merge_result import MergeMethod
 from modelkin.reference.catalogue import load_reference_cards
 from modelkin.tokenizer.relation import VocabularyRelation

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelkin.comparison import Comparison
-from modelkin.comparison.cards import left_out, parent_status
+from modelkin.lineage.cards import left_out, parent_status
 from modelkin.message import Message, say
 from modelkin.options import Depth
 

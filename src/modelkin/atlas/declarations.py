@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 
-from modelkin.comparison.cards.statements import read_card
 from modelkin.errors import FormatError, ModelkinError
+from modelkin.lineage.cards.statements import read_card
 from modelkin.message import Message, say, told
 from modelkin.model import open_model
 from modelkin.options import FetchOptions

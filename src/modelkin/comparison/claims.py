@@ -37,7 +37,7 @@ class Claims:
     """``_name_or_path`` of the config: what the weights were loaded from when they were last saved."""
     merge_method: str | None = None
     merged_models: tuple[str, ...] = ()
-    """Models that a ``mergekit_config.yml`` names."""
+    """Models that a recipe of mergekit names: in a file of its own, or on the card."""
     notes: tuple[Message, ...] = ()
     """What could not be read, with the reason."""
 
@@ -65,8 +65,7 @@ def read_claims(model: Model) -> Claims:
     """Read what a model declares; what is malformed or hostile becomes a note, nothing is raised."""
     notes: list[Message] = []
     card = _front_matter(_beginning(model, _CARD, notes), notes)
-    data = _beginning(model, _MERGE, notes)
-    merge = _mapping(_MERGE, data, notes) if data else {}
+    _, merge = merge_recipe(model, notes)
     config = model.config or {}
     return Claims(
         base_models=_texts(card.get("base_model")),
@@ -76,7 +75,7 @@ def read_claims(model: Model) -> Claims:
         tags=_texts(card.get("tags")),
         name_or_path=_text(config.get("_name_or_path")),
         merge_method=_text(merge.get("merge_method")),
-        merged_models=_merged(merge),
+        merged_models=merged_names(merge),
         notes=tuple(notes),
     )
 
@@ -115,7 +114,37 @@ def _mapping(name: str, data: bytes, notes: list[Message]) -> Mapping[str, objec
     return document
 
 
-def _merged(merge: Mapping[str, object]) -> tuple[str, ...]:
+def merge_recipe(model: Model, notes: list[Message] | None = None) -> tuple[str, Mapping[str, object]]:
+    """Return the recipe of a merge, and the file in which it stands: its own, or else the card.
+
+    mergekit writes cards on which the recipe stands as a block of YAML.
+    """
+    notes = [] if notes is None else notes
+    data = _beginning(model, _MERGE, notes)
+    if data:
+        return _MERGE, _mapping(_MERGE, data, notes)
+    for block in _yaml_blocks(_beginning(model, _CARD, [])):
+        if re.search(rb"^merge_method:", block, re.MULTILINE):
+            return _CARD, _mapping(_CARD, block, notes)
+    return _CARD, {}
+
+
+def _yaml_blocks(card: bytes) -> list[bytes]:
+    """Return the fenced blocks of YAML on a card, in one pass over its lines."""
+    found: list[bytes] = []
+    block: list[bytes] | None = None
+    for line in card.splitlines():
+        if block is None:
+            block = [] if line.strip().lower() in (b"```yaml", b"```yml") else None
+        elif line.strip() == b"```":
+            found.append(b"\n".join(block))
+            block = None
+        else:
+            block.append(line)
+    return found
+
+
+def merged_names(merge: Mapping[str, object]) -> tuple[str, ...]:
     """Collect the models of a merge, wherever the file puts them."""
     found = [_text(merge.get("base_model"))]
     stack: list[object] = [merge.get("models"), merge.get("slices")]

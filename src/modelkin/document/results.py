@@ -11,7 +11,6 @@ from importlib import resources
 from modelkin.atlas import ATLAS_SCHEMA, Atlas
 from modelkin.comparison import DIFF_SCHEMA, Comparison, ModelDiff
 from modelkin.comparison import SCHEMA as COMPARISON_SCHEMA
-from modelkin.comparison.cards import CHECK_SCHEMA, CardCheck
 from modelkin.comparison.methods import Agreement, Contrast, Evidence, Likeness, Skipped, Tested
 from modelkin.describe import (
     CONFIGS_SCHEMA,
@@ -28,6 +27,7 @@ from modelkin.describe.measures import COLUMNS, MeasureTable, chosen_measures, t
 from modelkin.errors import FormatError
 from modelkin.fingerprint import FINGERPRINT_SCHEMA, Fingerprint
 from modelkin.lineage import MERGE_SCHEMA, TREE_SCHEMA, FamilyForest, MergeResult
+from modelkin.lineage.cards import CHECK_SCHEMA, CardCheck
 from modelkin.message import Message, say
 from modelkin.registry import (
     PAIRS_SCHEMA,

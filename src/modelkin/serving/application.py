@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, final
 
 from modelkin.atlas import Atlas, model_key
-from modelkin.comparison.cards import is_hub_id
 from modelkin.demo import DEMO_MODELS
 from modelkin.document import (
     AtlasSite,
@@ -25,6 +24,7 @@ from modelkin.document import (
 )
 from modelkin.errors import MissingExtra, ModelkinError
 from modelkin.fingerprint import Fingerprint
+from modelkin.lineage.cards import is_hub_id
 from modelkin.message import say
 from modelkin.options import FetchOptions
 from modelkin.registry import open_registry

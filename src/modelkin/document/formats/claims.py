@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modelkin.comparison.cards import CardCheck, CheckedClaim
 from modelkin.document.codec import dumps
+from modelkin.lineage.cards import CardCheck, CheckedClaim
 
 from .sarif import Kind, SarifFinding, SarifRule, sarif_log
 

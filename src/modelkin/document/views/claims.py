@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modelkin.comparison.cards import CardCheck
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Strong, table
 from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import p_text
+from modelkin.lineage.cards import CardCheck
 
 from .words import labels
 

@@ -174,6 +174,7 @@ def open_adapter(
     *,
     ref: str,
     base: ModelRef | None,
+    known: Mapping[str, ModelRef],
     embedded: bool,
     open_base: OpenBase,
     make_fetcher: MakeFetcher,
@@ -189,6 +190,8 @@ def open_adapter(
         The reference as the user wrote it.
     base
         The base that the user named; None to follow the adapter's config as far as that is safe.
+    known
+        Where the user says that bases are which configs name.
     embedded
         Whether the base is the model in the same folder.
     open_base
@@ -225,6 +228,8 @@ def open_adapter(
         return OpenedAdapter(fetcher=alone, config=error, embedded=embedded)
     if embedded:
         return OpenedAdapter(fetcher=together(source), config=config, base=source, embedded=True)
+    if base is None and config.base is not None:
+        base = known.get(config.base)
     chosen = named_base(config) if base is None else base
     if isinstance(chosen, Message):
         return OpenedAdapter(fetcher=alone, config=config, why_bare=chosen)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modelkin.comparison.claims import MAX_CARD_BYTES, Claims, read_claims
+from modelkin.comparison.claims import MAX_CARD_BYTES, Claims, merge_recipe, read_claims
 from modelkin.errors import ModelkinError
 from modelkin.model import Model
 
+from .recipes import DeclaredMerge, declared_merge
 from .result import ClaimKind
 
 _CARD = "README.md"
@@ -43,6 +44,8 @@ class ReadCard:
 
     claims: Claims
     statements: tuple[Statement, ...]
+    merge: DeclaredMerge | None
+    """The recipe of a merge, where the model carries one."""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -54,7 +57,7 @@ class ReadCard:
 def read_card(model: Model) -> ReadCard:
     """Read what a model declares; what is malformed or hostile is a note of its claims."""
     claims = read_claims(model)
-    return ReadCard(claims=claims, statements=tuple(_statements(model, claims)))
+    return ReadCard(claims=claims, statements=tuple(_statements(model, claims)), merge=declared_merge(model))
 
 
 def is_hub_id(name: str) -> bool:
@@ -70,9 +73,10 @@ def _statements(model: Model, claims: Claims) -> Iterator[Statement]:
         yield Statement(
             kind="adapter", source="adapter_config.json: base_model_name_or_path", subject=adapter.claim
         )
+    recipe, _ = merge_recipe(model)
     for name in claims.merged_models:
         if name not in claims.base_models:
-            yield Statement(kind="merge", source="mergekit_config.yml", subject=name)
+            yield Statement(kind="merge", source=recipe, subject=name)
     if claims.relation:
         yield Statement(kind="relation", source=f"{_CARD}: base_model_relation", subject=claims.relation)
     elif tagged := _tagged(claims):

@@ -10,7 +10,7 @@ from modelkin.message import Message
 
 CHECK_SCHEMA = "modelkin.check/1"
 ClaimKind = Literal[
-    "parent", "ancestor", "relation", "from-scratch", "merge", "adapter", "saved-from", "licence"
+    "parent", "ancestor", "relation", "from-scratch", "merge", "recipe", "adapter", "saved-from", "licence"
 ]
 ClaimStatus = Literal["supported", "contradicted", "untestable"]
 

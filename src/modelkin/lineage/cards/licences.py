@@ -11,7 +11,7 @@ from importlib import resources
 @cache
 def known_licences() -> Mapping[str, frozenset[str]]:
     """Return what each licence forbids or demands, by its name on the Hub."""
-    file = resources.files("modelkin.comparison.cards").joinpath("data", "licences.toml")
+    file = resources.files("modelkin.lineage.cards").joinpath("data", "licences.toml")
     table = tomllib.loads(file.read_text(encoding="utf-8"))["restrictions"]
     return {name: frozenset(words) for name, words in table.items()}
 

@@ -11,12 +11,16 @@ from modelkin._version import __version__
 from modelkin.comparison.record import Comparison, model_summary
 from modelkin.comparison.stages import compare
 from modelkin.errors import ModelkinError
+from modelkin.lineage.merge_result import MergeResult
+from modelkin.lineage.merging import explain_merge
 from modelkin.message import Message, say, told
-from modelkin.model import Model, ModelLike, open_model, open_models
+from modelkin.model import Model, ModelLike, open_model
 from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
+from modelkin.source import ModelRef
 
 from .licences import left_out
+from .recipes import merge_status, recipe_status
 from .result import CardCheck, CheckedClaim, ClaimStatus
 from .statements import ReadCard, Statement, is_hub_id, read_card
 
@@ -37,6 +41,8 @@ _CONTRADICTS: Mapping[str, tuple[str, ...]] = {
     "finetune": _COPIES,
     "adapter": ("fine-tune", "depth-change", "width-change", "moe-upcycling"),
 }
+_MERGE = ("merge", "merged")
+_FEWEST_PARENTS = 2
 _SAME = {"finetuned": "finetune", "fine-tuned": "finetune", "lora": "adapter", "quantised": "quantized"}
 
 
@@ -59,7 +65,7 @@ def check_card(
     against
         Further models that a statement "from scratch" is compared with.
     known
-        Where to find models that cards name, for those that are not on the Hub under that name.
+        Where to find models that cards and adapters name, for those that are not on the Hub under that name.
     progress
         Told about long reads.
 
@@ -69,7 +75,12 @@ def check_card(
         Each claim as supported, contradicted or untestable, with the reason.
     """
     options = options or CompareOptions()
-    with open_models([model], options.fetch, progress=progress) as (opened,), ExitStack() as stack:
+    with ExitStack() as stack:
+        if isinstance(model, Model):
+            opened = model
+        else:
+            bases = {name: at for name, at in (known or {}).items() if isinstance(at, str | ModelRef)}
+            opened = stack.enter_context(open_model(model, options.fetch, progress=progress, bases=bases))
         run = _Run(opened, options, known or {}, progress or Silent(), stack)
         return run.result(against)
 
@@ -86,6 +97,8 @@ class _Run:
     cards: dict[str, ReadCard] = field(default_factory=dict)
     opened: dict[str, Model | Message] = field(default_factory=dict)
     compared: dict[str, Comparison | Message] = field(default_factory=dict)
+    mixed: MergeResult | Message | None = None
+    """What the search for a mixture of the declared parents found, once it was made."""
 
     def result(self, against: Sequence[ModelLike]) -> CardCheck:
         card = read_card(self.model)
@@ -97,6 +110,7 @@ class _Run:
         claims += [self._ancestor(child, name) for child, name in declared]
         claims += [self._saved(item) for item in card.statements if item.kind == "saved-from"]
         claims += [self._relation(card, item) for item in card.statements if item.kind == "relation"]
+        claims += self._recipe(card)
         claims += [self._scratch(item, against) for item in card.statements if item.kind == "from-scratch"]
         claims += list(self._licences(card))
         return CardCheck(
@@ -193,11 +207,26 @@ class _Run:
         status, reason = parent_status(found, self.options.depth)
         if status == "contradicted" and not binding:
             status, reason = "untestable", say("check-config-alone")
+        if status == "supported" and item.kind in ("parent", "adapter") and self._was_put_on_a_base():
+            # What an adapter on a base has in common with that base it has from being put there.
+            return _claim(item, claim, "untestable", say("check-adapter-on-base"))
         return _claim(item, claim, status, reason, found)
+
+    def _was_put_on_a_base(self) -> bool:
+        """Say whether the weights are those of a base from elsewhere, with an adapter on it."""
+        adapter = self.model.weights.adapter
+        return adapter is not None and not adapter.is_bare and adapter.base != self.model.location.origin
 
     def _relation(self, card: ReadCard, item: Statement) -> CheckedClaim:
         claim = say("claims.relation", how=item.subject)
         word = _SAME.get(item.subject.lower(), item.subject.lower())
+        if word in _MERGE:
+            mixed = self._mixed(card)
+            if isinstance(mixed, Message):
+                return _claim(item, claim, "untestable", mixed)
+            return _claim(item, claim, *merge_status(mixed, _mixed_names(card), self._copied(card)))
+        if self._was_put_on_a_base():
+            return _claim(item, claim, "untestable", say("check-adapter-on-base"))
         if word not in _SUPPORTS:
             return _claim(item, claim, "untestable", say("check-relation-word", how=item.subject))
         if len(card.parents) != 1:
@@ -214,6 +243,49 @@ class _Run:
         if kind in _CONTRADICTS[word]:
             return _claim(item, claim, "contradicted", say("check-kind-other", kind=told_kind), found)
         return _claim(item, claim, "untestable", say("check-kind-beside", kind=told_kind), found)
+
+    def _recipe(self, card: ReadCard) -> Iterator[CheckedClaim]:
+        """Hold the recipe of a merge against the mixture that is found."""
+        if card.merge is None:
+            return
+        item = Statement(kind="recipe", source=card.merge.source, subject=card.merge.method)
+        mixed = self._mixed(card)
+        if isinstance(mixed, Message):
+            yield _claim(item, card.merge.told(), "untestable", mixed)
+        else:
+            status, reason = recipe_status(card.merge, mixed, _mixed_names(card), self._copied(card))
+            yield _claim(item, card.merge.told(), status, reason)
+
+    def _mixed(self, card: ReadCard) -> MergeResult | Message:
+        """Look once for a mixture of the declared parents: those of the recipe, or else those of the card."""
+        if self.mixed is None:
+            names = _mixed_names(card)
+            with_base = card.merge is not None and card.merge.base is not None
+            opened = [self._open(name) for name in names]
+            missing = next((one for one in opened if isinstance(one, Message)), None)
+            models = [one for one in opened if isinstance(one, Model)]
+            if missing is not None:
+                self.mixed = missing
+            elif len(models) < _FEWEST_PARENTS:
+                self.mixed = say("check-merge-parents", n=len(names))
+            else:
+                self.mixed = self._explained(models, with_base=with_base)
+        return self.mixed
+
+    def _explained(self, models: Sequence[Model], *, with_base: bool) -> MergeResult | Message:
+        parents, base = (models[:-1], models[-1]) if with_base else (models, None)
+        try:
+            return explain_merge(self.model, parents, base=base, options=self.options, progress=self.progress)
+        except ModelkinError as error:
+            return told(error)
+
+    def _copied(self, card: ReadCard) -> str | None:
+        """Return the declared parent that the model is a copy of."""
+        for name in card.parents:
+            found = self._compare(name)
+            if isinstance(found, Comparison) and found.verdict.related and found.relation.kind in _COPIES:
+                return name
+        return None
 
     def _scratch(self, item: Statement, against: Sequence[ModelLike]) -> CheckedClaim:
         claim = say("claims.from-scratch", words=item.subject)
@@ -234,6 +306,8 @@ class _Run:
             other = self.cards.get(name)
             if isinstance(found, Message) or not found.verdict.related or other is None:
                 continue
+            if self._was_put_on_a_base() and name in card.parents:
+                continue  # the weights prove nothing of the adapter
             theirs = other.claims.license
             item = Statement(kind="licence", source="README.md: license", subject=name)
             claim = say("claims.licence", mine=mine or "-", name=name, theirs=theirs or "-")
@@ -245,6 +319,13 @@ class _Run:
                 yield _claim(item, claim, "contradicted", say("check-licence-wider", words=words), found)
             else:
                 yield _claim(item, claim, "supported", say("check-licence-kept"), found)
+
+
+def _mixed_names(card: ReadCard) -> tuple[str, ...]:
+    """Return the models that a merge is said to be made of, those of the recipe before those of the card."""
+    if card.merge is None:
+        return card.parents
+    return (*card.merge.models, *([card.merge.base] if card.merge.base else []))
 
 
 def parent_status(found: Comparison, depth: Depth) -> tuple[ClaimStatus, Message]:
@@ -263,7 +344,7 @@ def parent_status(found: Comparison, depth: Depth) -> tuple[ClaimStatus, Message
 def _claim(
     item: Statement, claim: Message, status: ClaimStatus, reason: Message, found: Comparison | None = None
 ) -> CheckedClaim:
-    named = None if item.kind in ("relation", "from-scratch") else item.subject
+    named = None if item.kind in ("relation", "recipe", "from-scratch") else item.subject
     return CheckedClaim(
         kind=item.kind,
         claim=claim,

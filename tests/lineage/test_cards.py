@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner
 from tests.comparison.disguises import disguised, zoo_model
 from tests.document.standards import sarif_schema
+from tests.formats.adapters_support import adapter_files, base_files, write
 from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.cli.app import app
-from modelkin.comparison.cards import CardCheck, from_scratch, is_hub_id, known_licences, left_out
 from modelkin.document import claims_view, load_language, render_markdown, sarif_json, schema
+from modelkin.lineage.cards import CardCheck, from_scratch, is_hub_id, known_licences, left_out
 from modelkin.source import MemorySource
 
 FETCH = mk.CompareOptions(fetch=mk.FetchOptions(offline=True, use_store=False))
@@ -201,3 +202,84 @@ def test_the_exit_code_is_for_gates(tmp_path):
     wrong = CliRunner().invoke(app, [*command[:2], "--known", "org/base"])
     assert wrong.exit_code == 2
     assert "expected NAME=MODEL" in wrong.stderr
+
+
+RECIPE = """models:
+  - model: org/light
+    parameters:
+      weight: {first}
+  - model: org/sibling
+    parameters:
+      weight: {second}
+merge_method: linear
+dtype: bfloat16
+"""
+ON_CARD = "# merged\n\nThe following YAML configuration was used:\n\n```yaml\n" + RECIPE + "```\n"
+
+
+@pytest.fixture(scope="module")
+def siblings() -> dict[str, MemorySource]:
+    return {
+        "light": model("finetune-light", card(license="mit")),
+        "sibling": model("finetune-sibling", card(license="mit")),
+    }
+
+
+def mixed(text: str, share: float = 0.6, **fields: str) -> MemorySource:
+    """Return a mixture of both siblings with a card."""
+    first, second = zoo_model("finetune-light"), zoo_model("finetune-sibling")
+    tensors = {
+        name: share * values + (1 - share) * second.tensors[name] for name, values in first.tensors.items()
+    }
+    files = first.with_tensors(tensors).files("BF16")
+    return MemorySource({**files, "README.md": card(text, **fields).encode()}, name="mixed")
+
+
+def test_a_true_recipe_on_a_card_is_supported(siblings):
+    text = ON_CARD.format(first=3, second=2)
+    found = checked(mixed(text, base_model_relation="merge"), **siblings)
+    assert statuses(found) == {
+        **{"merge": "supported", "relation": "supported", "recipe": "supported"},
+        "licence": "untestable",
+    }
+    recipe = next(item for item in found.claims if item.kind == "recipe")
+    assert recipe.source == "README.md"
+    assert "0.60 org/light, 0.40 org/sibling" in str(recipe.claim)
+    assert "0.60 org/light, 0.40 org/sibling" in str(recipe.reason)
+
+
+def test_other_weights_than_those_of_the_recipe_contradict_it(siblings):
+    found = checked(mixed(ON_CARD.format(first=0.2, second=0.8)), **siblings)
+    assert statuses(found)["recipe"] == "contradicted"
+    assert statuses(found)["merge"] == "supported"
+    jsonschema.validate(json.loads(found.to_json()), schema("modelkin.check/1"))
+
+
+@pytest.mark.more
+def test_a_copy_of_one_parent_is_no_merge_and_what_is_not_found_accuses_nobody(siblings):
+    text = ON_CARD.format(first=0.5, second=0.5)
+    copy = model("finetune-light", card(text, base_model_relation="merge"))
+    assert statuses(checked(copy, **siblings))["relation"] == "contradicted"
+    trained = model("grandchild", card(text, base_model_relation="merge"))
+    found = statuses(checked(trained, **siblings))
+    assert found["relation"] == found["recipe"] == "untestable"
+
+
+def test_a_recipe_whose_models_cannot_be_had_is_untestable():
+    found = checked(mixed(ON_CARD.format(first=1, second=1)))
+    assert {item.status for item in found.claims} == {"untestable"}
+
+
+def test_recipes_that_are_no_recipes_are_none():
+    for text in ("merge_method: 3", "merge_method: linear\nmodels: 7", "merge_method: [linear", "- linear"):
+        found = checked(model("base", card(f"```yaml\n{text}\n```\n")))
+        assert all(item.status == "untestable" for item in found.claims)
+
+
+def test_a_known_base_is_used_for_an_adapter_and_proves_nothing_of_it(tmp_path):
+    base = write(tmp_path / "base", base_files())
+    adapter = write(tmp_path / "adapter", {**adapter_files(), "README.md": b"# Adapter"})
+    found = mk.check_card(str(adapter), FETCH, known={"org/base": str(base)})
+    assert [(item.kind, item.status, item.reason.code) for item in found.claims] == [
+        ("adapter", "untestable", "check-adapter-on-base")
+    ]
