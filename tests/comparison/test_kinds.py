@@ -92,6 +92,15 @@ def test_a_rotation_is_undone_first(row: KindRow):
         assert (found["quantised-copy"]["bits"], found["quantised-copy"]["group"]) == (4, 32)
 
 
+@pytest.mark.parametrize(
+    "name", marked(["llama: adapter-4, rotated", "qwen2: tuned, rotated"], lambda name: "tuned" in name)
+)
+def test_a_map_that_is_learned_again_once_will_do(name: str, monkeypatch):
+    # As at widths of thousands, where three rounds would take minutes.
+    monkeypatch.setattr("modelkin.comparison.relation.turned._WIDEST", 16)
+    test_a_rotation_is_undone_first(named(name))
+
+
 def test_a_rotated_copy_is_a_copy_and_said_to_be_rotated():
     base = zoo_model("base")
     found = mk.diff(

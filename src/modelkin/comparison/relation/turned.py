@@ -47,8 +47,12 @@ _NORM_OF = {
 }
 """What reads the residual stream through a norm, and which."""
 _RESIDUAL = ("residual",)
-_WIDEST = 2048
-"""Up to this width the map is learned again from more rows: beyond it, that takes half a minute."""
+_WIDEST, _WIDE_ROUNDS = 2048, 1
+"""Beyond this width the map is learned again only so often: a round takes half a minute of CPU at 4,096."""
+_WIDE_ENOUGH = 1e-4
+"""Error up to which a wide map stays as it was found: a twentieth of what storing in BF16 leaves."""
+_JUDGED = 1024
+"""Rows of a table by which a wide map is judged: what it leaves of so many is known to some percent."""
 _ARITHMETIC = 2e-6
 """Of the size of numbers: what multiplying thousands of them in float32 leaves."""
 _ROUNDS = 3
@@ -278,26 +282,41 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     """
     if not tables:
         return None
-    matrix = first
-    left = [_left(matrix, *table) for table in tables]
-    for _ in range(_ROUNDS if max(first.shape) <= _WIDEST else 0):
-        made = _procrustes(tables, [1 / (each**2 + _ARITHMETIC**2) for each in left])
-        better = [_left(made, *table) for table in tables]
-        matrix, left = made, better
-    known = sum(len(mine) / (each**2 + _ARITHMETIC**2) for (mine, _), each in zip(tables, left, strict=True))
+    matrix, wide = first, max(first.shape) > _WIDEST
+    judged = [_some(table) for table in tables] if wide else tables
+    left = [_left(matrix, *table) for table in judged]
+    for _ in range(_WIDE_ROUNDS if wide else _ROUNDS):
+        if wide and _error(tables, left) <= _WIDE_ENOUGH:
+            break
+        matrix = _procrustes(tables, [1 / (each**2 + _ARITHMETIC**2) for each in left], wide=wide)
+        left = [_left(matrix, *table) for table in judged]
     if min(left) > _HOLDS:
         return None
     n = sum(len(mine) for (mine, _), each in zip(tables, left, strict=True) if each <= _HOLDS)
-    return Turn(matrix=matrix, n_rows=n, error=math.sqrt(len(matrix) / known))
+    return Turn(matrix=matrix, n_rows=n, error=_error(tables, left))
 
 
-def _procrustes(tables: Sequence[Vectors], weights: Sequence[float]) -> Floats:
+def _error(tables: Sequence[Vectors], left: Sequence[float]) -> float:
+    """Return what a map leaves by estimate, from what it leaves of each table."""
+    known = sum(len(mine) / (each**2 + _ARITHMETIC**2) for (mine, _), each in zip(tables, left, strict=True))
+    return math.sqrt(tables[0][0].shape[1] / known)
+
+
+def _some(table: Vectors) -> Vectors:
+    """Return rows from everywhere in a table."""
+    rows = np.linspace(0, len(table[0]) - 1, min(len(table[0]), _JUDGED)).astype(np.intp)
+    return table[0][rows], table[1][rows]
+
+
+def _procrustes(tables: Sequence[Vectors], weights: Sequence[float], *, wide: bool) -> Floats:
+    # Tables of wide models have half a gigabyte already: they are not made double.
+    kind = np.float32 if wide else np.float64
     cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
     for (mine, theirs), weight in zip(tables, weights, strict=True):
         # By the size of its numbers no table counts more than another.
         scale = _size(mine) * _size(theirs)
         if scale > 0:
-            product = np.asarray(mine, np.float64).T @ np.asarray(theirs, np.float64)
+            product = np.asarray(mine, kind).T @ np.asarray(theirs, kind)
             cross += weight / scale * product
     return polar_factor(cross).astype(np.float32)
 

@@ -43,6 +43,7 @@ _CONTRADICTS: Mapping[str, tuple[str, ...]] = {
 }
 _MERGE = ("merge", "merged")
 _FEWEST_PARENTS = 2
+"""One model alone is no mixture."""
 _SAME = {"finetuned": "finetune", "fine-tuned": "finetune", "lora": "adapter", "quantised": "quantized"}
 
 
