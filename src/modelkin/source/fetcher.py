@@ -103,7 +103,7 @@ class Fetcher:
     def plan(self, wanted: Mapping[str, Sequence[ByteRange]], *, max_waste: float | None = None) -> BytePlan:
         """Say what `fetch` would request, and request nothing."""
         needed = self._needed(wanted)
-        missing = {file: subtracted(ranges, self._held(file)) for file, ranges in needed.items()}
+        missing = {file: subtracted(ranges, self._held(file, ranges)) for file, ranges in needed.items()}
         n_needed = sum(map(total_length, needed.values()))
         return BytePlan(
             requests=self._missing_requests(missing, needed, max_waste),
@@ -259,12 +259,12 @@ class Fetcher:
         self._adopt_heads()
         return needed
 
-    def _held(self, file: str) -> list[ByteRange]:
-        """Return the ranges that need no request."""
+    def _held(self, file: str, ranges: list[ByteRange]) -> list[ByteRange]:
+        """Return what is there that overlaps wanted ranges."""
         held = [self._heads[file][0]] if file in self._heads else []
         info = self.source.need(file)
         if (store := self._store_for(info)) is not None:
-            held += store.extents(self.source.stored_as(info))
+            held += store.extents(self.source.stored_as(info), ranges)
         return held
 
     def _had(self, file: str, ranges: list[ByteRange]) -> list[_Piece]:
@@ -312,7 +312,8 @@ class Fetcher:
         Stored ranges leave gaps, and bridging those could fetch more than the store saves.
         """
         requests = self._requests(missing, max_waste)
-        if any(map(self._held, missing)) and _n_bytes(requests) > self.cost(needed, max_waste=max_waste):
+        # Where nothing is stored, these are the requests of the whole.
+        if missing != needed and _n_bytes(requests) > self.cost(needed, max_waste=max_waste):
             return self._requests(missing, max_waste, max_gap=0)
         return requests
 

@@ -103,25 +103,22 @@ class RangeStore:
 
     # -- ranges ----------------------------------------------------------------------------------------
 
-    def extents(self, key: StoreKey) -> list[ByteRange]:
-        """Return the ranges that are held for a file, sorted."""
-        return sorted(found for found, digest in self._markers(key) if self._object(digest).exists())
+    def extents(self, key: StoreKey, wanted: list[ByteRange] | None = None) -> list[ByteRange]:
+        """Return the ranges that are held for a file, sorted; of wanted ones (as in `load`), if given."""
+        found = self._markers(key) if wanted is None else self._overlapping(key, wanted)
+        return sorted(extent for extent, digest in found if self._object(digest).exists())
 
     def load(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str, bytes]]:
         """Yield whole stored ranges that overlap `wanted`, with their verified digests.
 
         `wanted` is sorted and without overlaps.
         """
-        ends = [item.stop for item in wanted]
-        for extent, digest in sorted(self._markers(key)):
-            # Wanted ranges are sorted and disjoint: only the first that ends after the start can overlap.
-            at = bisect.bisect_right(ends, extent.start)
-            if at < len(wanted) and wanted[at].start < extent.stop:
-                data = self._load_object(digest, extent.length)
-                if data is None:
-                    _remove(self._marker(key, extent, digest))
-                else:
-                    yield extent, digest, data
+        for extent, digest in sorted(self._overlapping(key, wanted)):
+            data = self._load_object(digest, extent.length)
+            if data is None:
+                _remove(self._marker(key, extent, digest))
+            else:
+                yield extent, digest, data
 
     def save(self, key: StoreKey, extent: ByteRange, data: bytes, *, digest: str | None = None) -> None:
         """Keep the bytes of one range. A full or read-only disk is no error: the store stops growing."""
@@ -314,6 +311,15 @@ class RangeStore:
             match = _MARKER.fullmatch(entry.name)
             if match and int(match[1]) < int(match[2]):
                 yield ByteRange(int(match[1]), int(match[2])), match[3]
+
+    def _overlapping(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str]]:
+        """Yield what overlaps wanted ranges, in no order: a file that is read in pieces has hundreds."""
+        ends = [item.stop for item in wanted]
+        for extent, digest in self._markers(key):
+            # Wanted ranges are sorted and disjoint: only the first that ends after the start can overlap.
+            at = bisect.bisect_right(ends, extent.start)
+            if at < len(wanted) and wanted[at].start < extent.stop:
+                yield extent, digest
 
     def _load_object(self, digest: str, length: int) -> bytes | None:
         path = self._object(digest)
