@@ -72,3 +72,22 @@ def test_memory_does_not_grow_with_the_number_of_long_vectors(monkeypatch):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_one_long_vector_takes_few_copies_of_itself(monkeypatch):
+    n = 100_000
+    for module in ("stack", "_measure", "_functions"):
+        monkeypatch.setattr(f"modelkin.describe.measures.{module}.PART_VALUES", n // 10)
+    rows = np.random.default_rng(0).normal(0.5, 0.2, (2, 1, n)).astype(np.float32)
+    names = ("cosine", "pearson", "mean-absolute-difference", "relative-l2", "p99-difference")
+    pairs = Pairs.diagonal(1)
+    whole = {name: measured(MEASURES[name], *map(Stack, rows), pairs, expect=True) for name in names}
+    tracemalloc.start()
+    found = measured_all([MEASURES[name] for name in names], *map(Stack, rows), pairs, expect=True)
+    copies = tracemalloc.get_traced_memory()[1] / (8 * n)
+    tracemalloc.stop()
+    for name in names:
+        np.testing.assert_allclose(found[name].values, whole[name].values, rtol=1e-12)
+        np.testing.assert_allclose(found[name].expected.filled(), whole[name].expected.filled(), rtol=1e-12)
+    # Both sides in double precision, without their means, and as directions.
+    assert copies < 6.5

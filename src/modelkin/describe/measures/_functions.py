@@ -9,6 +9,7 @@ Over all reorderings of b's values, r has mean 0 and standard deviation 1 / sqrt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._pairs import Pairs
-from .stack import Floats, Stack
+from .stack import PART_VALUES, Floats, Stack
 
 _CLOSE = 1e-4
 """Squared distances below this share of the squared lengths are summed again: as a difference of large
@@ -158,12 +159,21 @@ def absolute_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     sums = np.cumsum(b.sorted, axis=1)
     found = np.empty(len(pairs))
     for at, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
-        mine, total = a.sorted[i], sums[j, -1]
-        below = np.searchsorted(b.sorted[j], mine)
-        under = np.where(below > 0, sums[j, below - 1], 0.0)
-        # For each value x of a: (x - y) summed over the y below it, (y - x) over the others.
-        found[at] = np.sum(mine * (2.0 * below - a.n) + total - 2.0 * under)
+        total = sums[j, -1]
+        # Some values of a at a time: of millions, six copies take more memory than all rows.
+        found[at] = math.fsum(
+            _distances(a.sorted[i, start : start + PART_VALUES], b.sorted[j], sums[j], total)
+            for start in range(0, a.n, PART_VALUES)
+        )
     return found / a.n**2, None
+
+
+def _distances(some: Floats, others: Floats, sums: Floats, total: float) -> float:
+    """Sum the distances of some values to all others, which are sorted and summed up from the left."""
+    below = np.searchsorted(others, some)
+    under = np.where(below > 0, sums[below - 1], 0.0)
+    # For each value x: (x - y) summed over the y below it, (y - x) over the others.
+    return float(np.sum(some * (2.0 * below - len(others)) + total - 2.0 * under))
 
 
 def p99_difference(a: Stack, b: Stack, pairs: Pairs) -> Floats:

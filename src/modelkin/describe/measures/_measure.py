@@ -161,11 +161,15 @@ def measured_all(
     found: dict[str, list[MeasuredPairs]] = {measure.name: [] for measure in measures}
     for part in parts_of(a, b, pairs):
         places.append(part.at)
+        sides = (part.a, part.b) if part.a.n > PART_VALUES else ()
+        for side in sides:
+            # What is wrong with rows is the same for all measures, and takes more than any of them.
+            _ = side.faults
+            side.forget()
         for measure in measures:
             found[measure.name].append(measured(measure, part.a, part.b, part.pairs, expect=expect))
-            if part.a.n > PART_VALUES:
-                part.a.forget()
-                part.b.forget()
+            for side in sides:
+                side.forget()
     if not places:
         return {measure.name: measured(measure, a, b, pairs) for measure in measures}
     order = np.argsort(np.concatenate(places), kind="stable")
