@@ -97,11 +97,23 @@ class SliceReader:
         notes: dict[Signature, Message] = {}
         for signature, layers in rows.items():
             found = [item for layer in layers if isinstance(item := items[layer], Item)]
-            vectors = [item.vector(self.arrays(name, item.slices)) for item in found]
-            stacks[signature] = Stack(np.stack(vectors), [item.format for item in found])
+            stacks[signature] = Stack(self._stacked(name, found), [item.format for item in found])
             places |= {layer: (signature, at) for at, layer in enumerate(layers)}
             notes[signature] = found[0].note
         return Shelf(stacks=stacks, places=places, missing=missing, notes=notes)
+
+    def _stacked(self, name: str, items: Sequence[Item]) -> Array:
+        """Put vectors below each other, one after another: what was read of each is let go at once."""
+        first = items[0].vector(self.arrays(name, items[0].slices))
+        stacked: Array = np.empty((len(items), first.size), dtype=first.dtype)
+        stacked[0] = first
+        del first
+        for at, item in enumerate(items[1:], start=1):
+            vector = item.vector(self.arrays(name, item.slices))
+            # Layers may be stored in different formats.
+            stacked = stacked.astype(np.promote_types(stacked.dtype, vector.dtype), copy=False)
+            stacked[at] = vector
+        return stacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
