@@ -29,23 +29,29 @@ def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -
     array of float
         One row for each candidate block; NaN where a block has no variation, or too few units are usable.
     """
+    shapes = {np.shape(block) for block in (*candidate, *base)}
+    if len(shapes) > 1:
+        raise ValueError(f"blocks: expected one shape, got {' and '.join(map(str, sorted(shapes)))}")
     mine, theirs = ([_Block.of(block) for block in blocks] for blocks in (candidate, base))
     found = np.full((len(mine), len(theirs)), math.nan)
+    whole = [column for column, block in enumerate(theirs) if block.is_whole]
+    others = [(column, block) for column, block in enumerate(theirs) if not block.is_whole]
+    stacked = np.concatenate([theirs[column].centred for column in whole]) if whole else None
     for row, a in enumerate(mine):
-        for column, b in enumerate(theirs):
-            if a.rows.shape != b.rows.shape:
-                raise ValueError(f"blocks: expected one shape, got {a.rows.shape} and {b.rows.shape}")
+        if a.is_whole and stacked is not None:
+            found[row, whole] = _z_of_all(a.centred, stacked)
+        for column, b in others if a.is_whole else enumerate(theirs):
             found[row, column] = _z(a, b)
     return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    rows: Array
-    """Of norm 1, or 0 where they cannot be used."""
     usable: npt.NDArray[np.bool_]
     centred: Array
-    """The same minus the mean of the usable ones."""
+    """Usable units of norm 1 minus their mean."""
+    is_whole: bool
+    """Whether there are enough units and all are usable, as in most blocks: no need to centre again."""
 
     @classmethod
     def of(cls, block: npt.ArrayLike) -> _Block:
@@ -54,14 +60,22 @@ class _Block:
         usable = np.isfinite(norms) & (norms > 0.0)
         rows[~usable] = 0.0
         rows = scaled(rows, unit_rows=True, rank_normalise=False)
-        return cls(rows, usable, _centred(rows[usable]))
+        return cls(usable, _centred(rows[usable]), is_whole=len(rows) >= MIN_UNITS and bool(usable.all()))
+
+
+def _z_of_all(mine: Array, stacked: Array) -> npt.NDArray[np.float64]:
+    """Return z of a block with each of many that stand below each other: one product is the fastest."""
+    n = len(mine)
+    similarity = (stacked @ mine.T).reshape(-1, n, n)
+    sigma = np.sqrt(np.einsum("kij,kij->k", similarity, similarity, dtype=np.float64) / (n - 1))
+    traces = np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
+    return np.divide(traces, sigma, out=np.full(len(sigma), math.nan), where=sigma > 0.0)
 
 
 def _z(a: _Block, b: _Block) -> float:
     both = a.usable & b.usable
-    # Most blocks have no unusable units; then nothing has to be centred again.
     mine, theirs = (
-        block.centred if np.array_equal(block.usable, both) else _centred(block.rows[both])
+        block.centred if np.array_equal(block.usable, both) else _centred(block.centred[both[block.usable]])
         for block in (a, b)
     )
     if len(mine) < MIN_UNITS:

@@ -32,12 +32,19 @@ class Similarity:
     column_mean: npt.NDArray[np.float64] | None = None
     squares: float
     """Sum of all squared entries."""
+    products: Array | None = None
+    """All entries of a similarity of one block, which is asked for several times."""
 
     @classmethod
     def of_products(cls, candidate: Array, base: Array) -> Similarity:
         """Inner products of units."""
         a, b = candidate - candidate.mean(axis=0), base - base.mean(axis=0)
-        return cls(candidate=a, base=b, squares=_sum_of_squared_products(a, b))
+        if a.shape[1] <= min(len(a), len(b)) or len(_blocks(len(a), len(b))) > 1:
+            return cls(candidate=a, base=b, squares=_sum_of_squared_products(a, b))
+        products = a @ b.T
+        products.setflags(write=False)
+        squares = float(np.einsum("ij,ij->", products, products, dtype=np.float64))
+        return cls(candidate=a, base=b, squares=squares, products=products)
 
     @classmethod
     def of_squares(cls, candidate: Array, base: Array) -> Similarity:
@@ -75,6 +82,8 @@ class Similarity:
 
     def rows(self, rows: slice | npt.NDArray[np.intp]) -> Array:
         """Return whole rows of the similarity."""
+        if self.products is not None:
+            return self.products[rows]
         products: Array = self.candidate[rows] @ self.base.T
         if self.row_mean is None or self.column_mean is None:
             return products
@@ -89,11 +98,10 @@ class Similarity:
             yield rows, self.rows(rows)
 
 
-def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+def _blocks(n_rows: int, n_columns: int) -> list[slice]:
     # A block is never wider than the wrap that the diagonal sums of `shifts` append to it.
     height = max(1, min(n_columns, _BLOCK_ELEMENTS // n_columns))
-    for start in range(0, n_rows, height):
-        yield slice(start, min(start + height, n_rows))
+    return [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
 
 
 def _sum_of_squared_products(a: Array, b: Array) -> float:

@@ -167,11 +167,14 @@ def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
     alone = np.ones(len(values), np.bool_)
     if values.shape[1] < 2 or len(usable) < 2:
         return alone
-    units = values[usable] / norms[usable, None]
     # Equal directions are neighbours when sorted along any line; of the others only few are, by chance.
-    line = np.random.default_rng(0).standard_normal(units.shape[1])
-    order = np.argsort(units @ line, kind="stable")
-    near = np.linalg.norm(np.diff(units[order], axis=0), axis=1) < SAME
+    line = np.random.default_rng(0).standard_normal(values.shape[1])
+    along = (values @ line)[usable] / norms[usable]
+    order = np.argsort(along, kind="stable")
+    near = np.diff(along[order]) <= 1.01 * SAME * np.linalg.norm(line)  # no further than the units are
+    for at in np.flatnonzero(near):
+        one, two = (values[number] / norms[number] for number in usable[order[at : at + 2]])
+        near[at] = np.linalg.norm(one - two) < SAME
     repeated = np.concatenate([near, [False]]) | np.concatenate([[False], near])
     alone[usable[order[repeated]]] = False
     return alone

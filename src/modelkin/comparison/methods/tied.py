@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -81,20 +82,36 @@ def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: i
     """
     periods = [period for period in range(2, width + 1) if width % period == 0]
     price = math.log(4 * len(periods) / _PATTERN_P) if periods else 0.0
-    return any(
-        _keeps_a_distance(unit, feature, period, price)
-        for period in periods
-        for unit in (places % period, places * period // n_units)
-        for feature in (strongest % period, strongest * period // width)
-    )
+    for period in periods:
+        units, features = (
+            [_Numbered.of(numbers, period) for numbers in ways]
+            for ways in (
+                (places % period, places * period // n_units),
+                (strongest % period, strongest * period // width),
+            )
+        )
+        if any(_keeps_a_distance(unit, feature, period, price) for unit in units for feature in features):
+            return True
+    return False
 
 
-def _keeps_a_distance(unit: Numbers, feature: Numbers, period: int, price: float) -> bool:
-    n = len(unit)
-    counts = np.bincount((feature - unit) % period, minlength=period)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbered:
+    """Remainders or blocks of units or features, and how often each of them occurs, as frequencies."""
+
+    numbers: Numbers
+    spectrum: npt.NDArray[np.complex128]
+
+    @classmethod
+    def of(cls, numbers: Numbers, period: int) -> _Numbered:
+        return cls(numbers, np.fft.rfft(np.bincount(numbers, minlength=period) / len(numbers)))
+
+
+def _keeps_a_distance(unit: _Numbered, feature: _Numbered, period: int, price: float) -> bool:
+    n = len(unit.numbers)
+    counts = np.bincount((feature.numbers - unit.numbers) % period, minlength=period)
     # Expected share of each distance: a cyclic correlation of how often each number occurs on both sides.
-    units, features = (np.bincount(side, minlength=period) / n for side in (unit, feature))
-    rates = np.fft.irfft(np.fft.rfft(features) * np.fft.rfft(units).conj(), period)
+    rates = np.fft.irfft(feature.spectrum * unit.spectrum.conj(), period)
     price += math.log(int(np.count_nonzero(counts)))
     return any(
         _log_tail(n, float(rates[distance]), int(counts[distance])) + price < 0.0

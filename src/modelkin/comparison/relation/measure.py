@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,7 @@ class _Measured:
             relative_change=_size(difference) / size if size else float(difference.any()),
             change_in_steps=_size(difference) / step if step else 0.0,
             resolution=step / size if size else 0.0,
-            cosine=_correlation(mine, theirs),
+            cosine=self.correlation,
             zeros=float(np.mean(mine == 0)),
             base_zeros=float(np.mean(theirs == 0)),
             two_of_four=self._two_of_four(),
@@ -126,8 +127,8 @@ class _Measured:
         if self._is_sparse():
             return "sparse"
         if not self.matrix:
-            return "trained" if self._is_alike(theirs) else "unlike"
-        if not self._is_alike(theirs):
+            return "trained" if self._is_alike() else "unlike"
+        if not self._is_alike():
             fitted, better = self._refitted()
             return self._word_of(fitted, better) if better else "unlike"
         return self._word_of(theirs, None)
@@ -177,9 +178,13 @@ class _Measured:
         fitted, better = mixed_in_heads(self.mine, self.theirs, self.block.head)
         return (fitted, "mixed") if better else (self.theirs, None)
 
-    def _is_alike(self, theirs: Floats) -> bool:
-        found = _correlation(self.mine, theirs)
-        return found is not None and found >= UNLIKE
+    @cached_property
+    def correlation(self) -> float | None:
+        """Of both sides as they are; None where one of them is constant."""
+        return _correlation(self.mine, self.theirs)
+
+    def _is_alike(self) -> bool:
+        return self.correlation is not None and self.correlation >= UNLIKE
 
     def _is_rounded(self, theirs: Floats, slack: float = 1.0) -> bool:
         """Say whether the formats alone explain the difference: no number is further off than a step.
