@@ -69,7 +69,7 @@ def _z_of_all(mine: Array, stacked: Array) -> npt.NDArray[np.float64]:
     similarity = (stacked @ mine.T).reshape(-1, n, n)
     sigma = np.sqrt(np.einsum("kij,kij->k", similarity, similarity, dtype=np.float64) / (n - 1))
     traces = np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
-    return np.divide(traces, sigma, out=np.full(len(sigma), math.nan), where=sigma > 0.0)
+    return np.asarray(np.where(sigma > 0.0, traces / np.where(sigma > 0.0, sigma, 1.0), math.nan))
 
 
 def _z(a: _Block, b: _Block) -> float:
