@@ -348,7 +348,7 @@ def _ranked(facts: Row) -> list[str]:
     return [
         "",
         "`behaviour` names no level. First among its controls, of which none agrees as much with the base: "
-        f"{', '.join(told)}. Students learnt the base's answers and none of its weights. "
+        f"{', '.join(told)}. Students learned the base's answers and have none of its weights. "
         "Where strangers are first more often than chance allows, the controls are less like the base than they are.",
     ]
 
@@ -396,7 +396,7 @@ def better(facts: Row, *ours: str) -> dict[str, list[str]]:
 def better_text(facts: Row) -> str:
     """Say where a published method beats ours: with the threshold that only these strangers could tell."""
     lines = [
-        "Relations of which a published method finds more than ours, given the best threshold for these strangers, "
+        "Relations for which a published method finds more than ours does, given the best threshold for these strangers, "
         "which nobody knows beforehand. At deep depth:",
         "",
     ]
@@ -404,7 +404,7 @@ def better_text(facts: Row) -> str:
     lines += [f"- {group}: {', '.join(names)}" for group, names in deep.items()] or ["- none"]
     lines += [
         "",
-        "At standard depth, which compares parts of equal number alone and reads 20 MB at most:",
+        "At standard depth, which compares only parts with the same number and reads at most 20 MB:",
         "",
     ]
     by_methods: dict[str, list[str]] = {}
