@@ -185,7 +185,7 @@ class SyntheticCosines(Experiment, tag="synthetic-cosines"):
 
 
 class CentringExperiment(Experiment, tag="centring"):
-    """Two vectors before and after their means are taken off."""
+    """Two vectors before and after their means are subtracted."""
 
     a: Vector
     b: Vector
@@ -195,7 +195,7 @@ class CentringExperiment(Experiment, tag="centring"):
             raise Refused("as many numbers as in a", list(self.b), inside="b")
 
     def run(self, bench: Bench) -> None:
-        """Write both vectors, their cosine, and what is left after the means are taken off."""
+        """Write both vectors, their cosine, and what is left after the means are subtracted."""
         a, b = np.array([self.a]), np.array([self.b])
         cosine, pearson = float(_cosine(a, b)[0]), float(_pearson(a, b)[0])
         angles = [math.degrees(math.acos(max(-1.0, min(1.0, value)))) for value in (cosine, pearson)]

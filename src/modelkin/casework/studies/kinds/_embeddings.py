@@ -31,7 +31,7 @@ _HIGH, _LOW = 0.9, 0.1
 
 
 class Embeddings(Experiment, tag="embeddings"):
-    """Embedding rows of shared tokens, beside wrong pairings."""
+    """Embedding rows of shared tokens, next to wrong pairings."""
 
     pair: AliasPair
     tokens: TokenFilter = TokenFilter("all")

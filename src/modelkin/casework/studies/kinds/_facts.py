@@ -77,7 +77,7 @@ def _summary(model: Model) -> dict[str, object]:
 
 
 class Tokenizers(Experiment, tag="tokenizers"):
-    """Tokenizers, beside what those of unrelated models have in common."""
+    """Tokenizers, next to what those of unrelated models have in common."""
 
     pair: AliasPair
     write: Annotated[tuple[AnyTokenizerForm, ...], Meta(max_length=8)] = ()
@@ -140,7 +140,7 @@ class Tokenizers(Experiment, tag="tokenizers"):
 
 
 class RawBytes(Experiment, tag="raw-bytes"):
-    """Tensors that are stored byte by byte the same."""
+    """Tensors that are stored as the same bytes."""
 
     pair: AliasPair
     roles: Roles

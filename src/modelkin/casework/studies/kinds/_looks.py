@@ -1,4 +1,4 @@
-"""``projection`` and ``changes``: principal components of layers, and what differs in near equal models."""
+"""``projection`` and ``changes``: principal components of layers, and what differs in nearly equal models."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ProjectionExperiment(Experiment, tag="projection"):
 
 
 class Changes(Experiment, tag="changes"):
-    """Changed values of two near equal models, in steps of the number format."""
+    """Changed values of two nearly equal models, in steps of the number format."""
 
     vectors: Earlier = field(name="from")
     pair: AliasPair

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Routers(Experiment, tag="routers"):
-    """Experts matched by their router rows, beside the same search on reordered dimensions."""
+    """Experts matched by their router rows, next to the same search on reordered dimensions."""
 
     pair: AliasPair
     layers: Layers | None = None

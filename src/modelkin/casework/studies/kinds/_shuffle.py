@@ -23,7 +23,7 @@ PUBLISHED = (
 
 
 class Shuffle(Experiment, tag="shuffle"):
-    """Cosines beside those of reordered vectors, with their distribution."""
+    """Cosines next to those of reordered vectors, with their distribution."""
 
     vectors: Earlier = field(name="from")
     pair: AliasPair

@@ -27,7 +27,7 @@ _SHARED_DIMENSIONS = (
 
 
 class LayerCurves(plot.OfPair, tag="layer-curves"):
-    """A measure by layer, a plot.curve for each role."""
+    """A measure by layer, a curve for each role."""
 
     measure: MeasureName = COSINE
 
@@ -50,7 +50,7 @@ class LayerCurves(plot.OfPair, tag="layer-curves"):
 
 
 class RouterMatches(Drawing, tag="router-matches"):
-    """Best matches of router rows by layer, beside those on reordered dimensions."""
+    """Best matches of router rows by layer, next to those on reordered dimensions."""
 
     def make(self, bench: Bench) -> Figure:
         document = self.document(bench)
@@ -80,7 +80,7 @@ class NormCosines(plot.OfPair, tag="norm-cosines"):
 
 
 class WithControls(plot.OfPair, tag="with-controls"):
-    """A measure of the pair by layer, beside each of the two with its controls."""
+    """A measure of the pair by layer, next to each of the two with its controls."""
 
     controls: Aliases
     measure: MeasureName = COSINE
@@ -151,7 +151,7 @@ class Comprehensive(plot.OfPair, tag="comprehensive"):
 
 
 class Proof(plot.OfPair, tag="proof"):
-    """Cosines, cosines about one and correlations by layer, beside layers that do not face each other."""
+    """Cosines, cosines about one and correlations by layer, next to layers that do not face each other."""
 
     distance: Annotated[int, Meta(ge=1, le=999)] = 5
     """How far these are apart."""

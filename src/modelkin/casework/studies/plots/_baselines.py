@@ -155,7 +155,7 @@ class LayerRange(plot.OfModels, tag="layer-range"):
 def _range_cells(
     bench: Bench, options: plot.OfModels, measure: str, wanted: Layers | None
 ) -> tuple[list[int], dict[str, Sequence[float | None]], list[float | None]]:
-    """Return layers, a plot.curve for each pair of strangers, and the mean of their expectations."""
+    """Return layers, a curve for each pair of strangers, and the mean of their expectations."""
     table = options.table(bench)
     layers = list(wanted.numbers) if wanted else plot.plain_layers(table.distinct("layer_a"))
     found = {

@@ -86,7 +86,7 @@ class TypeSummary(plot.OfPair, tag="type-summary"):
 
 
 class ClaimedEvidence(Drawing, tag="claimed-evidence"):
-    """Cosines of an argument, beside what each is by chance."""
+    """Cosines of an argument, next to what each is by chance."""
 
     groups: bool = False
     """Layers and controls too that the argument did not name."""

@@ -18,7 +18,7 @@ from . import _plot as plot
 
 
 class RowSimilarity(Drawing, tag="row-similarity"):
-    """Cosines of embedding rows of shared tokens, beside wrong pairings."""
+    """Cosines of embedding rows of shared tokens, next to wrong pairings."""
 
     pair: AliasPair
 
@@ -60,7 +60,7 @@ class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
 
 
 class CentringView(Drawing, tag="centring"):
-    """Two vectors in space, before or after their means are taken off, or on the way."""
+    """Two vectors in space, before or after their means are subtracted, or in between."""
 
     view: Literal["before", "after", "animation"]
     steps: Annotated[int, Meta(ge=2, le=200)] = 45

@@ -104,7 +104,7 @@ def _same_bytes(cells: Cells) -> bool | None:
 
 
 class Windows(TensorRows, tag="windows"):
-    """One row for each layer and tensor of sampled values, with what came of the truncation test.
+    """One row for each layer and tensor of sampled values, with the result of the truncation test.
 
     ``z_cos`` is the distance from the expected cosine in its standard deviations; every value counts once.
     """
@@ -146,7 +146,7 @@ class Windows(TensorRows, tag="windows"):
 
 
 class Detailed(TensorRows, tag="detailed"):
-    """One row for each layer and tensor, without the truncation test; who lacks a tensor is named."""
+    """One row for each layer and tensor, without the truncation test; models that lack a tensor are named."""
 
     def row(
         self,

@@ -26,7 +26,7 @@ def _less(one: float | None, other: float | None) -> float | None:
 
 
 class Decay(Form, tag="decay"):
-    """Facing layers against all others, and the first half against the second; cosines meant over roles."""
+    """Facing layers against all others, and the first half against the second; cosines averaged over roles."""
 
     models: AliasPair
 
@@ -65,7 +65,7 @@ class Decay(Form, tag="decay"):
 
 
 class MatchedLayers(Form, tag="matched-layers"):
-    """Facing layers beside layers that are some distance apart: cosines, cosines about one, correlations.
+    """Facing layers next to layers that are some distance apart: cosines, cosines about one, correlations.
 
     The published control set norms before attention against norms after it; here both are of one role.
     """

@@ -157,7 +157,7 @@ class TokenizerExpansion(TokenizerForm, tag="expansion"):
 
 
 class TokenizerMapping(TokenizerForm, tag="mapping"):
-    """Where shared tokens stand: the commonest shift of ids, the first tokens one by one, merges apart."""
+    """Ids of shared tokens: the most common shift, the first tokens one by one, merges separately."""
 
     def document(self, both: BothTokenizers) -> dict[str, Any]:
         found, (mine, theirs) = both.found, both.sizes
@@ -200,7 +200,7 @@ def _shifts(found: TokenizerComparison) -> list[dict[str, int]]:
 
 
 class TokenizerShifts(TokenizerForm, tag="shifts"):
-    """Sizes, common tokens, the commonest shifts of ids, common merges."""
+    """Sizes, common tokens, the most common shifts of ids, common merges."""
 
     def document(self, both: BothTokenizers) -> dict[str, Any]:
         found, (mine, theirs) = both.found, both.sizes
