@@ -26,7 +26,7 @@ def _less(one: float | None, other: float | None) -> float | None:
 
 
 class Decay(Form, tag="decay"):
-    """Facing layers against all others, and the first half against the second; cosines averaged over roles."""
+    """Facing layers against all others, the first half against the second; cosines averaged over roles."""
 
     models: AliasPair
 
