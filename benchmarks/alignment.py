@@ -61,12 +61,15 @@ def cases(subject: str) -> Iterator[Case]:
     turnable = SUBJECTS[subject]().hidden & (SUBJECTS[subject]().hidden - 1) == 0
     for kind in (*(COPIES if turnable else COPIES[:2]), "strangers"):
         yield Case(subject=subject, kind=kind, step="map from tokens")
+    for kind in ("strangers", *(("hidden copy",) if turnable else ())):
+        yield Case(subject=subject, kind=kind, step="map from keys")
     yield Case(subject=subject, kind="rotated copy" if turnable else "strangers", step="map from units")
     for kind in ("strangers", *(("hidden copy",) if turnable else ())):
         yield Case(subject=subject, kind=kind, step=OWN_LAYERS)
     yield Case(subject=subject, kind="strangers", step=WHOLE)
     if turnable:
         yield Case(subject=subject, kind="rotated copy", step=WHOLE)
+        yield Case(subject=subject, kind="hidden copy", step=WHOLE)
 
 
 def measure(case: Case) -> dict[str, Any]:

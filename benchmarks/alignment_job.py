@@ -12,14 +12,14 @@ from benchmarks.alignment_subject import Synthetic, pair_of
 from benchmarks.peers_job import answer_job, peak_bytes
 from modelkin.comparison import price_comparison
 from modelkin.comparison.deep import DeepStage
-from modelkin.comparison.frames import frame_of_tokens, frame_of_units
+from modelkin.comparison.frames import KeyFrame, frame_of_keys, frame_of_tokens, frame_of_units
 from modelkin.comparison.methods import Contrast, Skipped, frame_rows, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import pair_tokens
 from modelkin.model import Model, open_model
 
 OPTIONS = mk.CompareOptions(depth="deep")
-FRAMES = {"map from tokens": "tokens", "map from units": "units"}
+FRAMES = {"map from tokens": "tokens", "map from keys": "keys", "map from units": "units"}
 WHOLE = "compare, deep"
 OWN_LAYERS = "own-layers"
 _LEFT = 0.3
@@ -63,6 +63,7 @@ def _step(name: str, sources: tuple[Synthetic, Synthetic], models: tuple[Model, 
 
 
 def _own_layers(stage: DeepStage) -> str:
+    stage.key_frame = _by_keys(stage)
     stage._contrast_layers("none")
     found = [item for item in stage.evidence if isinstance(item, Contrast)]
     if not found:
@@ -84,12 +85,19 @@ def _survey(stage: DeepStage, name: str) -> str:
 def _frame(stage: DeepStage, way: str) -> str:
     if way == "tokens":
         found = frame_of_tokens(stage.reading, stage.pair)
+    elif way == "keys":
+        by_keys = _by_keys(stage)
+        found = None if by_keys is None else by_keys.frame
     else:
         if frame_rows(stage.pair) is None:
             return "too large"
         by_units = frame_of_units(stage.reading, stage.pair)
         found = None if by_units is None else by_units.frame
     return "none" if found is None else f"{found.kind}, fit {found.fit:.2f}"
+
+
+def _by_keys(stage: DeepStage) -> KeyFrame | None:
+    return frame_of_keys(stage.reading, replace(stage.pair, layer_pairs=stage._layer_pairs()))
 
 
 def _counts(sources: tuple[Synthetic, Synthetic], models: tuple[Model, Model]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Synthetic(Source):
         How its residual stream is turned. What reads the stream is turned along; what writes into it is drawn
         anew: exact tests look at writers in old coordinates only, where they look like noise anyway.
     hidden
-        Whether MLP units are reordered as well, with what they write, and token rows drawn anew.
+        Whether MLP units are reordered as well, and the heads of keys and values, and token rows drawn anew.
     draw
         How a block of rows is drawn.
     """
@@ -167,7 +167,9 @@ class Synthetic(Source):
         self._seed, self._turn = seed, _turning(disguise, subject.hidden)
         self._hidden = subject.hidden
         self._reordered = hidden
-        self._written: tuple[str, Rows] | None = None
+        self._head_dim = int(subject.config.get("head_dim") or 0) or subject.hidden // int(
+            subject.config.get("num_attention_heads") or 1
+        )
         layout = {name: ("BF16", extent, 2 * math.prod(extent)) for name, extent in subject.tensors}
         self._head, self._names = safetensors_head(layout)
         self._extents = dict(subject.tensors)
@@ -225,11 +227,11 @@ class Synthetic(Source):
     def _rows(self, name: str, extent: Extent, first: int, last: int) -> Rows:
         if len(extent) == 1:
             return self._draw(self._seed, name, extent, first, last)
-        if self._reordered and name.endswith("down_proj.weight"):
-            return self._writers(name, extent)[first:last]
         reads = extent[-1] == self._hidden and not name.endswith(_WRITERS)
         if self._reordered and name.endswith(("gate_proj.weight", "up_proj.weight")):
             first, last = self._moved(name, extent[-2], first, last)
+        elif self._reordered and name.endswith(("k_proj.weight", "v_proj.weight")):
+            first, last = self._moved_head(name, extent[-2], first, last)
         reads = reads and not (self._reordered and name.endswith(("embed_tokens.weight", "lm_head.weight")))
         seed = self._seed if self._turn is None or reads else self._seed + 1_000_003
         rows = self._draw(seed, name, extent, first, last)
@@ -244,24 +246,11 @@ class Synthetic(Source):
         begin = int(order[first // step]) * step
         return begin, begin + last - first
 
-    def _writers(self, name: str, extent: Extent) -> Rows:
-        """Return a whole matrix of what units write, turned and reordered; the last one is kept."""
-        if self._written is None or self._written[0] != name:
-            width, step = extent[-1], max(1, _BLOCK // extent[-1])
-            blocks = [
-                np.random.default_rng([self._seed, zlib.crc32(name.encode()), first]).standard_normal(
-                    (min(step, extent[-2] - first), width), dtype=np.float32
-                )
-                for first in range(0, extent[-2], step)
-            ]
-            units = np.concatenate(blocks).T * np.float32(_DEVIATION)
-            size = max(1, _BLOCK // self._hidden)
-            order = _order_of_blocks(name, width // size)
-            places = np.arange(width)
-            places[: len(order) * size] = (order[:, None] * size + np.arange(size)).ravel()
-            turned = units[places] if self._turn is None else self._turn(np.ascontiguousarray(units[places]))
-            self._written = name, np.ascontiguousarray(turned.T)
-        return self._written[1]
+    def _moved_head(self, name: str, n_rows: int, first: int, last: int) -> tuple[int, int]:
+        """Return where a block of rows of the base stands: heads change places, blocks lie inside them."""
+        order = _order_of_blocks(name, n_rows // self._head_dim)
+        begin = int(order[first // self._head_dim]) * self._head_dim + first % self._head_dim
+        return begin, begin + last - first
 
 
 def plain_rows(seed: int, name: str, extent: Extent, first: int, last: int) -> Rows:
@@ -276,7 +265,8 @@ def plain_rows(seed: int, name: str, extent: Extent, first: int, last: int) -> R
 
 def _order_of_blocks(name: str, n_blocks: int) -> npt.NDArray[np.intp]:
     """Return where blocks of units of a layer went: the same for all its matrices."""
-    return np.random.default_rng([5, zlib.crc32(name.rpartition(".mlp.")[0].encode())]).permutation(n_blocks)
+    layer = name.rpartition(".mlp.")[0] or name.rpartition(".self_attn.")[0]
+    return np.random.default_rng([5, zlib.crc32(layer.encode())]).permutation(n_blocks)
 
 
 def _turning(disguise: Disguise, width: int) -> Callable[[Rows], Rows] | None:

@@ -256,7 +256,7 @@ def test_the_table_shows_every_case_and_the_promise():
         "result": "done",
     }
     found = dict.fromkeys(cases, one)
-    assert len(alignment.table(found).rows) == len(cases) == len(alignment.METHODS) + 9
+    assert len(alignment.table(found).rows) == len(cases) == len(alignment.METHODS) + 12
     assert "ABOVE" in alignment._most(found)
 
 
@@ -273,6 +273,6 @@ def test_what_was_not_measured_is_named(tmp_path, monkeypatch):
     keep = tmp_path / "kept.json"
     keep.write_text(json.dumps({case.key: one for case in list(alignment.cases("7B"))[:-1]}))
     text = alignment.run(quick=True, keep=keep, as_is=True)
-    assert text.endswith("Not measured at 7B: compare, deep: rotated copy.")
+    assert text.endswith("Not measured at 7B: compare, deep: hidden copy.")
     assert "| router-matching " in text
     assert alignment.run(keep=keep, as_is=True).count("###") == 1

@@ -104,8 +104,8 @@ def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = Tr
     result
         What came out.
     read_whole
-        Whether the models are so small that all layers are matched unit by unit. Otherwise at least three are:
-        of reordered units, no more layers need be found, and none that is wrong may be.
+        Whether the models are so small that all layers are matched unit by unit. Of others at least three
+        are: then no more need be found if units were reordered, and none that is wrong may be.
     """
     if not result.verdict.related:
         return ["no common origin was found"]

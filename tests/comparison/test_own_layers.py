@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.comparison.disguises import disguised, zoo_model
 from tests.comparison.expectations import DEEP
+from tests.comparison.strangers import lineages
 from tests.places import ZOO
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import Checkpoint, derive
-from modelkin.comparison.deep import contrasts
+from modelkin.comparison.deep import KEYS_FIT, DeepStage, contrasts
+from modelkin.comparison.frames import frame_of_keys
 from modelkin.comparison.methods import Contrast, Skipped
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.strangers import load_archive
-from modelkin.comparison.tokens import pair_tokens
+from modelkin.comparison.tokens import UNREAD, pair_tokens
 from modelkin.comparison.verdict import Verdict, decide, load_rule
 from modelkin.model import open_model
+from modelkin.options import READING
 from modelkin.source import MemorySource
 
 pytestmark = pytest.mark.timeout(300)
@@ -181,3 +186,84 @@ def test_the_archive_holds_thousands_of_strangers_that_stay_below_the_floor():
     assert len(archive) > 3_000
     assert {pair.part for pair in archive} == {"units", "heads"}
     assert max(pair.mean_facing for pair in archive) < load_rule().own_layers["floor"]
+
+
+# -- layers that are too large to be read whole ------------------------------------------------------------
+
+
+WIDE = LlamaShape(layers=8, hidden=256, mlp=1024, heads=8, kv_heads=4, vocab=512)
+
+
+@pytest.fixture
+def few_bytes(monkeypatch):
+    """Let the deep stage read a few parts of layers only, as it does of large models."""
+    monkeypatch.setitem(READING, "deep", (12_000_000, 10_000))
+    monkeypatch.setattr("modelkin.comparison.pair.MAX_TOKENIZER_BYTES", 0)
+    monkeypatch.setattr("modelkin.comparison.pair.VOCABULARY_BYTES", 0)
+
+
+def drawn(seed: int) -> Checkpoint:
+    return Checkpoint(config=llama_config(WIDE), tensors=llama_tensors(WIDE, seed=seed))
+
+
+def hidden(model: Checkpoint) -> Checkpoint:
+    """Add 3 % of noise, renumber every axis, turn the pairs of keys, and draw new token tables."""
+    rng = np.random.default_rng(5)
+
+    def changed(name: str, values: np.ndarray) -> np.ndarray:
+        drawn = rng.standard_normal(values.shape)
+        made = 0.02 * drawn if "embed" in name or "lm_head" in name else values + 0.03 * values.std() * drawn
+        return made.astype(np.float32)
+
+    made = replace(model, tensors={name: changed(name, values) for name, values in model.tensors.items()})
+    made = derive.permute_heads(derive.permute_mlp_units(made, rng=rng), rng=rng)
+    return derive.rotate_residual(derive.turn_rope_pairs(made, rng=rng), rng=rng)
+
+
+def compared_in_part(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
+    sources = [
+        MemorySource(model.files("BF16"), name=name) for name, model in (("B", candidate), ("A", base))
+    ]
+    return mk.compare(candidate=sources[0], base=sources[1], options=DEEP)
+
+
+def test_a_part_of_the_units_is_enough_in_coordinates_that_keys_teach(few_bytes):
+    found = compared_in_part(hidden(drawn(3)), drawn(3))
+    assert found.verdict.conclusion.value == "shared-reparametrised"
+    assert found.alignment.frames[0].learned_from.code == "key-rows"
+    layers = [item for item in found.evidence if isinstance(item, Contrast) and item.component == "mlp"]
+    assert len(layers) >= 2
+    assert all(item.effect.value > 0.8 and item.log10_p <= -9 for item in layers)
+    assert all("could_agree" in item.details for item in layers)
+
+
+@pytest.mark.more
+def test_without_keys_a_part_of_the_units_teaches_nothing(few_bytes, monkeypatch):
+    """What the test above shows is due to keys."""
+    monkeypatch.setattr("modelkin.comparison.deep.frame_of_keys", lambda reading, pair: None)
+    assert not compared_in_part(hidden(drawn(3)), drawn(3)).verdict.related
+
+
+@pytest.mark.more
+def test_hidden_strangers_whose_layers_are_read_in_part_are_not_accused(few_bytes):
+    found = compared_in_part(hidden(drawn(4)), drawn(3))
+    assert not found.verdict.related
+    assert "key-rows" not in {frame.learned_from.code for frame in found.alignment.frames}
+    assert any("keys of its attention heads" in str(item) for item in found.verdict.limitations)
+
+
+@pytest.mark.more
+def test_keys_of_unrelated_models_teach_nothing():
+    """Heads of eight dimensions are now and then alike by chance; the map that they teach fits nothing."""
+    opened = {name: open_model(str(ZOO / name), DEEP.fetch) for name in lineages()}
+    fits = []
+    for candidate, base in itertools.permutations(lineages(), 2):
+        stage = DeepStage(
+            ModelPair(candidate=opened[candidate], base=opened[base], options=DEEP), tokens=UNREAD
+        )
+        found = frame_of_keys(stage.reading, replace(stage.pair, layer_pairs=stage._layer_pairs()))
+        fits.append(0.0 if found is None else found.frame.fit)
+    for model in opened.values():
+        model.close()
+    assert len(fits) > 1000
+    assert max(fits) < 0.8 * KEYS_FIT

@@ -171,6 +171,36 @@ def heads(model: Lazy) -> Lazy:
     return _ordered(model, orders)
 
 
+def turned_pairs(model: Lazy) -> Lazy:
+    """Turn and scale every pair of dimensions of queries and keys, which rotary positions cannot see."""
+    n_heads = int(model.config["num_attention_heads"])
+    kv_heads = int(model.config.get("num_key_value_heads") or n_heads)
+    length = int(model.config.get("head_dim") or int(model.config["hidden_size"]) // n_heads)
+    half = length // 2
+
+    def changed(name: str, tensor: Rows) -> Rows:
+        is_query = name.endswith("q_proj.weight")
+        if not is_query and not name.endswith("k_proj.weight"):
+            return tensor
+        rng = chance("pairs", layer_of(name))
+        angle = rng.uniform(0, 2 * np.pi, (kv_heads, half))
+        scale = np.exp(rng.normal(0, 0.3, (kv_heads, half)))
+        group_rows = length * (n_heads // kv_heads if is_query else 1)
+
+        def turn(rows: Places) -> Floats:
+            at, group = rows % half, rows // group_rows
+            second = rows % length >= half
+            other = np.where(second, rows - half, rows + half)
+            cosine, sine = np.cos(angle[group, at]), np.sin(angle[group, at])
+            factor = 1.0 / scale[group, at] if is_query else scale[group, at]
+            own, its = factor * cosine, factor * np.where(second, sine, -sine)
+            return np.asarray(own[:, None] * tensor.get(rows) + its[:, None] * tensor.get(other), np.float32)
+
+        return Rows(tensor.shape, turn)
+
+    return model.mapped(changed)
+
+
 def _moved(n: int, rng: np.random.Generator) -> Places:
     """Return an order in which nothing is in its place: of few groups one often would be, and be found."""
     while True:
@@ -299,10 +329,18 @@ def _orthogonal(n: int, rng: np.random.Generator) -> Floats:
 
 
 def new_norms_and_embeddings(model: Lazy) -> Lazy:
-    """Replace gains, embeddings and output head by numbers of chance with the mean and spread they have."""
+    """Replace gains, embeddings and output head by random numbers with the mean and spread they have."""
+    return _renewed(model, lambda name, tensor: len(tensor.shape) == 1 or layer_of(name) is None)
 
+
+def new_tables(model: Lazy) -> Lazy:
+    """Replace embeddings and output head alone."""
+    return _renewed(model, lambda name, tensor: len(tensor.shape) == 2 and layer_of(name) is None)
+
+
+def _renewed(model: Lazy, wanted: Callable[[str, Rows], bool]) -> Lazy:
     def renewed(name: str, tensor: Rows) -> Rows:
-        if len(tensor.shape) == 2 and layer_of(name) is not None:
+        if not wanted(name, tensor):
             return tensor
         found = once(lambda: np.array([tensor.sample().mean(), tensor.sample().std()], dtype=np.float32))
 

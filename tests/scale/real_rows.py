@@ -147,6 +147,13 @@ RELATIVES: Final = (
         deep=Expected(related=True),
     ),
     _row(
+        "hidden",
+        "the same, with key pairs turned and new token tables",
+        c.chain(c.noise(0.02), c.rotation, c.units, c.heads, c.turned_pairs, c.new_tables),
+        standard=_NOTHING,
+        deep=Expected(related=True, absent=frozenset({"embedding", "head"})),
+    ),
+    _row(
         "layer-left-out",
         "layer 1 of 4 left out",
         c.in_layers([[0], [2], [3]]),
@@ -225,7 +232,7 @@ _TABLES: Final[Mapping[str, tuple[Row, ...]]] = {
         *(_cut("codellama", "tinyllama", number, first) for number, first in enumerate((0.0, 0.5, 1.0))),
     ),
     "smollm2": (
-        *(row for row in RELATIVES if row.name in ("renewed", "everything", "units", "rotation")),
+        *(row for row in RELATIVES if row.name in ("renewed", "everything", "hidden", "units", "rotation")),
         _SHUFFLED,
         *(_cut("codellama", "smollm2", number, number / 4) for number in range(5)),
         *(_cut("tinyllama", "smollm2", number, number / 4) for number in range(5)),

@@ -1,14 +1,14 @@
-"""Maps of the residual stream: learned from rows of shared tokens, or from MLP units of some layers."""
+"""Maps of the residual stream: learned from rows of shared tokens, from keys, or from MLP units."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import Frame, enough_rows, find_frame
+from modelkin.comparison.alignment import Frame, enough_rows, find_frame, key_rows
 from modelkin.comparison.methods import (
     COPY_UNITS,
     Pair,
@@ -17,10 +17,11 @@ from modelkin.comparison.methods import (
     Side,
     acting_gain,
     frame_rows,
+    key_matrices,
     near_rows,
     untouched_layers,
 )
-from modelkin.comparison.reading import Reading
+from modelkin.comparison.reading import Reading, price
 from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
@@ -37,7 +38,7 @@ def frame_of_tokens(reading: Reading, pair: Pair) -> Frame | None:
     """Learn a map of the residual stream from embeddings or output head, whichever fits better."""
     best: Frame | None = None
     for role, learned_from in _TABLES:
-        probe = _token_probe(pair, role, learned_from)
+        probe = _affordable_probe(reading, pair, role, learned_from)
         made = None if probe is None else reading.run(probe)
         if made is not None and (best is None or made.fit > best.fit):
             best = made
@@ -57,7 +58,19 @@ def rehearsed_frame(pair: Pair) -> Frame | None:
     )
 
 
-def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame | None] | None:
+def _affordable_probe(
+    reading: Reading, pair: Pair, role: Role, learned_from: Message
+) -> Probe[Frame | None] | None:
+    """Plan rows of shared tokens that cost no more than their part of the bytes, with what lies between."""
+    allowance = int(_TOKEN_SHARE * pair.byte_allowance)
+    probe = _token_probe(pair, role, learned_from, allowance)
+    if probe is None:
+        return None
+    cost = price(reading.models, [probe], max_waste=reading.max_waste)
+    return probe if cost <= allowance else _token_probe(pair, role, learned_from, allowance**2 // cost)
+
+
+def _token_probe(pair: Pair, role: Role, learned_from: Message, allowance: int) -> Probe[Frame | None] | None:
     """Plan rows of shared tokens on both sides, and the gain that the output head reads through."""
     sides, tokens = (pair.candidate, pair.base), pair.tokens
     entries = [side.architecture.find(role) for side in sides]
@@ -70,7 +83,7 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message) -> Probe[Frame |
     row_bytes = max(info.row_bits // 8 for info in infos)
     most = min(
         enough_rows(max(info.shape[-1] for info in infos), most=_TOKENS_A_DIMENSION),
-        int(_TOKEN_SHARE * pair.byte_allowance) // max(1, row_bytes),
+        allowance // max(1, row_bytes),
     )
     rows = near_rows(tokens, infos)[:most]
     mine, theirs = (
@@ -94,6 +107,34 @@ def _token_part(side: Side, role: Role, rows: TensorSlice) -> Part:
         return values if norm is None else values * acting_gain(arrays[1], side.architecture)
 
     return Part(slices=(rows,) if norm is None else (rows, TensorSlice.whole(norm.tensor)), reduce=reduce)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFrame:
+    """A map that was learned from keys of some layers."""
+
+    frame: Frame
+    pairs: frozenset[tuple[int, int]]
+    """The layers, candidate's and base's."""
+
+
+def frame_of_keys(reading: Reading, pair: Pair) -> KeyFrame | None:
+    """Learn a map of the residual stream from keys; None if too few heads are found in the other model."""
+    keys = key_matrices(pair)
+    if keys is None:
+        return None
+
+    def evaluate(candidate: list[Array], base: list[Array]) -> Frame | None:
+        rows = key_rows(candidate, base, head_width=keys.head_width)
+        candidate.clear()
+        base.clear()
+        if rows is None:
+            return None
+        made = find_frame(*rows, learned_from=say("key-rows"), seed=pair.seed)
+        return replace(made, sign_open=True) if isinstance(made, Frame) else None
+
+    made = reading.run(Probe(candidate=keys.candidate, base=keys.base, evaluate=evaluate))
+    return None if made is None else KeyFrame(frame=made, pairs=frozenset(keys.pairs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

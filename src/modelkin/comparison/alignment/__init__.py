@@ -12,6 +12,7 @@ from modelkin.comparison.alignment.contrast import (
     facing_layers_of,
 )
 from modelkin.comparison.alignment.coordinates import permutation_of_gains
+from modelkin.comparison.alignment.keys import key_rows
 from modelkin.comparison.alignment.layer_units import (
     LayerUnits,
     as_units,
@@ -42,6 +43,7 @@ __all__ = [
     "facing_layers_of",
     "find_frame",
     "joined_splits",
+    "key_rows",
     "layer_distances",
     "layer_map",
     "layer_path",

@@ -61,6 +61,16 @@ class Frame:
     signs: Array | None = field(repr=False, default=None)
     matrix: Array | None = field(repr=False, default=None)
     """For rotations."""
+    sign_open: bool = False
+    """Whether it may be all of it times minus one."""
+
+    def reversed(self) -> Frame:
+        """Return the map times minus one; coordinates as they are have no other sign."""
+        return replace(
+            self,
+            signs=None if self.signs is None else -self.signs,
+            matrix=None if self.matrix is None else -self.matrix,
+        )
 
     def apply(self, rows: npt.ArrayLike) -> Array:
         """Turn rows over the candidate's dimensions into rows over the base's."""
@@ -157,21 +167,29 @@ def enough_rows(width: int, *, most: int) -> int:
     return min(most * width, int(_ROWS_A_DIMENSION * width) + _CHECKED)
 
 
-def polar_factor(matrix: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+def polar_factor(matrix: npt.NDArray[np.floating], *, rank: int | None = None) -> npt.NDArray[np.float64]:
     """Return the orthogonal (or semi-orthogonal) matrix nearest to the given one.
 
     Directions that the matrix does not determine (smaller than 10^-8 of the largest, in wide matrices) may
     come out as zero.
+
+    Parameters
+    ----------
+    matrix
+        To which it is nearest.
+    rank
+        How many directions the matrix can determine, where these are not all: the rest of it is rounding, and
+        comes out as zero.
     """
     if min(matrix.shape) <= _SMALL:
         left, _, right = np.linalg.svd(np.asarray(matrix, dtype=np.float64), full_matrices=False)
-        return np.asarray(left @ right, dtype=np.float64)
+        return np.asarray(left[:, :rank] @ right[:rank], dtype=np.float64)
     if matrix.shape[0] < matrix.shape[1]:
-        return polar_factor(matrix.T).T
-    return _polar_by_eigenvectors(matrix)
+        return polar_factor(matrix.T, rank=rank).T
+    return _polar_by_eigenvectors(matrix, rank)
 
 
-def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating], rank: int | None) -> npt.NDArray[np.float64]:
     """Return M (M'M)^(-1/2), made orthogonal to rounding by one cubic step. At least as many rows as columns.
 
     Half the time of a decomposition at width 4096. The matrix is widened to float64 in stripes only: at
@@ -183,6 +201,7 @@ def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating]) -> npt.NDArray[np.f
     sizes, vectors = np.linalg.eigh(gram)
     del gram
     known = sizes > 1e-16 * max(float(sizes[-1]), 0.0)
+    known[: len(sizes) - (len(sizes) if rank is None else rank)] = False
     root = (vectors * np.where(known, 1.0 / np.sqrt(np.where(known, sizes, 1.0)), 0.0)) @ vectors.T
     del vectors
     found = np.concatenate([rows @ root for rows in _stripes(matrix)])
@@ -245,7 +264,8 @@ def _permutation(products: _Products, blank: Frame) -> Frame | None:
 
 
 def _rotation(products: _Products, blank: Frame) -> Frame:
-    return replace(blank, kind="rotation", matrix=polar_factor(products.cross).astype(np.float32))
+    rank = min(blank.n_rows, *blank.widths)
+    return replace(blank, kind="rotation", matrix=polar_factor(products.cross, rank=rank).astype(np.float32))
 
 
 def _checked(frame: Frame, held: tuple[Array, Array]) -> Frame:

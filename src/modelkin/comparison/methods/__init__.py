@@ -12,6 +12,8 @@ from modelkin.comparison.methods._interface import (
     Side,
     Stage,
 )
+from modelkin.comparison.methods._key_rows import key_matrices
+from modelkin.comparison.methods._layer_choice import whole_layers_fit
 from modelkin.comparison.methods._result import (
     EQUAL_VALUES,
     FEW_ORDERS,
@@ -70,6 +72,7 @@ __all__ = [
     "count_equal",
     "equal_after_rounding",
     "frame_rows",
+    "key_matrices",
     "load_cards",
     "load_method",
     "mlp_reader",
@@ -78,4 +81,5 @@ __all__ = [
     "share_within",
     "source_of",
     "untouched_layers",
+    "whole_layers_fit",
 ]

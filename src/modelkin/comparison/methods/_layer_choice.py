@@ -89,6 +89,12 @@ def choose_layers(pair: Pair) -> ChosenLayers | Message:
     )
 
 
+def whole_layers_fit(pair: Pair) -> bool:
+    """Say whether all units of the layers that would be read fit into the bytes."""
+    chosen = choose_layers(pair)
+    return not isinstance(chosen, Message) and chosen.how.share == 1.0
+
+
 def _fitting(
     allowance: int, every: Sequence[dict[int, LayerMatrices]], known: Sequence[tuple[int, int]]
 ) -> tuple[tuple[tuple[int, int], ...], ReadingDepth] | None:

@@ -39,9 +39,10 @@ from ._layer_choice import TOO_FEW_LAYERS, ChosenLayers, SidePlan, SideUnits, ch
 from ._result import Contrast, Effect, Mismatched, Where
 from .tied import TIED
 
-_WAYS = 5
-"""Sets of coordinates that may be tried: tokens; units in two divisions of layers, begun by invariants or by
-gains. The p-value of a layer is corrected for all of them, and for the levels of agreement, tried or not."""
+_WAYS = 6
+"""Sets of coordinates that may be tried: tokens, or keys with both signs; units in two divisions of layers,
+begun by invariants or by gains. The p-value of a layer is corrected for all of them, and for the levels of
+agreement, tried or not."""
 _LOWEST = -12.0
 """No log10 p below this is given: an assumption, tried on thousands of pairs of unrelated models, carries no
 more."""
@@ -87,6 +88,7 @@ class OwnLayers(Method):
 
     def _judged(self, pair: Pair, both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> Findings:
         facing = _facing(both, chosen)
+        pair = _with_sign(pair, both, facing)
         found = self._searched(pair, both, facing)
         if isinstance(found, Message):
             return Findings(evidence=(self.skip(found),))
@@ -219,6 +221,18 @@ def _enough(item: ContrastOfLayers) -> bool:
 def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
     """Order attempts: coordinates that are the right ones first, then by how much agrees in them."""
     return any(_enough(item) for item in found), max(item.mean_share for item in found)
+
+
+def _with_sign(pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]) -> Pair:
+    """Settle the sign of a map that leaves it open: with the right one more units of facing layers agree."""
+    if pair.frame is None or not pair.frame.sign_open:
+        return pair
+    signed = pair.frame, pair.frame.reversed()
+    counts = [
+        sum(agreeing(both[0].units[i], both[1].units[j], matrix=_matrix(frame)).agreeing for i, j in facing)
+        for frame in signed
+    ]
+    return replace(pair, frame=signed[int(np.argmax(counts))])
 
 
 def _matrix(frame: Frame | None) -> Array | None:
