@@ -1,4 +1,4 @@
-"""The atlas of a registry: families, trees, merges, and what cards say beside what the weights show."""
+"""The atlas of a registry: families, trees, merges, and what cards say next to what the weights show."""
 
 from .declarations import AboutModel, Declaration, read_about
 from .index import AtlasIndex

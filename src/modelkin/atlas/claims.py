@@ -1,7 +1,7 @@
-"""Cards held against the registry: symmetric evidence and dates alone, so that no tree accuses anybody.
+"""Cards checked against the registry: by symmetric evidence and dates only, so that no tree accuses anybody.
 
-A claim is contradicted by a deep comparison of the weights that finds nothing, and only if nothing else
-connects both models. Everything short of that is untestable, with the reason.
+A claim is contradicted only by a deep comparison of the weights that finds nothing, and only if nothing else
+connects the two models. Everything short of that is untestable, with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .relatives import Kin
 from .result import AtlasClaim, AtlasClaimStatus, LicenceStep, UnnamedOrigin
 
 MOST_EARLIER = 5
-"""Earlier relatives that are listed: the most alike ones."""
+"""Most earlier relatives that are listed: the most similar ones."""
 Weights = Callable[[str, str], Comparison | Message]
 """Compares the weights of a child with those of a parent, or says why not."""
 
@@ -32,7 +32,7 @@ class KnownKin:
     family: Mapping[str, int]
     """Of each model that has an accepted relative."""
     revised: frozenset[str] = frozenset()
-    """Models of which the registry knows several revisions: only the last is looked at."""
+    """Models with several revisions in the registry: only the last is examined."""
 
     def found(self, first: str, second: str) -> bool:
         """Say whether the fingerprints show a common origin."""
@@ -44,13 +44,13 @@ class KnownKin:
         return first in self.family and self.family[first] == self.family.get(second)
 
     def alike(self, first: str, second: str) -> bool:
-        """Say whether tokens look alike: a copy in other coordinates would show like this."""
+        """Say whether tokens look alike, as for a copy in other coordinates."""
         kin = self.pairs.get(frozenset((first, second)))
         return kin is not None and kin.proposed
 
 
 def names_of(declared: Mapping[str, Declaration]) -> dict[str, tuple[str, ...]]:
-    """Return the models that each name may mean, in whatever case: one name may have several."""
+    """Return the models that each name may mean, ignoring case: one name may have several."""
     found: dict[str, tuple[str, ...]] = {}
     for ref, said in declared.items():
         for name in {(said.name or ref).casefold(), ref.casefold()}:
@@ -61,13 +61,13 @@ def names_of(declared: Mapping[str, Declaration]) -> dict[str, tuple[str, ...]]:
 def judged_claims(
     declared: Mapping[str, Declaration], kin: KnownKin, weights: Weights | None, depth: Depth | None
 ) -> Iterator[AtlasClaim]:
-    """Hold every declared parent against the weights."""
+    """Check every declared parent against the weights."""
     names = names_of(declared)
     for child, said in declared.items():
         for named in said.parents:
             meant = names.get(named.casefold(), (None,))
             claims = [_claim(child, named, parent, declared, kin, weights, depth) for parent in meant]
-            # Of several models of one name, the best is meant: nobody is accused for the others.
+            # If several models share a name, the best match is meant: the others accuse nobody.
             yield min(claims, key=lambda claim: _ORDER.index(claim.status))
 
 
@@ -130,7 +130,7 @@ def _judged(
 
 
 def _dated(reason: Message, dates: tuple[str | None, str | None]) -> tuple[AtlasClaimStatus, Message]:
-    """Weigh dates: weights are the same seen from both sides, so that a later parent leaves it open."""
+    """Weigh dates: evidence from weights is symmetric, so a later parent leaves it open."""
     child, parent = dates
     if child is not None and parent is not None and parent > child:
         return "untestable", say("atlas-later-parent", child=child, parent=parent)
@@ -140,7 +140,7 @@ def _dated(reason: Message, dates: tuple[str | None, str | None]) -> tuple[Atlas
 def unnamed_origins(
     declared: Mapping[str, Declaration], kin: KnownKin
 ) -> tuple[tuple[UnnamedOrigin, ...], int]:
-    """Find cards that name no parent though earlier models share weights; count those without a date."""
+    """Find cards that name no parent although earlier models share weights; count those without a date."""
     names = names_of(declared)
     relatives: dict[str, list[tuple[float, str]]] = {}
     for pair, item in kin.pairs.items():
@@ -152,7 +152,7 @@ def unnamed_origins(
     for child, near in relatives.items():
         said = declared[child]
         if said.reason is not None or said.parents or said.saved_from is not None:
-            continue  # what was not read, or names something, leaves nothing out as far as can be told
+            continue  # a card that was not read, or names a parent, is not known to omit anything
         if said.date is None:
             undated += 1
             continue
@@ -180,7 +180,7 @@ def unnamed_origins(
 def _descends(
     model: str, ancestor: str, declared: Mapping[str, Declaration], names: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Say whether a model declares another as an ancestor, through others or not; circles end."""
+    """Say whether a model declares another as an ancestor, directly or not; cycles end."""
     seen, stack = {model}, [model]
     while stack:
         for named in declared[stack.pop()].parents:

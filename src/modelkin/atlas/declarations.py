@@ -1,4 +1,4 @@
-"""What models say of themselves: parents, licence, and when they were first published. Claims, all of it."""
+"""What models say about themselves: parents, licence, and when they were first published. All claims."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from modelkin.registry.segments import RegistryRow
 from modelkin.source.hub import HubSource
 
 _MOST_COMMITS = 100
-"""That are asked for in one request. A longer history does not show its beginning, so it gives no date."""
+"""Commits fetched in one request. A longer history does not show its beginning, so it gives no date."""
 _COLUMNS = ("ref", "name", "date")
 _MOST_LINES = 1_000_000
-"""Of a table of names and dates: as many as the largest registry that was tried."""
+"""Of a table of names and dates: as many as the largest registry tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutModel:
-    """What somebody who keeps a registry knows of a model."""
+    """What the keeper of a registry knows about a model."""
 
     name: str | None = None
-    """What cards call it, where that is not its reference."""
+    """What cards call it, if not its reference."""
     date: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What a model declares. Nobody has checked it."""
+    """What a model declares, unchecked."""
 
     name: str | None
     """What cards of other models call this one."""
     parents: tuple[str, ...] = ()
     saved_from: str | None = None
-    """What a config says that it was saved from: tools write it, so that it is no claim of the card."""
+    """What a config says it was saved from: tools write it, so it is not a claim of the card."""
     relation: str | None = None
     licence: str | None = None
     date: str | None = None
     """Of the first commit, or as given: YYYY-MM-DD."""
     reason: Message | None = None
-    """Why the card was not read; then nothing follows from what it does not say."""
+    """Why the card was not read; then nothing follows from what it omits."""
 
 
 def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
@@ -56,7 +56,7 @@ def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
     Raises
     ------
     FormatError
-        It has other columns, a line is malformed, or a model stands there twice.
+        It has other columns, a line is malformed, or a model is repeated.
     """
     lines = csv.reader(io.StringIO(text), delimiter="\t")
     if tuple(next(lines, ())) != _COLUMNS:
@@ -77,7 +77,7 @@ def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
 
 
 def read_declaration(row: RegistryRow, about: Mapping[str, AboutModel], fetch: FetchOptions) -> Declaration:
-    """Read the card of a model at the revision that the registry knows; what fails is a reason."""
+    """Read the card of a model at the revision that the registry knows; a failure becomes a reason."""
     known = about.get(row.ref, AboutModel())
     name = known.name or hub_name(row)
     try:
@@ -112,11 +112,11 @@ def pinned(row: RegistryRow) -> str:
 
 
 def _first_commit(source: HubSource) -> str | None:
-    """Return the day of the first commit; None where the history is too long, or cannot be had."""
+    """Return the day of the first commit; None if the history is too long or unavailable."""
     try:
         commits = source.history(_MOST_COMMITS)
     except ModelkinError:
-        return None  # a date is one more fact where it is to be had, never a reason to stop
+        return None  # a date is an extra fact if available, never a reason to stop
     if not commits or len(commits) >= _MOST_COMMITS:
         return None
     day = (commits[-1].date or "")[:10]

@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 @final
 class AtlasIndex:
-    """What there is to say about each model and pair, found without looking through everything."""
+    """What there is to say about each model and pair, indexed for fast lookup."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.atlas = atlas
@@ -41,7 +41,7 @@ class AtlasIndex:
         return self._edges.get(ref, [])
 
     def relatives(self, ref: str) -> list[AtlasPair]:
-        """Return the listed pairs of a model: accepted ones first, the most alike before others."""
+        """Return the listed pairs of a model: accepted ones first, then by similarity."""
         return sorted(
             self._pairs.get(ref, []),
             key=lambda pair: (not pair.found, -(pair.likeness or 0.0), pair.first, pair.second),
@@ -52,7 +52,7 @@ class AtlasIndex:
         return self._claims.get(ref, [])
 
     def unnamed(self, ref: str) -> UnnamedOrigin | None:
-        """Return what a card leaves out."""
+        """Return what a card omits."""
         return self._unnamed.get(ref)
 
     def licences(self, ref: str) -> list[LicenceStep]:
@@ -60,7 +60,7 @@ class AtlasIndex:
         return self._licences.get(ref, [])
 
     def merges(self, ref: str) -> list[AtlasMerge]:
-        """Return mixtures that this model is, or is a part of."""
+        """Return mixtures that this model is, or is part of."""
         return self._merges.get(ref, [])
 
     def is_flagged(self, ref: str) -> bool:
@@ -72,7 +72,7 @@ class AtlasIndex:
         )
 
     def found(self, text: str, *, limit: int) -> tuple[list[AtlasModel], int]:
-        """Return models whose reference or name holds a text, and how many there are."""
+        """Return models whose reference or name contains a text, and how many there are."""
         wanted = text.casefold()
         hits = [
             model

@@ -1,4 +1,4 @@
-"""Where a page draws each model: trees of families as rings around their middle, families packed by size."""
+"""Where a page draws each model: family trees as rings around their centre, families packed by size."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .result import Atlas
 _STEP = 40.0
 """Between two generations, in units of the drawing; a circle has a radius of 5."""
 _ROOM = 13.0
-"""Along a ring, for each model."""
+"""Along a ring, per model."""
 _GAP = 30.0
 """Between families."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GraphLayout:
-    """Places of all models."""
+    """Positions of all models."""
 
     refs: tuple[str, ...]
     places: npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ def _rings(members: npt.NDArray[np.int64], near: list[list[int]], places: npt.ND
             if other not in above:
                 above[other], depth[other] = item, depth[item] + 1
                 order.append(other)
-    for item in members.tolist():  # what no edge reaches stands on the outer ring
+    for item in members.tolist():  # models that no edge reaches are on the outer ring
         if item not in above:
             above[item], depth[item] = root, max(depth.values())
             order.append(item)
@@ -70,7 +70,7 @@ def _rings(members: npt.NDArray[np.int64], near: list[list[int]], places: npt.ND
         leaves[item] = max(1, leaves[item])
         if item != root:
             leaves[above[item]] += leaves[item]
-    # A ring is as wide as its models need, and at least a step outside of the one before.
+    # A ring is as wide as its models need, and at least a step outside the previous one.
     counts = np.bincount([depth[item] for item in order])
     radii = [0.0]
     for count in counts[1:].tolist():

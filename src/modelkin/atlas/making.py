@@ -25,19 +25,19 @@ from .result import Atlas, AtlasClaim, AtlasEdge, AtlasFamily, AtlasModel, Atlas
 from .trees import family_edges, merges_of
 
 MOST_RELATIVES = 8
-"""Relatives of a model that are listed with their numbers; all are counted. A family of a thousand has half a
+"""Most relatives of a model that are listed with numbers; all are counted. A family of a thousand has half a
 million pairs, which nobody reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtlasOptions:
-    """How much is read for an atlas beside the registry itself."""
+    """How much is read for an atlas besides the registry itself."""
 
     cards: bool = True
-    """Whether cards and dates are read, a few requests a model."""
+    """Whether cards and dates are read, a few requests per model."""
     claims_depth: Depth | None = "deep"
-    """How much of the weights is read for a declared parent that the fingerprints do not show. Only from deep
-    on can a claim be contradicted; None reads none."""
+    """How much of the weights is read for a declared parent that the fingerprints do not show. A claim can be
+    contradicted only from deep on; None reads nothing."""
     grow: int = 12
     """Members up to which the tree of a family is grown on weights, 20 MB of each; 0 grows none."""
     reports: int = 20
@@ -58,12 +58,12 @@ def make_atlas(
     about: Mapping[str, AboutModel] | None = None,
     progress: Progress | None = None,
 ) -> Atlas:
-    """Draw the families of a registry, and hold what cards say against the weights.
+    """Draw the families of a registry, and check what cards say against the weights.
 
     Parameters
     ----------
     about
-        Names by which cards call models, and dates, where the models do not tell them.
+        Names that cards use for models, and dates, if the models do not state them.
     """
     return _Making(registry, options or AtlasOptions(), about or {}, progress or Silent()).made()
 
@@ -242,7 +242,7 @@ class _Making:
         return self.compared[key][1]
 
     def _report(self, edges: Sequence[AtlasEdge]) -> None:
-        """Compare the first edges on weights, so that their pairs have a report."""
+        """Compare the weights of the first edges, so that their pairs have a report."""
         for edge in edges[: self.options.reports]:
             child = edge.second if edge.parent == edge.first else edge.first
             self._compared(child, edge.second if child == edge.first else edge.first, "standard")

@@ -19,24 +19,24 @@ from modelkin.registry.pairs import blocks_of_pairs
 from modelkin.registry.scanning import LEAST_COSINE, LOG10_FOUND, LOG10_SIZE
 
 MOST_EXHAUSTIVE = 64
-"""Models of which all pairs get the exact test, some 2,000 at 2 to 8 ms each. Beyond, the signs of `scan`
-choose: they lose no pair that the exact test accepts on the zoo."""
+"""Up to this many models, all pairs get the exact test, some 2,000 at 2 to 8 ms each. Beyond, the signs of
+`scan` choose: on the zoo they lose no pair that the exact test accepts."""
 BLOCK = 1_024
-"""Models on each side of a block of all pairs: a few seconds of work for 40 MB, and half a million blocks for
+"""Models on each side of a block of pairs: a few seconds of work for 40 MB, and half a million blocks for
 a million models."""
 _HELD = 16
-"""Blocks that are kept ready on one machine, 40 MB each."""
+"""Blocks kept ready on one machine, 40 MB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kin:
-    """Two fingerprints that were tested, by their places."""
+    """Two tested fingerprints, by index."""
 
     first: int
     second: int
     found: bool
     proposed: bool
-    """Whether the tokens look alike: no evidence."""
+    """Whether the tokens look alike: not evidence."""
     log10_p: float
     likeness: float
     token_gram: float | None
@@ -58,7 +58,7 @@ def all_kin(
     client: Any = None,  # noqa: ANN401  a client of Dask
     block: int = BLOCK,
 ) -> AllKin:
-    """Test the pairs of some fingerprints; every p-value pays for the fixed size of a registry.
+    """Test the pairs of some fingerprints; every p-value is corrected for the fixed size of a registry.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def all_kin(
 def _blocks_here(
     hold: Callable[[Sequence[Fingerprint]], KinBlock], made: Sequence[Fingerprint], block: int
 ) -> Iterator[AllKin]:
-    """Do the blocks of a cluster on this machine, one after another."""
+    """Do the blocks of a cluster locally, one after another."""
     held: dict[int, KinBlock] = {}
 
     def ready(start: int) -> KinBlock:
@@ -100,7 +100,7 @@ def _blocks_here(
 
 
 class KinBlock:
-    """Some fingerprints, ready to be held against others."""
+    """Some fingerprints, ready to be compared with others."""
 
     def __init__(self, made: Sequence[Fingerprint], *, signs: bool = True) -> None:
         self.made = tuple(made)
@@ -112,7 +112,7 @@ class KinBlock:
         return len(self.made)
 
     def seen_by(self, other: KinBlock, *, same: bool) -> set[tuple[int, int]]:
-        """Return pairs (other, ours) that signs let through, seen from the other block."""
+        """Return pairs (other, ours) that pass by their signs, seen from the other block."""
         found: set[tuple[int, int]] = set()
         space = Workspace()
         for number, query in enumerate(other.queries or ()):
@@ -125,7 +125,7 @@ class KinBlock:
 
 
 def _few(made: Sequence[Fingerprint]) -> KinBlock:
-    """Hold models that are so few that all pairs get the exact test."""
+    """Hold models that are few enough for all pairs to get the exact test."""
     return KinBlock(made, signs=False)
 
 
@@ -170,7 +170,7 @@ def kin_of(first: int, second: int, made: FingerprintProduct) -> Kin:
 
 
 def likeness_of(made: FingerprintProduct) -> float:
-    """Return the mean cosine of facing blocks, or that of the strongest where nothing was added up."""
+    """Return the mean cosine of facing blocks, or that of the strongest if nothing was added up."""
     for block in made.blocks:
         if block.kind == "all":
             return float(block.effect)
@@ -178,7 +178,7 @@ def likeness_of(made: FingerprintProduct) -> float:
 
 
 def connected(n: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the groups that pairs connect, single ones among them, each in order."""
+    """Return the groups that pairs connect, including single members, each in order."""
     above = list(range(n))
 
     def top(item: int) -> int:

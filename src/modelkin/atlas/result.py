@@ -1,4 +1,4 @@
-"""An atlas as values: models, families, what connects them, and claims that were held against the weights."""
+"""An atlas as values: models, families, what connects them, and claims checked against the weights."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .declarations import Declaration
 
 ATLAS_SCHEMA = "modelkin.atlas/1"
 AtlasEdgeKind = Literal["declared", "nearest", "inherits", "merge", "reshaped"]
-"""``declared``: the card names the parent, and both share weights. ``nearest``: of its relatives, the one
-most like it, by fingerprints. The others are those of `modelkin tree`, from weights."""
+"""``declared``: the card names the parent, and both share weights. ``nearest``: the relative most similar to
+it, by fingerprints. The others are those of `modelkin tree`, from weights."""
 AtlasClaimStatus = Literal["supported", "contradicted", "untestable"]
 
 
 def model_key(ref: str) -> str:
-    """Return what a model is called in addresses: sixteen letters that no name can choose."""
+    """Return a model's key in addresses: sixteen characters that no name can choose."""
     return blake2b(ref.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def pair_key(first: str, second: str) -> str:
-    """Return what a pair is called in addresses, whichever of both comes first."""
+    """Return a pair's key in addresses, whichever model comes first."""
     return "-".join(sorted((model_key(first), model_key(second))))
 
 
@@ -53,7 +53,7 @@ class AtlasModel:
 
     @property
     def shown(self) -> str:
-        """What people call it: its name where it has one, otherwise its reference."""
+        """Its display name: its name if it has one, otherwise its reference."""
         return self.declared.name or self.ref
 
 
@@ -73,19 +73,19 @@ class AtlasFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtlasPair:
-    """Two models with something to tell about both."""
+    """Two models with something to report about both."""
 
     first: str
     second: str
     found: bool
     """Whether the fingerprints show a common origin."""
     log10_p: float | None
-    """Corrected for all blocks and for the fixed size of the registry; None where one has no fingerprint."""
+    """Corrected for all blocks and for the fixed size of the registry; None if one has no fingerprint."""
     likeness: float | None
-    """Mean cosine of facing blocks: for the order of relatives, no evidence."""
+    """Mean cosine of facing blocks: only for ranking relatives, not evidence."""
     token_gram: float | None
     depth: Depth | None = None
-    """Of the comparison on weights, where one was made."""
+    """Of the comparison on weights, if one was made."""
     conclusion: str | None = None
     effect: Effect | None = None
     relation: str | None = None
@@ -103,7 +103,7 @@ class AtlasEdge:
     second: str
     kind: AtlasEdgeKind
     parent: str | None
-    """Which of both came first, where the card declares it or an asymmetric fact of the weights tells it."""
+    """Which of the two came first, if the card declares it or an asymmetric fact of the weights shows it."""
     reason: Message
     weight: float | None = None
     """Of a merge."""
@@ -120,7 +120,7 @@ class AtlasMerge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtlasClaim:
-    """A parent that a card names, held against the weights and the dates. Trees have no part in it."""
+    """A parent that a card names, checked against the weights and the dates. Trees have no part in it."""
 
     child: str
     named: str
@@ -135,19 +135,19 @@ class AtlasClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnnamedOrigin:
-    """A model whose card names no parent, though models of an earlier date share weights with it."""
+    """A model whose card names no parent, although earlier models share weights with it."""
 
     child: str
     date: str
     earlier: tuple[str, ...]
-    """The most alike first; one of them may be the parent, or all have a common ancestor."""
+    """The most similar first; one of them may be the parent, or all have a common ancestor."""
     earlier_dates: tuple[str, ...]
     reason: Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LicenceStep:
-    """A child whose licence leaves out what the licence of its declared and proven parent demands."""
+    """A child whose licence omits what the licence of its declared and proven parent requires."""
 
     child: str
     parent: str
@@ -169,9 +169,9 @@ class Atlas:
     log10_size: float
     threshold: float
     claims_depth: Depth | None
-    """How much of the weights may be read before a claim counts as contradicted; None reads none."""
+    """How much of the weights may be read before a claim counts as contradicted; None reads nothing."""
     n_pairs: int
-    """Pairs of fingerprints that there are."""
+    """All pairs of fingerprints."""
     n_tested: int
     """Of those, how many the first pass let through to the exact test."""
     n_found: int
@@ -186,7 +186,7 @@ class Atlas:
     unnamed: tuple[UnnamedOrigin, ...]
     licences: tuple[LicenceStep, ...]
     n_undated: int
-    """Models with relatives and no declared parent of which no date is known: nothing is said about them."""
+    """Models with relatives, no declared parent and no known date: nothing is said about them."""
     limitations: tuple[Message, ...]
     notes: tuple[Message, ...] = ()
 

@@ -41,7 +41,7 @@ def family_edges(
     Parameters
     ----------
     places
-        Where the weights of each member are.
+        Where each member's weights are.
     most_grown
         Members up to which the tree is grown on weights, 20 MB of each.
     """
@@ -66,7 +66,7 @@ def family_edges(
                 for edge in grown
                 if edge.kind == "merge" or frozenset((edge.first, edge.second)) not in taken
             ]
-            # A merge says more of a pair than that a card declares it.
+            # A merge says more about a pair than a card's declaration.
             merged = {frozenset((edge.first, edge.second)) for edge in more if edge.kind == "merge"}
             kept = [edge for edge in declared if frozenset((edge.first, edge.second)) not in merged]
             return GrownTree(edges=(*kept, *more), grown=True)
@@ -107,7 +107,7 @@ def _grown(
     fetch: FetchOptions,
     progress: Progress,
 ) -> tuple[TreeEdge, ...] | Message:
-    """Grow a tree on weights. Who is related is known from the fingerprints, and not asked again."""
+    """Grow a tree on weights. Which are related is known from the fingerprints, and not tested again."""
     known = []
     for first, second in combinations(members, 2):
         pair = kin.pairs.get(frozenset((first, second)))
@@ -130,13 +130,13 @@ def _grown(
             progress=progress,
         )
     except ModelkinError as error:
-        # One member that has vanished must not take the atlas with it.
+        # One missing member must not lose the whole atlas.
         return told(error)
     return forest.edges
 
 
 def _nearest(members: Sequence[str], kin: KnownKin, declared: Sequence[AtlasEdge]) -> Iterator[AtlasEdge]:
-    """Connect what declared edges leave apart, the most alike pairs first."""
+    """Connect what declared edges leave apart, the most similar pairs first."""
     group = {ref: ref for ref in members}
 
     def top(ref: str) -> str:

@@ -92,5 +92,5 @@ for command in (
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     sys.exit(run(app))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from modelkin.reference import ReferenceOptions
 
 FORMS = ("sarif", "cyclonedx", "card", "badge")
-"""As `modelkin.document.formats.FORMATS`, which is not imported for help alone."""
+"""Same as `modelkin.document.formats.FORMATS`, which is not imported just for help."""
 DEPTHS = ("quick", "standard", "deep", "full")
 FAIL_ON: dict[str, tuple[bool | None, ...]] = {
     "shared": (True,),
@@ -42,7 +42,7 @@ FAILED = 1
 
 
 class FailOn(click.ParamType[tuple[str, ...]]):
-    """One or several words, with commas between them."""
+    """One or more words, separated by commas."""
 
     name = "word"
 
@@ -214,7 +214,7 @@ def compare(
 
 
 def _asked(methods: tuple[str, ...], budget: int, prompts: Path | None, seed: int) -> ReferenceOptions | None:
-    """Say what is asked of published methods; a wrong name or file is refused before anything is read."""
+    """Return what is asked of published methods; a wrong name or file is refused before anything is read."""
     if not methods:
         return None
     from modelkin.reference import ReferenceOptions, chosen_references, read_prompts
@@ -243,7 +243,7 @@ def _with_case(result: Comparison, opened: list[Model], case_id: str) -> Compari
 
 
 def _gate(result: Comparison, words: list[str]) -> None:
-    """Exit with a code if a result was to fail; say so if it passes only because nothing was tested."""
+    """Exit with a code if --fail-on is met; say so if a result passes only because nothing was tested."""
     related = result.verdict.related
     if any(related in FAIL_ON[word] or (word in ON_FLAG and result.strong_flags) for word in words):
         click.get_current_context().exit(FAILED)

@@ -24,6 +24,6 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     assert kind is not None
-    # Not `source()`: of bash it would ask for the version, and bash need not be there.
+    # Not `source()`: for bash it would ask for the version, and bash need not be installed.
     made = kind(root, {}, "modelkin", _VARIABLE)
     click.echo(made.source_template % made.source_vars())

@@ -23,7 +23,7 @@ def configs(candidate: str, base: str, *, different: bool, fetch: FetchOptions, 
     """Compare the configs of CANDIDATE and BASE field by field, and each with its tensors.
 
     Fields are shown under their common names, with their meaning. Names of tensors are scanned for layers
-    that the config leaves no room for and for words of multi-token prediction; experts are counted, and
+    beyond those in the config and for signs of multi-token prediction; experts are counted, and
     sizes are checked against shapes. Only headers are read, no weights. Equal fields say nothing about where
     weights come from.
 

@@ -46,12 +46,12 @@ def diff(
     fetch: FetchOptions,
     output: Output,
 ) -> None:
-    """Say what was changed between BASE and CANDIDATE, tensor by tensor.
+    """Say what changed between BASE and CANDIDATE, tensor by tensor.
 
-    Copied, rounded, quantised, thinned out, noise added, an adapter merged in, one direction removed, trained
-    on; layers, widths, experts and vocabulary changed; parts frozen or replaced: each with the number that
-    decided it and what it cannot tell. Models without a common origin have no difference worth describing:
-    then the verdict of `modelkin compare` is shown. -v adds every tensor.
+    Copied, rounded, quantised, pruned, noise added, an adapter merged in, one direction removed, trained
+    further; layers, widths, experts and vocabulary changed; parts frozen or replaced: each with the number
+    that decided it and what it cannot tell. Models without a common origin have no difference worth
+    describing: then the verdict of `modelkin compare` is shown. -v adds every tensor.
 
     \b
     Examples

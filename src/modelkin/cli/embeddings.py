@@ -44,7 +44,7 @@ def embeddings(
     """Compare the embedding rows of tokens that CANDIDATE and BASE share.
 
     Tokens are matched by the text they stand for. Cosines are shown next to those of wrong pairings;
-    tokens with the same id and with another one are told apart, and the nearest and farthest are listed.
+    tokens with the same id and with different ids are told apart, and the nearest and farthest are listed.
     Only the sampled rows and both tokenizers are read. This is not a verdict; for one, use `modelkin
     compare`.
 

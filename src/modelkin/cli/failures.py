@@ -18,15 +18,15 @@ BUG = 70
 INTERRUPTED = 130
 _REPORT = "This is a bug in modelkin. Please report it with the lines above."
 _NO_THREAD = "can't start new thread"
-"""How Python says that the system gives no more of them."""
+"""How Python reports that no more threads are available."""
 
 
 _results: list[bool] = []
-"""One entry for each result that was printed."""
+"""One entry per printed result."""
 
 
 def result_printed() -> None:
-    """Remember that a result stands on stdout: an error that follows is told beside it alone."""
+    """Remember that a result is on stdout: an error that follows goes to stderr only."""
     _results.append(True)
 
 
@@ -34,7 +34,7 @@ def run(command: click.Command) -> int:
     """Run a command and return its exit code; print errors to stderr."""
     _results.clear()
     code = _run(command)
-    # What was printed may still be on its way: a result that nobody can read is no success.
+    # What was printed may still be buffered: a result that nobody can read is not a success.
     lost = _lost()
     if lost is not None and code in (0, 1):
         code = _told(lost)
@@ -47,7 +47,7 @@ def run(command: click.Command) -> int:
 
 
 def _lost() -> OutputError | None:
-    """Return why the results did not reach the standard output, if they did not."""
+    """Return why results did not reach standard output, if they did not."""
     try:
         if sys.stdout is None:
             return OutputError("standard output", say("problem.output-closed"))
@@ -61,7 +61,7 @@ def _lost() -> OutputError | None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Let what cannot be printed go nowhere, or Python would try again at its end, and complain."""
+    """Discard what cannot be printed, or Python would try again at exit, and complain."""
     with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -80,13 +80,13 @@ def _run(command: click.Command) -> int:
         _as_json(type(error).__name__, "", error.format_message(), None, error.exit_code)
         return error.exit_code
     except SystemExit:
-        # Outside of its standalone mode click exits by itself in one case only: the reader of our output (a
-        # pager, `head`) has seen enough. That is no failure, and exit code 1 has another meaning here.
+        # Outside standalone mode click exits by itself in only one case: the reader of our output (a
+        # pager, `head`) has seen enough. That is not a failure, and exit code 1 has another meaning here.
         return 0
     except ModelkinError as error:
         return _told(error)
     except OSError as error:
-        # Errors of reading models have names of their own: what is left comes from writing.
+        # Errors in reading models have their own types: what is left comes from writing.
         where = str(error.filename) if error.filename else "writing"
         return _told(
             OutputError(
@@ -112,9 +112,9 @@ def _told(error: ModelkinError) -> int:
 
 
 def _as_json(kind: str, where: str, problem: str, hint: str | None, code: int) -> None:
-    """Print an error as the JSON document that a program waits for, if one was asked for."""
+    """Print an error as the JSON document that a program expects, if one was requested."""
     wanted = "--json" in sys.argv[1:]
-    # What cannot be printed cannot be told there either; and a result may stand there already.
+    # If nothing can be printed, neither can this; and a result may already be there.
     if not wanted or code == OutputError.exit_code or _results:
         return
     document = {
@@ -134,7 +134,7 @@ def _reason(error: Exception) -> str:
 
 
 def say_beside(text: str) -> None:
-    """Say something on stderr, if it is open: a remark that cannot be made is no reason to fail."""
+    """Say something on stderr, if it is open: a remark that cannot be printed is no reason to fail."""
     with suppress(OSError, ValueError):
         click.echo(text, err=True)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from modelkin.options import FetchOptions
 
 INITS = ("ones", "near-one", "random")
-"""As `modelkin.casework.lab` has them, which is not imported for help alone."""
+"""Same as in `modelkin.casework.lab`, which is not imported just for help."""
 FAMILIES = ("gpt2", "llama")
 
 _out_option = out_option("Write numbers and figures.")

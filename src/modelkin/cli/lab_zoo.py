@@ -36,7 +36,7 @@ def embed(*, zoo: Path, out: Path) -> None:
 
 
 def _reporter() -> Callable[[dict[str, Any]], None]:
-    """Return what prints a line for each model that was trained."""
+    """Return a function that prints a line per trained model."""
     started = time.monotonic()
 
     def report(record: dict[str, Any]) -> None:

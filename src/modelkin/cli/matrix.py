@@ -196,7 +196,7 @@ def matrix(
 
 
 def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the baselines; groups and known relations that are given are asked for by that."""
+    """Return the baselines; giving groups or known relations requests theirs."""
     from modelkin.describe.matrix import BASELINES, MatrixOptions
 
     if "all" in names:
@@ -208,7 +208,7 @@ def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -
 
 
 def _layers(texts: tuple[str, ...]) -> tuple[dict[str, str], str | None]:
-    """Part the layers of single models from those of all."""
+    """Separate the layers of single models from those of all."""
     own = dict(text.rsplit("=", 1) for text in texts if "=" in text)
     common = ",".join(text for text in texts if "=" not in text)
     return own, common or None

@@ -1,4 +1,4 @@
-"""Options that several commands share, each group as one decorator that yields one object."""
+"""Options that several commands share, each group as one decorator that passes one object."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Size(click.ParamType[int]):
 
 
 class MethodNames(click.ParamType[tuple[str, ...]]):
-    """Names of published methods, with commas between them."""
+    """Names of published methods, separated by commas."""
 
     name = "names"
 
     def convert(
         self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Split; whoever asks the methods knows their names."""
+        """Split; the names are checked later."""
         if not isinstance(value, str):
             return value
         names = tuple(name.strip() for name in value.split(",") if name.strip())
@@ -57,7 +57,7 @@ def methods_option(text: str, default: tuple[str, ...] = ()) -> Callable[[Functi
 
 
 class Offered(click.ParamType[str]):
-    """A text that is taken as it is; while it is typed, names that there are and paths are offered."""
+    """Text that is taken as it is; completion offers known names and paths."""
 
     def __init__(self, name: str, names: Callable[[], Iterable[str]], *, paths: bool = True) -> None:
         self.name = name
@@ -101,7 +101,7 @@ STUDY = Offered("study", _studies)
 METHOD = Offered("method", _methods, paths=False)
 
 LANGUAGES = ("en", "ko")
-"""As `modelkin.document.LANGUAGES`, which is not imported for help alone."""
+"""Same as `modelkin.document.LANGUAGES`, which is not imported just for help."""
 
 seed_option = click.option(
     "--seed",
@@ -127,7 +127,7 @@ _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
 
 def named_models(models: tuple[str, ...]) -> dict[str, str]:
-    """Read models that may have names, NAME=MODEL; one without is called by its reference."""
+    """Parse models that may have names, NAME=MODEL; others go by their reference."""
     named: dict[str, str] = {}
     for text in models:
         match = _NAMED.fullmatch(text)
@@ -147,7 +147,7 @@ def out_option(text: str, *, required: bool = False) -> Callable[[Function], Fun
 
 
 def _that_can_be_made(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a folder that could not be made, before the work."""
+    """Refuse a folder that could not be created, before any work."""
     if value is not None and not value.exists():
         above = next(parent for parent in value.absolute().parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
@@ -161,14 +161,14 @@ figures_option = click.option(
 
 
 def locale_language() -> str:
-    """Return the language of the reader's locale where there are texts in it, otherwise English."""
+    """Return the language of the user's locale if there are texts in it, otherwise English."""
     chosen = next((value for name in _LOCALE if (value := os.environ.get(name))), "")
     code = chosen.partition("_")[0].partition(".")[0].lower()
     return code if code in LANGUAGES else LANGUAGES[0]
 
 
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
-"""In the order in which they count."""
+"""In order of precedence."""
 
 language_option = click.option(
     "--lang",
@@ -194,7 +194,7 @@ cluster_option = click.option(
 
 
 def fetch_options(function: Function) -> Function:
-    """Add the options that govern reading; the command gets them as `fetch`."""
+    """Add the options for reading; the command gets them as `fetch`."""
 
     @click.option("--budget", type=Size(), metavar="SIZE", help="Read at most this many bytes, e.g. 64MB.")
     @click.option(
@@ -214,7 +214,7 @@ def fetch_options(function: Function) -> Function:
 
 
 def output_options(function: Function) -> Function:
-    """Add the options that govern printing; the command gets them as `output`."""
+    """Add the options for printing; the command gets them as `output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
     @click.option("-q", "--quiet", is_flag=True, help="Print only the result.")

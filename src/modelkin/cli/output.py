@@ -60,7 +60,7 @@ class Output:
 
     @property
     def language(self) -> Language:
-        """The language of everything that a person reads here; JSON is the same in all."""
+        """The language of everything that people read here; JSON is the same in all."""
         from modelkin.document import load_language
 
         return load_language(self.lang)
@@ -82,12 +82,12 @@ class Output:
     ) -> None:
         """Write the files of a result if a folder was given, print it, and say which file to start with.
 
-        `as_text` makes what is printed instead, in a format of another program.
+        `as_text` makes what is printed instead, in another program's format.
         """
         try:
             if out is not None:
                 write(out)
-        finally:  # a full disk is no reason to lose the answer
+        finally:  # a full disk must not lose the answer
             if as_text is None:
                 self.result(document, view)
             else:
@@ -106,14 +106,14 @@ class Output:
             yield opened
 
     def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
-        """Print a result: as JSON, or as its view for a person."""
+        """Print a result: as JSON, or as its view for people."""
         self._undraw()
         if sys.stdout is None:
             raise OutputError("standard output", say("problem.output-closed"))
         if self.as_json:
             from modelkin.document import to_json
 
-            # JSON is UTF-8, whatever the terminal speaks.
+            # JSON is UTF-8, whatever the terminal's encoding.
             click.echo(to_json(document).encode("utf-8"))
             result_printed()
         else:
@@ -129,12 +129,12 @@ class Output:
         click.echo(text.encode("utf-8"))
 
     def say(self, key: str, **values: str) -> None:
-        """Say something beside the result, in the language of the reader."""
+        """Say something on stderr, in the reader's language."""
         if not self.quiet:
             self.remark(self.language.say(f"cli.{key}", **values))
 
     def remark(self, text: str) -> None:
-        """Say something beside the result."""
+        """Say something on stderr."""
         if self.quiet:
             return
         with self._lock:
@@ -153,11 +153,11 @@ class Output:
         self._draw()
 
     def advance(self, amount: int) -> None:
-        """Count bytes that came."""
+        """Count bytes that arrived."""
         self.status.read(amount)
 
     def note(self, message: Message | str) -> None:
-        """Say which step begins: on the status line, or in a line of its own where there is no terminal."""
+        """Say which step begins: on the status line, or on a line of its own without a terminal."""
         text = message if isinstance(message, str) else self.language.tell(message)
         self.status.begin(text)
         if self.draw_progress and not self._draw():
@@ -169,7 +169,7 @@ class Output:
         self._draw()
 
     def _draw(self) -> bool:
-        """Draw the status line, if there is a terminal to draw on; say whether there is."""
+        """Draw the status line, if there is a terminal; return whether there is."""
         if not self.draw_progress or sys.stderr is None or not sys.stderr.isatty():
             return False
         with self._lock:
@@ -186,11 +186,11 @@ class Output:
 
 
 def print_lines(drawing: RenderableType) -> None:
-    """Print a result; nothing is padded, and names stay in one piece, where nobody is at the other end."""
+    """Print a result; if the output is not a terminal, nothing is padded and names stay in one piece."""
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name in letters that this terminal does not have is no reason to lose the result.
+        # A name in characters that this terminal lacks must not lose the result.
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stdout.isatty():
         Console(highlight=False, soft_wrap=False).print(drawing)

@@ -33,7 +33,7 @@ def registry() -> None:
 @registry_option
 @output_options
 def init(*, registry: str, output: Output) -> None:
-    """Make an empty registry; one that exists is left as it is."""
+    """Create an empty registry; an existing one is left as it is."""
     from modelkin.document import registry_view
     from modelkin.registry import create_registry
 
@@ -203,7 +203,7 @@ def pairs(*, registry: str, cluster: str | None, output: Output) -> None:
 
 
 def saved_fingerprint(name: str) -> Fingerprint | None:
-    """Read a fingerprint file; None for anything that is not called like one."""
+    """Read a fingerprint file; None for anything not named like one."""
     from modelkin.document import fingerprint_from_json
     from modelkin.errors import UsageError
 

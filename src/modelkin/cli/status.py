@@ -1,4 +1,4 @@
-"""The status line: one line on a terminal that says what is being done, how far it is, and since when."""
+"""The status line: one line on a terminal that says what is being done, how far along, and for how long."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class StatusLine:
-    """What is under way: a step with its parts, and bytes on their way. Told from several threads."""
+    """What is running: a step with its parts, and bytes in flight. Updated from several threads."""
 
     language: Callable[[], Language]
-    """Asked when the line is drawn: a command that draws none loads no texts."""
+    """Called when the line is drawn: a command that draws none loads no texts."""
     step: str = ""
     done: int = 0
     total: int | None = None
@@ -32,23 +32,23 @@ class StatusLine:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def reading(self, n_bytes: int | None) -> None:
-        """Expect more bytes; how many is not known of a model that is read from end to end."""
+        """Expect more bytes; how many is unknown for a model that is read from end to end."""
         with self._lock:
             self.bytes_wanted += n_bytes or 0
 
     def read(self, n_bytes: int) -> None:
-        """Count bytes that came."""
+        """Count bytes that arrived."""
         with self._lock:
             self.bytes_read += n_bytes
             self.bytes_wanted = max(self.bytes_wanted, self.bytes_read)
 
     def begin(self, step: str) -> None:
-        """Begin a step, the parts of which are not known yet."""
+        """Begin a step whose parts are not known yet."""
         with self._lock:
             self.step, self.done, self.total = step, 0, None
 
     def count(self, done: int, total: int, step: str | None) -> None:
-        """Count the parts of the present step, or of another one."""
+        """Count the parts of the current step, or of another one."""
         with self._lock:
             self.step = self.step if step is None else step
             self.done, self.total = done, total
@@ -79,7 +79,7 @@ def _mega(n_bytes: int) -> str:
 
 
 def drawn(line: StatusLine, console: Console | None = None) -> Live:
-    """Return a drawing of the line, which goes away when it is stopped."""
+    """Return a live drawing of the line, which disappears when stopped."""
     from rich.console import Console
     from rich.live import Live
 

@@ -20,7 +20,7 @@ def study() -> None:
     """Run a whole investigation from a YAML file: models, controls, experiments, figures, report.
 
     Seven of them ship with modelkin: the public analyses of January 2026 with all their experiments, each
-    number next to what chance makes of it, and a question that they left open.
+    number next to what chance would give, and a question that they left open.
 
     \b
     Examples

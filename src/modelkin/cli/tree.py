@@ -120,7 +120,7 @@ def _fingerprints(registry: str) -> dict[str, Fingerprint]:
 def _current(
     opened: Mapping[str, Model], named: Mapping[str, str], prints: Mapping[str, Fingerprint]
 ) -> Iterator[tuple[str, Fingerprint]]:
-    """Yield the fingerprints of the very revisions that are opened; the others are made again."""
+    """Yield the fingerprints of exactly the revisions that are opened; the others are made again."""
     if not prints:
         return
     from modelkin.registry import revision_of

@@ -5,13 +5,13 @@ In the order in which things happen:
 ``stages``
     `compare`: the order of everything below.
 ``pair``, ``tokens``
-    Two opened models as methods see them, how much of them may be read, and rows of the same tokens.
+    Two opened models as methods see them, how much of them may be read, and rows of shared tokens.
 ``identity``
     Published digests before anything is read; every value, where that is cheap.
 ``sampling``
-    The stages quick and standard: samples of parts of equal number.
+    The stages quick and standard: samples of parts with the same number.
 ``deep``, ``frames``
-    The deep stage: which parts face each other, in coordinates as they are or in others.
+    The deep stage: which parts face each other, in the original coordinates or in others.
 ``reading``
     The executor of all probes: prices, reads and evaluates them, or only prices them in a dry run.
 ``dry_run``, ``cost``
@@ -19,7 +19,7 @@ In the order in which things happen:
 ``controls``
     The same tests on unrelated models, and the rank of the pair among them.
 ``kinship``, ``adapters``, ``claims``, ``relation``
-    What is said beside the verdict; `relation` subtracts weights and says what was done.
+    What is said alongside the verdict; `relation` subtracts weights and says what was done.
 ``difference``
     What was changed, tensor by tensor.
 ``record``

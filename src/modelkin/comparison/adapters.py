@@ -1,4 +1,4 @@
-"""What a comparison must say of adapters: what was put together, and what an adapter alone allows."""
+"""What a comparison must say about adapters: what was combined, and what an adapter alone allows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.untrusted import quoted
 
-# Llama, Mistral, Qwen, Gemma, Phi-4, OLMo: the names are theirs, and their units have no order of their own.
+# Names used by Llama, Mistral, Qwen, Gemma, Phi-4 and OLMo, whose units have no inherent order.
 _MLP = re.compile(r"\.layers\.(\d{1,5})\.mlp\.(gate|up|down)_proj\Z")
 _MLP_ROLES = {"gate": Role.MLP_GATE, "up": Role.MLP_UP, "down": Role.MLP_DOWN}
 
 
 def is_on(model: Model, base: Model) -> bool:
-    """Say whether a model is an adapter that was put on just this base."""
+    """Say whether a model is an adapter that was applied to exactly this base."""
     adapter = model.weights.adapter
     if adapter is None or adapter.base is None or base.weights.adapter is not None:
         return False
@@ -48,7 +48,7 @@ def bare_updates(model: Model, other: Model) -> Mapping[tuple[Role, int], Factor
 
 
 def adapter_flags(candidate: Model, base: Model) -> tuple[Message, ...]:
-    """Say what a person should know of adapters in a comparison."""
+    """Return what a person should know about adapters in a comparison."""
     sides = ("candidate", candidate, base), ("base", base, candidate)
     flags = [flag for name, model, other in sides for flag in _flags(name, model, other)]
     bases = [
@@ -91,7 +91,7 @@ def _fit(model: Model, other: Model) -> Fit:
 
 
 def _by_name(model: Model) -> dict[tuple[Role, int], Factors]:
-    """Sort the matrices of an adapter by the names of its modules: there is no model to ask what they are."""
+    """Sort the matrices of an adapter by the names of its modules: no model says what they are."""
     found: dict[tuple[Role, int], Factors] = {}
     for module in sort_out(model.index).modules:
         match = _MLP.search(module.name)

@@ -1,4 +1,4 @@
-"""A comparison as a file of a case: when and how it was made, and which weight files it speaks of."""
+"""A comparison as part of a case file: when and how it was made, and which weight files it covers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from modelkin.model import Model
 
 _PACKAGES = ("numpy", "ml_dtypes", "gguf", "huggingface_hub", "matplotlib")
-"""Whose versions may matter for numbers, bytes and figures."""
+"""Packages whose versions may affect numbers, bytes and figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +30,13 @@ class WeightDigest:
     file: str
     size: int
     sha256: str | None
-    """None where the source publishes none and the file does not lie here."""
+    """None if the source publishes none and the file is not local."""
     how: DigestOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """What a court or an editor asks first."""
+    """What a court or an editor would ask first."""
 
     id: str
     made_at: str
@@ -51,7 +51,7 @@ class CaseFile:
 def with_case(
     result: Comparison, *, candidate: Model, base: Model, id: str, command: Sequence[str]
 ) -> Comparison:
-    """Return a comparison with its case; digests of weight files come from the source or are computed."""
+    """Return a comparison with its case file; digests of weight files are published ones or computed."""
     return replace(
         result,
         case=CaseFile(

@@ -12,19 +12,19 @@ from modelkin.model import Model
 from modelkin.untrusted import YamlRefused, strict_yaml
 
 MAX_CARD_BYTES = 256 * 1024
-"""Of the card only the beginning is read; its front matter is mostly a few hundred bytes."""
+"""Only the beginning of the card is read; its front matter is usually a few hundred bytes."""
 _CARD = "README.md"
 _MERGE = "mergekit_config.yml"
 _FRONT_MATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 CARD_FILES = (_CARD, _MERGE)
 """Files in which a model declares something."""
 _MOST, _LONGEST = 40, 200
-"""Claims of one kind that are kept, and letters of each: more is no claim that a person makes or reads."""
+"""Most claims of one kind that are kept, and characters of each: no person makes or reads more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What is declared. Nobody has checked it."""
+    """What a model declares, unchecked."""
 
     base_models: tuple[str, ...] = ()
     """``base_model`` of the card."""
@@ -42,7 +42,7 @@ class Claims:
     """What could not be read, with the reason."""
 
     def sentences(self) -> tuple[Message, ...]:
-        """Tell the claims, each with who makes it."""
+        """Return the claims as messages, each with its source."""
         said = []
         if self.base_models and self.relation:
             said.append(say("claim-base-how", models=self.base_models, how=self.relation))
@@ -81,7 +81,7 @@ def read_claims(model: Model) -> Claims:
 
 
 def _beginning(model: Model, name: str, notes: list[Message]) -> bytes:
-    """Read the beginning of a file; failing to get it is no reason to lose a finished comparison."""
+    """Read the beginning of a file; a failure must not lose a finished comparison."""
     try:
         return model.start_of(name, limit=MAX_CARD_BYTES)
     except ModelkinError as error:
@@ -100,7 +100,7 @@ def _front_matter(data: bytes, notes: list[Message]) -> Mapping[str, object]:
 
 
 def _mapping(name: str, data: bytes, notes: list[Message]) -> Mapping[str, object]:
-    """Parse YAML strictly: plain data only, no references, no key twice."""
+    """Parse YAML strictly: plain data only, no references, no repeated keys."""
     try:
         document = strict_yaml(data)
     except YamlRefused as error:
@@ -164,7 +164,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str | None:
-    """Return short text; what cannot be seen is escaped."""
+    """Return short text; invisible characters are escaped."""
     if not isinstance(value, str) or not value.strip():
         return None
     text = value.strip()[:_LONGEST]

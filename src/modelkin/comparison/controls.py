@@ -1,8 +1,8 @@
-"""Controls: what the same tests say of unrelated models, and where the tested pair stands among them.
+"""Controls: what the same tests say about unrelated models, and where the tested pair ranks among them.
 
-Agreement of units has no null of its own: it is a rank among pairs that have an unrelated model in them. So
-many pairs are measured, and `Memory` sees to it that none is judged twice: what is said of a control and what
-a rank needs of it come from one judgement.
+Agreement of units has no null of its own: it is a rank among pairs that include an unrelated model. So many
+pairs are measured, and `Memory` makes sure that none is judged twice: what is said about a control and what a
+rank needs from it come from the same judgement.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from modelkin.options import FetchOptions
 from modelkin.stats import log10_conformal
 
 LEAST_AGREEMENT = 0.05
-"""Below this there is nothing to calibrate: strangers agree as much."""
+"""Below this there is nothing to calibrate: strangers agree this much."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What was found of pairs of models within one run: none is judged twice.
+    """What was found for pairs of models within one run: none is judged twice.
 
-    Verdicts and agreements are kept, which are small; maps of the residual stream are not.
+    Verdicts and agreements are small and kept; maps of the residual stream are not.
     """
 
     judge: Callable[[ModelPair, Memory], tuple[Verdict, Sequence[Evidence]]]
@@ -46,13 +46,13 @@ class Memory:
     _references: list[Model] | None = None
 
     def tokens(self, pair: ModelPair) -> Tokens:
-        """Pair the tokens of two models. Only the last ones are kept: vocabularies are long."""
+        """Pair the tokens of two models. Only the last pairing is kept: vocabularies are long."""
         if self._tokens is None or self._tokens[0] != pair.models:
             self._tokens = pair.models, pair_tokens(*pair.models)
         return self._tokens[1]
 
     def verdict(self, pair: ModelPair) -> Verdict:
-        """Judge a pair without controls of its own."""
+        """Judge a pair without controls."""
         if pair not in self._verdicts:
             self._verdicts[pair], evidence = self.judge(pair, self)
             if found := measured(evidence):
@@ -66,7 +66,7 @@ class Memory:
         return self._agreements[pair]
 
     def contrasts(self, pair: ModelPair) -> tuple[Evidence, ...]:
-        """Hold the layers of a pair against each other and nothing else."""
+        """Contrast the layers of a pair and nothing else."""
         if pair not in self._contrasts:
             self._contrasts[pair] = contrasts(pair, self.tokens(pair))
         return self._contrasts[pair]
@@ -89,14 +89,14 @@ class ControlScores:
 
     scores: tuple[float, ...] = ()
     n_packaged: int = 0
-    """How many of them have a model in them that comes with the package."""
+    """How many of them include a model that comes with the package."""
 
 
 def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> ControlScores:
-    """Measure the agreement of all pairs that have an unrelated model in them.
+    """Measure the agreement of all pairs that include an unrelated model.
 
-    The few models of the package help out where the caller's are not enough. Where all of them are not, no
-    rank could decide anything, and none is read.
+    The few models of the package are added if the caller's are not enough. If all together are still too few,
+    no rank could decide anything, and none is read.
     """
     wanted, folders = int(load_rule().agreement["control_pairs"]), reference_folders()
     if not may_be_ranked(len(controls)):
@@ -116,7 +116,7 @@ def control_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -
 
 
 def may_be_ranked(n_controls: int) -> bool:
-    """Say whether so many controls are enough for a rank, with the models of the package."""
+    """Say whether this many controls, plus the models of the package, are enough for a rank."""
     wanted = int(load_rule().agreement["control_pairs"])
     return _n_pairs(n_controls + len(reference_folders())) >= wanted
 
@@ -124,7 +124,7 @@ def may_be_ranked(n_controls: int) -> bool:
 def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[float]:
     """Measure controls with both sides and among themselves, each lineage once.
 
-    A control that is a relative of another, or the same model again, would let one accident count twice.
+    A control that is a relative of another, or the same model again, would count one coincidence twice.
     """
     kept: list[Model] = []
     scores: list[float | None] = []
@@ -133,7 +133,7 @@ def scores_of(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> lis
         if any(related for _, related in among):
             continue
         kept.append(control)
-        # That no side is a relative of a control is known before.
+        # It is already known that neither side is a relative of a control.
         scores += [_agreement(pair.of(side, control), memory) for side in pair.models]
         scores += [score for score, _ in among]
     return [score for score in scores if score is not None]
@@ -154,19 +154,19 @@ def _agreement(pair: ModelPair, memory: Memory) -> float | None:
 
 
 def _is_unrelated(control: Model, pair: ModelPair, memory: Memory) -> bool:
-    """Say whether a model can stand for strangers: comparable, and no relative as far as can be seen."""
+    """Say whether a model can represent strangers: comparable, and not visibly a relative."""
     return can_be_control(control.architecture, pair.base.architecture) and not any(
         memory.verdict(pair.of(side, control)).related for side in pair.models
     )
 
 
 def _n_pairs(n_controls: int) -> int:
-    """Return in how many pairs of models there is a control: with both sides, and among themselves."""
+    """Return how many pairs of models include a control: with both sides, and among themselves."""
     return 2 * n_controls + n_controls * (n_controls - 1) // 2
 
 
 def contrast_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[ContrastScores]:
-    """Measure facing layers of all pairs that have an unrelated model of the caller in them."""
+    """Measure facing layers of all pairs that include an unrelated model of the caller."""
     usable = [model for model in controls if _is_unrelated(model, pair, memory)]
     pairs = [pair.of(side, control) for control in usable for side in pair.models]
     pairs += [pair.of(first, second) for first, second in itertools.combinations(usable, 2)]
@@ -191,7 +191,7 @@ def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[Contr
 
 
 def unread_control(pair: ModelPair, control: Model, why: Message) -> list[ControlResult]:
-    """Say of a control why it was not compared."""
+    """Say why a control was not compared."""
     return [
         ControlResult(
             pair=(side.location.ref, control.location.ref),
@@ -230,7 +230,7 @@ def agreement_score(evidence: Iterable[Evidence]) -> float:
 
 
 def worth_calibrating(evidence: Iterable[Evidence]) -> bool:
-    """Say whether a pair agrees so much that controls are worth reading."""
+    """Say whether a pair agrees enough for controls to be worth reading."""
     found = measured(evidence)
     return bool(found) and agreement_score(found) > LEAST_AGREEMENT
 
@@ -251,7 +251,7 @@ def calibrated(evidence: Iterable[Evidence], controls: ControlScores) -> list[Ev
 
 
 def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> Message | None:
-    """Say that a pair looks alike where controls are missing: a reason to look closer, no finding."""
+    """Say that a pair looks alike although controls are missing: a reason to look closer, not a finding."""
     found = measured(evidence)
     if not found or agreement_score(found) < 4 * LEAST_AGREEMENT or n_pairs >= wanted:
         return None
@@ -259,7 +259,7 @@ def agreement_flag(evidence: Iterable[Evidence], n_pairs: int, wanted: int) -> M
 
 
 def looks_alike(evidence: Iterable[Evidence], share: float) -> bool:
-    """Say whether more than a share of units agrees in every layer that was looked at, intervals included."""
+    """Say whether more than a given share of units agrees in every tested layer, interval included."""
     found = measured(evidence)
     return bool(found) and all(item.effect.low > share for item in found)
 
@@ -267,8 +267,8 @@ def looks_alike(evidence: Iterable[Evidence], share: float) -> bool:
 def can_be_control(control: Architecture, base: Architecture) -> bool:
     """Say whether the agreement of a model's units can be compared with that of the base's.
 
-    Both have gated MLPs, or neither has. A layer of the control may have fewer units but not more: fewer
-    agree more often by chance, so a smaller control errs on the safe side and a larger one would not.
+    Either both have gated MLPs or neither does. A layer of the control may have fewer units but not more:
+    fewer agree more often by chance, so a smaller control errs on the safe side and a larger one would not.
     """
     gated = [bool(a.layers_of(Role.MLP_GATE) or a.layers_of(Role.EXPERT_GATE)) for a in (control, base)]
     return control.is_known and gated[0] == gated[1] and 0 < _n_units(control) <= _n_units(base)

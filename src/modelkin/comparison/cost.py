@@ -1,4 +1,4 @@
-"""What a comparison costs at most, and about how long it takes: said before a tensor is read."""
+"""What a comparison costs at most, and about how long it takes: known before a tensor is read."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from modelkin.options import Depth
 from modelkin.source import FREE_WASTE, BytePlan
 
 _CHECKS = 40
-"""How often a table of positions may be looked at: once for each plan that is made, and once at the end."""
+"""How often a table of positions may be read: once for each plan, and once at the end."""
 _DISK_RATE = 300e6
 _LINE_RATE = 20e6
-"""Bytes a second of a disk and of a line, where nothing better is known."""
+"""Bytes per second of a disk and of a network connection, if nothing better is known."""
 _CPU_RATES: dict[Depth, float] = {"quick": 1e6, "standard": 15e6, "deep": 25e6, "full": 40e6}
-"""Bytes of both models that are tested in a second, measured at width 4,096 on one core of a laptop."""
+"""Bytes of both models that are tested per second, measured at width 4,096 on one core of a laptop."""
 _LEAST_SECONDS = 0.5
-"""What opening two models and telling the result takes, however small they are."""
+"""What opening two models and reporting takes, however small they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingBound:
-    """What is read of one model at most, in bytes, by what for."""
+    """What is read of one model at most, in bytes, by purpose."""
 
     tensors: int
     """Samples and matrices of all stages that the depth allows."""
     differences: int = 0
     """Weights that are subtracted, if the models turn out to be relatives."""
     controls: int = 0
-    """What is read of candidate or base once more, beside controls."""
+    """What is read of candidate or base again, for controls."""
     beside: int
     """Listing, headers, config, tokenizer and card."""
     walk: int
-    """The model from end to end, where it lies here (or at full depth) and no sample differs."""
+    """The model from end to end, if it is local (or at full depth) and no sample differs."""
     total: int
 
 
@@ -48,11 +48,11 @@ class ComparisonPrice:
     """What `compare` would request, and its bounds."""
 
     plans: tuple[BytePlan, BytePlan]
-    """Of candidate and base: the tensors, without those that are stored already."""
+    """For candidate and base: the tensors, without those already stored."""
     at_most: tuple[ReadingBound, ReadingBound]
     controls: tuple[ReadingBound, ...] = ()
     seconds: float
-    """A rough estimate, for all that is planned but for walks."""
+    """A rough estimate for everything planned except walks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class ControlReading:
 
     pair: ModelPair
     ways: Sequence[Rehearsal]
-    """Of which one is taken."""
+    """One of them is taken."""
     judged: bool = False
-    """Whether the pair is judged as any other, so that equal models are walked over."""
+    """Whether the pair is judged like any other, so that equal models are walked over."""
 
     def of(self, model: Model) -> tuple[int, int]:
         """Return the bytes of one of the models: read in pieces, and from end to end."""
@@ -120,7 +120,7 @@ def _bound(
 ) -> ReadingBound:
     model = pair.models[side]
     tensors = max(_tensors(pair, rehearsal, side) for rehearsal in rehearsals)
-    # Asking a server whether there is a file may bring the beginning of it: the ledger is summed up last.
+    # Asking a server whether a file exists may return its beginning: the ledger is summed up last.
     beside = sum(min(model.file_size(name) or 0, MAX_CARD_BYTES) for name in CARD_FILES)
     beside += summary_bytes(*pair.models, pair.options.depth)[side] + _CHECKS * table_bytes(model)
     controls, walk = _of_controls(model, readings)
@@ -146,13 +146,13 @@ def _tensors(pair: ModelPair, rehearsal: Rehearsal, side: int) -> int:
     planned = sum(model.cost(slices, max_waste=pair.max_waste) for slices in passes)
     if not rehearsal.rooms:
         return planned
-    # Not everything fits: then what fits is read, and each pass may join a little more than was paid for.
+    # Not everything fits: then what fits is read, and each pass may fetch slightly more than was charged.
     room = max(rehearsal.rooms) + 2 * pair.sampled_bytes() + FREE_WASTE * len(passes)
     return max(planned, room)
 
 
 def about_seconds(pair: ModelPair, plans: Sequence[BytePlan], *, n_controls: int = 0) -> float:
-    """Estimate how long a comparison takes on this line and one core; a control is compared twice."""
+    """Estimate how long a comparison takes on this connection and one core; a control is compared twice."""
     computing = sum(plan.bytes_needed for plan in plans) / _CPU_RATES[pair.options.depth]
     reading = max(_reading(model, plan) for model, plan in zip(pair.models, plans, strict=True))
     return max(_LEAST_SECONDS, (reading + computing) * (1 + 2 * n_controls))

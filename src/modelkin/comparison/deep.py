@@ -1,12 +1,13 @@
-"""The deep stage: find out which parts face each other, cheapest attempt first, and test them there.
+"""The deep stage: find out which parts face each other, cheapest attempt first, and test them.
 
-1. All layers against all layers, with coordinates as they are: a changed depth, and whether the residual
+1. All layers against all layers, in the original coordinates: a changed depth, and whether the residual
    streams have the same coordinates at all.
-2. If they have: units, heads and experts that were reordered, thinned out or copied.
+2. If so: units, heads and experts that were reordered, pruned or copied.
 3. If they have not: a map of the residual stream is learned from embeddings and output head (or from keys, or
    from units of some layers) and step 1 is made again in the new coordinates, on tensors the map was not
    learned from.
-4. If units were reordered as well, no exact test is left: layers that face each other are held against layers
+4. If units were reordered as well, no exact test is left: layers that face each other are contrasted with
+layers
    that do not (`OwnLayers`), and against controls (`UnitAgreement`).
 """
 
@@ -43,20 +44,20 @@ from modelkin.message import say
 from modelkin.progress import Progress, Silent
 
 FOUND_LOG10_P = -9.0
-"""Evidence this strong settles where to look next: enough for the rule, corrected for all that is tested."""
+"""Evidence this strong decides where to look next: enough for the rule, corrected for everything tested."""
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
 _GOOD_FIT = 0.9
 """Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
-"""Part of the byte allowance up to which more layers than that are matched."""
+"""Share of the byte allowance up to which more layers than that are matched."""
 KEYS_FIT = 0.5
 """A map of keys that fits less is worth nothing. Of 3,564 pairs of unrelated models 149 have heads that are
 alike, mostly of eight dimensions, and their maps fit with 0.38 at most. With fewer rows than dimensions it is
 part of a map, and its fit is the root of their ratio: 0.66 for four layers of a 70B model."""
 _OWN_LAYERS_SHARES = (0.085, 0.22)
-"""Part of the byte allowance for layers that are held against each other; the second where the first is too
-little for two of them."""
+"""Share of the byte allowance for layers that are contrasted; the second if the first is too small for two of
+them."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -101,10 +102,10 @@ class DeepStage:
         )
 
     def run(self) -> DeepResult:
-        """Make attempts until one decides.
+        """Try one attempt after another until one decides.
 
-        In a rehearsal nothing is found, so that all of them are made. Which layers are matched depends on
-        what is found: it takes the heaviest.
+        In a rehearsal nothing is found, so all of them are made. Which layers are matched depends on what is
+        found: a rehearsal takes the largest.
         """
         self.progress.note(say("step-maps"))
         self._probe(self.pair, (*_MAPS, "residual-writers"))
@@ -113,7 +114,7 @@ class DeepStage:
         best = "identity" if self._same_coordinates() else "none"
         if not self._settled("identity"):
             best = self._best_frame(best)
-        self.reading.forget()  # maps of all layers are made in other coordinates, and in none after this
+        self.reading.forget()  # maps of all layers are needed for other coordinates, and not after this
         if not self._settled(best):
             best = self._contrast_layers(best)
             if not self._contrasted():
@@ -121,7 +122,7 @@ class DeepStage:
         return self._result(best)
 
     def _best_frame(self, best: str) -> str:
-        """Try other coordinates; they are better where units of more layers are found in them."""
+        """Try other coordinates; they are better if units of more layers are found in them."""
         most = self._n_layers_found("identity")
         for pair in self._framed_pairs():
             self._test_in(pair)
@@ -129,12 +130,12 @@ class DeepStage:
                 return pair.frame_kind
         frame = self.token_frame
         if frame is not None and frame.kind != "identity" and frame.fit > _GOOD_FIT:
-            # Nothing exact is left to be found there, but nothing can be missing in coordinates as they are.
+            # Nothing exact is left to find there, but nothing is missed in the original coordinates either.
             return frame.kind if best != "none" else best
         return best
 
     def _same_coordinates(self) -> bool:
-        """Say whether directions, not only gains, agree in coordinates as they are."""
+        """Say whether directions, not only gains, agree in the original coordinates."""
         if self.rehearsal is not None:
             return self.rehearsal.reordered
         return any(
@@ -145,8 +146,8 @@ class DeepStage:
     def _settled(self, frame: str) -> bool:
         """Say whether MLPs and attention were found in all layers: then there is nothing left to look for.
 
-        Units and heads of a large model are looked for in some layers only. If they are found in all of
-        these, and the other layers are known by what kept its places, other coordinates can add nothing.
+        Units and heads of a large model are searched in some layers only. If they are found in all of these,
+        and the other layers are known from what kept its place, other coordinates can add nothing.
         """
         groups = [self._layers_of(components, frame) for components in (("mlp", "experts"), ("attention",))]
         placed = {layers for _, found in groups for layers in found}
@@ -161,7 +162,7 @@ class DeepStage:
     def _layers_of(
         self, components: Sequence[str], frame: str
     ) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
-        """Return the single layers in which something of these components was tested, and was found."""
+        """Return the single layers in which these components were tested, and where they were found."""
         tested: set[tuple[int, ...]] = {
             item.layers
             for item in self.evidence
@@ -188,7 +189,7 @@ class DeepStage:
         self._probe(pair, _UNIT_METHODS)
 
     def _begun_alike(self) -> frozenset[tuple[str, int]]:
-        """Return the components and layers that bear the mark of a common beginning."""
+        """Return the components and layers that show a common initialisation."""
         return frozenset(
             (item.component, layer)
             for item in (*self.earlier, *self.evidence)
@@ -245,7 +246,7 @@ class DeepStage:
             self._probe(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
 
     def _contrast_layers(self, best: str) -> str:
-        """Hold layers that face each other against layers that do not, in coordinates that units teach."""
+        """Contrast layers that face each other with layers that do not, in coordinates learned from units."""
         self.progress.note(say("step-own-layers"))
         frame, layer_pairs = self.token_frame, self._layer_pairs()
         if self.key_frame is not None:
@@ -280,8 +281,8 @@ class DeepStage:
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
         """Return the layers that may face each other: by the best map there is, then by guesses.
 
-        Units or heads may have kept their places in one layer and not in the others, so layers that the map
-        leaves open are paired too: by what they write, which is a hint only, else by relative depth.
+        Units or heads may have kept their places in one layer and not in others, so layers that the map
+        leaves open are paired too: by what they write, which is only a hint, else by relative depth.
         """
         pairs = dict(by_depth(self.pair.candidate.architecture, self.pair.base.architecture))
         hints = [likely_pairs(found) for found in self.maps if found.method == "residual-writers"]
@@ -292,7 +293,7 @@ class DeepStage:
         return tuple(sorted(pairs.items()))
 
     def _pairs_to_match(self) -> tuple[tuple[int, int], ...]:
-        """Choose the layers of which whole matrices are read: all of them, where that is cheap."""
+        """Choose the layers of which whole matrices are read: all of them if that is cheap."""
         pairs = self._layer_pairs()
         base = self.pair.base
         inside = {entry.tensor for entry in base.architecture.tensors if entry.layer is not None}
@@ -336,7 +337,7 @@ class DeepStage:
         )
 
     def _found_pairs(self, frame: str) -> tuple[tuple[int, int], ...]:
-        """Return the layers that were found to be of common origin, the surest base layer for each."""
+        """Return the layers found to be of common origin, with the most certain base layer for each."""
         found: list[Tested | Contrast] = [*self._found_in(frame), *self._contrasted()]
         best: dict[int, Tested | Contrast] = {}
         for item in found:
@@ -348,7 +349,7 @@ class DeepStage:
 
 
 def agreements(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = None) -> tuple[Evidence, ...]:
-    """Measure the agreement of a pair and nothing else, as is done for controls."""
+    """Measure only the agreement of a pair, as for controls."""
     stage = DeepStage(models, tokens, rehearsal=rehearsal)
     stage.learn_from_tokens()
     stage._measure_agreement()
@@ -356,7 +357,7 @@ def agreements(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = 
 
 
 def contrasts(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = None) -> tuple[Evidence, ...]:
-    """Hold the layers of a pair against each other and nothing else, as is done for controls."""
+    """Only contrast the layers of a pair, as for controls."""
     stage = DeepStage(models, tokens, rehearsal=rehearsal)
     stage.learn_coordinates()
     stage._contrast_layers("none")

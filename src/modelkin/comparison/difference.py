@@ -1,4 +1,4 @@
-"""What was changed between two models: tensor by tensor, and what kind of change that is."""
+"""What changed between two models: tensor by tensor, and what kind of change it is."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DIFF_SCHEMA = "modelkin.diff/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDiff:
-    """What was changed between a base and a candidate."""
+    """What changed between a base and a candidate."""
 
     candidate: ModelSummary
     base: ModelSummary
     verdict: Verdict
-    """Whether they have a common origin at all: without one, nothing is said of a change."""
+    """Whether they have a common origin at all: without one, nothing is said about a change."""
     relation: Relation
     """What kind of change it is, with every finding."""
     tensors: tuple[TensorChange, ...]
-    """What became of the tensors that were looked at, from samples."""
+    """What became of the tensors that were examined, from samples."""
     counts: tuple[TensorCount, ...]
     """Every value of the tensors that both models have; empty unless all of them were read."""
     only_in: Mapping[str, int]
@@ -66,9 +66,9 @@ def diff(
     digests: bool = False,
     progress: Progress | None = None,
 ) -> ModelDiff:
-    """Say what was changed between a base and a candidate.
+    """Say what changed between a base and a candidate.
 
-    The models are compared first: what kind of change it is is only said of relatives.
+    The models are compared first: only for relatives is it said what kind of change it is.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def diff(
         Depth (``standard``, ``deep``, or ``full``, which reads every value of both models), seed, and how to
         fetch.
     digests
-        Whether ranges of files on this machine that are read to count every value get their SHA-256 in the
-        ledger. That takes several times as long as counting; what comes over a network always has one.
+        Whether ranges of local files that are read to count every value get their SHA-256 in the ledger. That
+        takes several times as long as counting; ranges read over a network always have one.
     progress
         Told about long reads.
 
@@ -95,7 +95,7 @@ def diff(
     if options.depth == "quick":
         raise UsageError("depth", say("problem.depth-quick"))
     full = options.depth == "full"
-    # Every value is counted here, tensor by tensor; the comparison need not do it as well.
+    # Every value is counted here, tensor by tensor; the comparison need not do it too.
     asked = replace(options, depth="deep") if full else options
     with open_models((candidate, base), options.fetch, progress=progress) as (mine, theirs):
         counts: tuple[TensorCount, ...] = ()
@@ -126,6 +126,6 @@ def diff(
 
 
 def _without_digest(ledger: LedgerRecord) -> tuple[Message, ...]:
-    """Say how many bytes were read without a digest, so that nobody takes the ledger for more than it is."""
+    """Say how many bytes were read without a digest, so that the ledger is not taken for more than it is."""
     n_bytes = sum(item.n_bytes for item in ledger.ranges if not item.sha256)
     return (say("without-digest", n=n_bytes),) if n_bytes else ()

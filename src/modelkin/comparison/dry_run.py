@@ -1,4 +1,4 @@
-"""A dry run: the stages are gone through without reading, and what they would read is noted."""
+"""A dry run: goes through the stages without reading, and records what they would read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from modelkin.tensors import TensorSlice
 
 _Measure = Callable[[ModelPair, Tokens, Rehearsal], object]
 Passes = Sequence[Sequence[TensorSlice]]
-"""What is read of one model, one list a pass."""
+"""What is read of one model, one list per pass."""
 
 
 def price_comparison(
@@ -36,7 +36,7 @@ def price_comparison(
 ) -> ComparisonPrice:
     """Say what `compare` would request, how much of each model it reads at most, and about how long it takes.
 
-    Headers and tokenizers are read, no tensor.
+    Headers and tokenizers are read, but no tensor.
     """
     options = options or CompareOptions()
     with open_models((candidate, base, *controls), options.fetch, progress=progress) as opened:
@@ -80,7 +80,7 @@ def wanted_by_comparison(candidate: Model, base: Model, options: CompareOptions)
 def _plans(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[BytePlan, BytePlan]:
     def planned(side: int) -> BytePlan:
         way = _dearer(pair, ways, side)
-        # Differences are read one tensor after another.
+        # Differences are read tensor by tensor.
         passes = (*way.passes[side], *([item] for item in way.differences[side]))
         return _planned(pair.models[side], passes, pair.max_waste)
 
@@ -88,7 +88,7 @@ def _plans(pair: ModelPair, ways: Sequence[Rehearsal]) -> tuple[BytePlan, BytePl
 
 
 def _planned(model: Model, passes: Passes, max_waste: float) -> BytePlan:
-    """Plan passes one by one, as they are read: joined all at once, more would be read in vain."""
+    """Plan passes one by one, as they are read: joining across passes would overestimate the waste."""
     asked = [model.plan(slices, max_waste=max_waste) for slices in passes]
     whole = model.plan([item for slices in passes for item in slices])
     requests = dict.fromkeys(request for plan in asked for request in plan.requests)
@@ -96,7 +96,7 @@ def _planned(model: Model, passes: Passes, max_waste: float) -> BytePlan:
 
 
 def _dearer(pair: ModelPair, ways: Sequence[Rehearsal], side: int) -> Rehearsal:
-    """Return the way that is dearer for one of the models."""
+    """Return the way that costs more for one of the models."""
     model = pair.models[side]
     return max(ways, key=lambda way: model.plan([*way.asked[side], *way.differences[side]]).bytes_needed)
 
@@ -125,7 +125,7 @@ def _judged(pair: ModelPair, memory: Memory) -> list[Rehearsal]:
 
 
 def _control_readings(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> Iterator[ControlReading]:
-    """Yield all that may be read for controls: which of it is, depends on what is found."""
+    """Yield everything that may be read for controls: how much of it is read depends on what is found."""
     sides = [pair.of(side, control) for control in controls for side in pair.models]
     for of in sides:
         yield ControlReading(pair=of, ways=_judged(of, memory), judged=True)
@@ -141,7 +141,7 @@ def _control_readings(pair: ModelPair, controls: Sequence[Model], memory: Memory
 def _rank_readings(
     pair: ModelPair, controls: Sequence[Model], pairs: Sequence[ModelPair], memory: Memory
 ) -> Iterator[ControlReading]:
-    """Yield what ranks may need: agreements of all pairs, also with the models of the package."""
+    """Yield what ranks may need: agreements of all pairs, including the models of the package."""
     packaged = memory.references(pair.options.fetch)[: len(reference_folders())]
     helped = [pair.of(model, reference) for model in (*pair.models, *controls) for reference in packaged]
     for of in (*pairs, *helped):

@@ -1,4 +1,4 @@
-"""How much of a model its components are, and how many of its layers the other model has."""
+"""How much of a model each component is, and how many of its layers the other model has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelkin.model import Model
 
 
 def parameters_by_component(model: Model) -> Mapping[str, int]:
-    """Count the parameters of each component; what has no role is not counted."""
+    """Count the parameters of each component; tensors without a role are not counted."""
     counts: Counter[str] = Counter()
     for entry in model.architecture.tensors:
         if not entry.fixed and entry.tensor in model.index:
@@ -20,7 +20,7 @@ def parameters_by_component(model: Model) -> Mapping[str, int]:
 
 
 def unfaced_layers(maps: Iterable[LayerMap]) -> Mapping[str, frozenset[int]]:
-    """Return the layers of the base that stand out nowhere in maps of all layers against all, by component.
+    """Return the layers of the base that stand out nowhere in layer-by-layer maps, by component.
 
     Maps that cannot tell layers apart say nothing, nor do those in which nothing stands out.
     """

@@ -26,11 +26,11 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 _TOKENS_A_DIMENSION = 3
-"""Where dimensions are few: some tokens are rare, and their rows are hardly trained."""
+"""For few dimensions: some tokens are rare, and their rows are hardly trained."""
 _TOKEN_SHARE = 0.19
-"""Part of the byte allowance for rows of the embedding, and again for rows of the output head."""
+"""Share of the byte allowance for rows of the embedding, and again for rows of the output head."""
 _WELL = 0.98
-"""A map that fits this well is not learned once more from other rows."""
+"""A map that fits this well is not learned again from other rows."""
 _TABLES = ((Role.EMBEDDING, say("embedding-rows")), (Role.OUTPUT_HEAD, say("head-rows")))
 
 
@@ -48,7 +48,7 @@ def frame_of_tokens(reading: Reading, pair: Pair) -> Frame | None:
 
 
 def rehearsed_frame(pair: Pair) -> Frame | None:
-    """Return what stands for a map that may be found, where nothing is read: only its widths count."""
+    """Return a placeholder for a map that may be found, if nothing is read: only its widths count."""
     mine, theirs = (side.architecture.sizes.get("residual") for side in (pair.candidate, pair.base))
     if mine is None or theirs is None:
         return None
@@ -92,7 +92,7 @@ def _token_probe(pair: Pair, role: Role, learned_from: Message, allowance: int) 
     )
 
     def evaluate(candidate: list[Array], base: list[Array]) -> Frame | None:
-        # Handed over and not held here: `find_frame` gives rows back when it needs them no more.
+        # Handed over and not kept here: `find_frame` frees rows when it no longer needs them.
         made = find_frame(candidate.pop(), base.pop(), learned_from=learned_from, seed=pair.seed)
         return made if isinstance(made, Frame) else None
 
@@ -143,7 +143,7 @@ class UnitFrame:
 
     frame: Frame
     untouched: frozenset[int]
-    """Layers that can be tested in it, since nothing of them was learned from."""
+    """Layers that can be tested in it, since it was not learned from them."""
 
 
 def frame_of_units(reading: Reading, pair: Pair) -> UnitFrame | None:
@@ -171,7 +171,7 @@ def _first_units(parts: list[Array]) -> list[Array]:
 
 
 def _emptied(parts: list[Array]) -> Array:
-    """Return all rows in one array and give the parts back: of wide models they are hundreds of megabytes."""
+    """Return all rows in one array and free the parts: in wide models they are hundreds of megabytes."""
     rows = np.concatenate(parts)
     parts.clear()
     return rows

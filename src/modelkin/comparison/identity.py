@@ -33,17 +33,17 @@ ONE_SCALE = ("INT8", "UINT8")
 WALK_ELEMENTS = 1 << 20
 """Values compared at once when formats differ: a few megabytes on each side."""
 SAMPLED_LINES = 32
-"""Neighbouring lines of each quantised tensor that are compared with what the other model holds."""
+"""Neighbouring lines of each quantised tensor that are compared with the other model's."""
 WITHIN_A_STEP = 0.95
-"""Share of weights that have to be within a step of their codes. Rounding leaves none outside, GPTQ on inputs
-that hang together strongly one in a hundred."""
+"""Share of weights that must be within a step of their codes. Rounding leaves none outside, GPTQ on strongly
+correlated inputs one in a hundred."""
 
 
 def published_identity(pair: ModelPair) -> Identity | None:
-    """Compare the digests that sources publish, before a byte of a tensor is read.
+    """Compare the digests that sources publish, before any tensor byte is read.
 
-    Equal files are not enough: a graph, the scale of an adapter or a config decides which numbers are made of
-    them. So every tensor has to be made of the same places of equal files in the same way.
+    Equal files are not enough: a graph, the scale of an adapter or a config decides what numbers they become.
+    So every tensor must come from the same places of equal files in the same way.
     """
     mine, theirs = (published_digests(model) for model in pair.models)
     if (
@@ -59,7 +59,7 @@ def published_identity(pair: ModelPair) -> Identity | None:
 
 
 def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
-    """Compare every value, where no sample differs and reading all is cheap or was asked for."""
+    """Compare every value, if no sample differs and reading everything is cheap or was requested."""
     if equality.n_equal < equality.n_compared or pair.equal is False:
         return None
     if _something_left_out(pair) or not same_layout(*pair.models):
@@ -70,9 +70,9 @@ def full_identity(pair: ModelPair, equality: EqualityCount) -> Identity | None:
 
 
 def _something_left_out(pair: ModelPair) -> bool:
-    """Say whether a model has tensors that were not looked at: nobody knows what these hold.
+    """Say whether a model has tensors that were not examined: it is unknown what these hold.
 
-    They may lie in files of their own, so that equal digests of all others say nothing about them.
+    They may be in separate files, so that equal digests of all others say nothing about them.
     """
     return any(model.weights.left_out for model in pair.models)
 
@@ -88,9 +88,9 @@ class EveryValue:
 
 
 def compare_every_value(pair: ModelPair, rehearsal: Rehearsal | None = None) -> EveryValue | None:
-    """Compare every value of the tensors that both models have; None if the bytes do not suffice.
+    """Compare every value of the tensors that both models have; None if the byte allowance is too small.
 
-    In a rehearsal these tensors are noted and nothing is read.
+    In a rehearsal these tensors are recorded and nothing is read.
     """
     mine, theirs = (model.index for model in pair.models)
     names = [name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape]
@@ -115,7 +115,7 @@ def _stored_alike(one: TensorInfo, other: TensorInfo) -> bool:
 
 
 def _equal_bits(pair: ModelPair, names: Sequence[str]) -> EqualityCount:
-    """Walk over plain tensors of one format in step: as one stream, where both have them in one order."""
+    """Walk over plain tensors of one format in step: as one stream, if both have them in the same order."""
     orders = [_in_files(model, names) for model in pair.models]
     walks = [orders[0]] if orders[0] == orders[1] else [[name] for name in names]
     n_compared = n_equal = 0
@@ -133,7 +133,7 @@ def _in_files(model: Model, names: Sequence[str]) -> list[str]:
 
 
 def _equal_values(pair: ModelPair, name: str) -> EqualityCount:
-    """Compare numbers of a tensor that is stored in two ways."""
+    """Compare the numbers of a tensor that is stored in two ways."""
     info = pair.candidate.index[name]
     dtypes = info.dtype, pair.base.index[name].dtype
     count = EqualityCount()
@@ -145,14 +145,14 @@ def _equal_values(pair: ModelPair, name: str) -> EqualityCount:
 
 
 def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyKind | None:
-    """Walk over relatives that may be copies: nothing else is worth the bytes."""
+    """Walk over relatives that may be copies: for others it is not worth the bytes."""
     if not verdict.related or verdict.conclusion is Conclusion.IDENTICAL or not _may_walk(pair):
         return None
     return kind_of_copy(*pair.models)
 
 
 def _may_walk(pair: ModelPair) -> bool:
-    """Say whether both models may be read from beginning to end, which costs nothing where they lie here.
+    """Say whether both models may be read from beginning to end, which costs nothing if they are local.
 
     Twice at most: for equal bits, and then for what rounding and codes explain.
     """
@@ -167,7 +167,7 @@ def _may_walk(pair: ModelPair) -> bool:
 def walks_at_most(pair: ModelPair, side: int, *, copies: bool = True) -> int:
     """Return how many bytes of a model are read from end to end at most: for equal bits, and for `copies`.
 
-    What is compared at full depth in any case is planned, and does not count here.
+    What is compared at full depth anyway is planned elsewhere and does not count here.
     """
     if published_identity(pair) is not None or not _may_walk(pair):
         return 0
@@ -176,7 +176,7 @@ def walks_at_most(pair: ModelPair, side: int, *, copies: bool = True) -> int:
     walks = int(identity) + int(copies and bool(common_tensors(*pair.models)))
     infos = list(index.values())
     stored = any(info.storage is not None for info in infos)
-    # Numbers that are made of several places are read in pieces with a little between them.
+    # Numbers that come from several places are read in pieces with small gaps between them.
     once = sum(info.n_bytes for info in infos) * (2 if stored else 1)
     largest = sum(info.n_bytes for info in infos if info.dtype in ONE_SCALE) if copies else 0
     return walks * once + largest
@@ -191,7 +191,7 @@ def published_digests(model: Model) -> dict[str, str] | None:
 
 
 def same_places(candidate: Model, base: Model, *, digests: tuple[_Digests, _Digests]) -> bool:
-    """Say whether both models make the same tensors of the same places of files with equal digests."""
+    """Say whether both models make the same tensors from the same places of files with equal digests."""
     mine, theirs = candidate.index, base.index
     return mine.keys() == theirs.keys() and all(
         _same_tensor(info, theirs[name], digests) for name, info in mine.items()
@@ -227,7 +227,7 @@ def _made_alike(mine: object, theirs: object, digests: tuple[_Digests, _Digests]
 
 
 def _same_adapter(candidate: Model, base: Model) -> bool:
-    """Compare what two adapters do with their matrices; which base they name is a claim, no number."""
+    """Compare what two adapters do with their matrices; the base they name is only a claim."""
     mine, theirs = (
         None if model.weights.adapter is None else model.weights.adapter.config for model in (candidate, base)
     )
@@ -247,12 +247,12 @@ def same_layout(candidate: Model, base: Model) -> bool:
 def same_bits(candidate: Model, base: Model) -> bool:
     """Walk over both models in step and compare stored bits, in bounded memory, until one differs.
 
-    In the order of the candidate's files: read so, they can be checked against their published digests.
+    In the order of the candidate's files, so that these can be checked against their published digests.
     """
     for name in sorted(candidate.index, key=lambda name: _place(candidate, name)):
         info = candidate.index[name]
         if (info.storage is None) != (base.index[name].storage is None):
-            return False  # equal numbers can still be found after rounding
+            return False  # numbers may still be equal after rounding
         mine, theirs = candidate.raw_chunks([name]), base.raw_chunks([name])
         for left, right in zip(mine, theirs, strict=True):
             if not (left.values == right.values).all():
@@ -261,13 +261,13 @@ def same_bits(candidate: Model, base: Model) -> bool:
 
 
 def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
-    """Say in which way one model holds the weights of the other: as they are, rounded, or quantised.
+    """Say in which form one model holds the weights of the other: unchanged, rounded, or quantised.
 
     Every value of the tensors that both have is compared, in bounded memory, until one differs by more than
-    its format explains. These tensors have to be nearly all of both models: exporters leave out poolers and
-    tables of positions. Weights that are codes in one of them have to lie within one step of their code of
-    what the other one holds, in a sample of every tensor: quantisers that make up for their errors go
-    further than half a step. What was changed by less than a step is not seen.
+    its format explains. These tensors must be nearly all of both models: exporters leave out poolers and
+    tables of positions. Weights that are codes in one model must lie within one step of what the other holds,
+    in a sample of every tensor: quantisers that compensate their errors go further than half a step. Changes
+    smaller than a step are not seen.
     """
     kinds: set[CopyKind] = set()
     for name in sorted(common_tensors(candidate, base), key=lambda name: _place(candidate, name)):
@@ -311,7 +311,7 @@ def _within_steps(candidate: Model, base: Model, info: TensorInfo, steps: float)
     width = line_elements(info.shape)
     wanted = sample_blocks(info, n_blocks=1, block_elements=SAMPLED_LINES * width, seed=0)
     left, right = candidate.read([wanted])[0], base.read([wanted])[0]
-    # Such codes may have one scale for all lines, which the largest number of all has set.
+    # Such codes may have one scale for all lines, set by the largest number of all.
     coded = [model for model in (candidate, base) if model.index[info.name].dtype in ONE_SCALE]
     largest = max((_largest(model, info.name) for model in coded), default=None)
     share = share_within(left.reshape(-1, width), right.reshape(-1, width), steps=steps, largest=largest)

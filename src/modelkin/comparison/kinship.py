@@ -1,4 +1,4 @@
-"""What is said beside the verdict: which parts faced each other, and what kind of kinship it is."""
+"""What is said alongside the verdict: which parts faced each other, and what kind of kinship it is."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def relation_of(
     deltas: Deltas,
     tokens: Tokens,
 ) -> Relation:
-    """Say what kind of kinship it is, as far as shapes, equality and differences tell."""
+    """Say what kind of kinship it is, as far as shapes, equality and differences show."""
     details: dict[str, float | int | str] = {
         "values_compared": count.n_compared,
         "values_equal": count.n_equal,
@@ -111,11 +111,11 @@ _KINDS = {
     "vocabulary-cut": "vocabulary-change",
     "vocabulary-reordered": "vocabulary-change",
 }
-"""Finding -> kind, where they are called differently."""
+"""Finding -> kind, where their names differ."""
 
 
 def _direction(kind: str, candidate: Model, base: Model, deltas: Deltas) -> Direction | None:
-    """Say who came first where one of two copies lost what cannot be recovered from it."""
+    """Say which came first if one of two copies lost something that cannot be recovered from it."""
     changed = [item for item in deltas.changes if item.what != "equal"]
     if kind == "quantised-copy" and any(item.bits is not None for item in changed):
         return Direction(parent=base.location.ref, reasons=(say("lost-levels"),))
@@ -146,7 +146,7 @@ def _equal_numbers(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[in
 
 
 def _agreeing(verdict: Verdict, evidence: Iterable[Evidence]) -> tuple[tuple[int, int], ...]:
-    """Return the layers in which a component agrees that rests on controls, or on mismatched layers."""
+    """Return the layers that agree in a component whose verdict rests on controls or mismatched layers."""
     found = {
         (layer, facing)
         for test in evidence

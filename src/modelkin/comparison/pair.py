@@ -1,4 +1,4 @@
-"""Two opened models: how methods see them, and how much of them may be read."""
+"""Two opened models, how methods see them, and how much of them may be read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.options import READING, CompareOptions, Depth
 
 _SAMPLED = 0.12
-"""Part of the bytes of the deep stage for the samples of the stages before it."""
+"""Share of the deep stage's bytes for the samples of earlier stages."""
 _DEEP_WASTE = 2.0
-"""Bytes that joining ranges may add to those needed, where much is read anyway: rows of shared tokens are
-thousands of pieces near each other, and a request for each takes longer than what lies between them."""
+"""Share of bytes that joining ranges may add when much is read anyway: rows of shared tokens are thousands of
+nearby pieces, and a request for each takes longer than reading what lies between them."""
 _DIFFERENCES, _DIFFERENCES_DEEP = 0.1, 0.2
-"""Part of the bytes of a depth for differences of related models: samples leave a sixth of them, the deep
-stage a third."""
+"""Share of a depth's bytes for differences of related models: samples leave a sixth of them, the deep stage a
+third."""
 _DIFFERENCES_HERE = 64_000_000
-"""Bytes for differences of models that lie here."""
+"""Bytes for differences of local models."""
 _INDEX_BYTES_A_TENSOR = 100
 """Of a shard index, roughly."""
 
@@ -33,9 +33,9 @@ class ModelPair:
     base: Model
     options: CompareOptions
     rehearsed: bool = False
-    """Whether no tensor may be read: what a config says is then not checked against it."""
+    """Whether no tensor may be read: then the config's claims are not checked against tensors."""
     equal: bool | None = None
-    """Whether every stored value is known to be equal, where somebody has looked at all of them."""
+    """Whether all stored values are known to be equal; None if not all were compared."""
 
     @property
     def models(self) -> tuple[Model, Model]:
@@ -44,7 +44,7 @@ class ModelPair:
 
     @property
     def is_deep(self) -> bool:
-        """Whether parts are looked for that face each other."""
+        """Whether facing parts are searched for."""
         return self.options.depth in ("deep", "full")
 
     @property
@@ -82,8 +82,8 @@ class ModelPair:
     def relation_bytes(self) -> int:
         """Return how many bytes of a model its differences from the other may cost.
 
-        What the stages leave of the bytes of a depth: by shapes alone, so always the same. Where both models
-        lie here, more costs next to nothing.
+        What the stages leave of a depth's bytes: determined by shapes alone, so always the same. If both
+        models are local, more costs next to nothing.
         """
         ceiling, _ = READING[self.options.depth]
         share = _DIFFERENCES_DEEP if self.is_deep else _DIFFERENCES
@@ -117,7 +117,7 @@ class ModelPair:
 def _side(model: Model, other: Model, *, rehearsed: bool) -> Side:
     architecture = model.architecture
     if architecture.positions == "sinusoidal":
-        # A plan is for the dearer case, in which the config is wrong.
+        # A plan covers the costlier case, in which the config is wrong.
         architecture = without_sinusoid(architecture) if rehearsed else checked_architecture(model)
     return Side(
         name=model.location.ref,

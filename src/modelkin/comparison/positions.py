@@ -1,4 +1,4 @@
-"""What a config says of positions, checked against the weights before a test is given up for it."""
+"""What a config says about positions, checked against the weights before a test is given up because of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
 _ROWS = 8
-"""Of a table of positions: a sinusoid turns by one angle a row, which trained rows do not do even once."""
+"""Rows of a table of positions: a sinusoid rotates by one angle per row, which trained rows never do."""
 
 
 def checked_architecture(model: Model) -> Architecture:
     """Return a model's architecture, without a fixed sinusoid that is not there.
 
-    Its residual dimensions would have a fixed order, and most tests would be given up. A config can say so of
-    any model, so the stored table must be one. Where none is stored there is nothing to hold against it.
+    Its residual dimensions would have a fixed order, and most tests would be given up. A config can claim
+    that of any model, so the stored table must confirm it. If none is stored, the claim cannot be checked.
     """
     architecture = model.architecture
     entry = architecture.find(Role.POSITION_EMBEDDING)
@@ -30,12 +30,12 @@ def checked_architecture(model: Model) -> Architecture:
 
 
 def without_sinusoid(architecture: Architecture) -> Architecture:
-    """Return an architecture whose positions are learnt, as the table of them shows, and a note of it."""
+    """Return an architecture whose positions are learned, as their table shows, with a note about it."""
     return replace(architecture, positions="learned", notes=(*architecture.notes, say("no-sinusoid")))
 
 
 def table_bytes(model: Model) -> int:
-    """Return what holding a config against the table of positions costs, once."""
+    """Return what checking a config against the table of positions costs, once."""
     architecture = model.architecture
     entry = architecture.find(Role.POSITION_EMBEDDING)
     if architecture.positions != "sinusoidal" or entry is None or model.index[entry.tensor].n_rows < _ROWS:

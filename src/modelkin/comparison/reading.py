@@ -13,52 +13,52 @@ from modelkin.tensors import Array, TensorSlice
 
 _BATCH_BYTES = 64_000_000
 _KEPT_BYTES = 256_000_000
-"""Of each model, for what probes keep."""
+"""Per model, for what probes keep."""
 _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """A dry run: what would be read is noted and nothing is read.
+    """A dry run: records what would be read, and reads nothing.
 
-    Which way a comparison takes depends on what it finds. As nothing is found, the dearer way is taken; where
-    either may be dearer, the rehearsal says which.
+    Which way a comparison takes depends on what it finds. As nothing is found, the costlier way is taken;
+    where either may be costlier, the rehearsal says which.
     """
 
     reordered: bool = False
-    """Whether units are taken to be in other places, in the same coordinates."""
+    """Whether units are assumed to be reordered, in the same coordinates."""
     passes: tuple[list[list[TensorSlice]], list[list[TensorSlice]]] = field(default_factory=lambda: ([], []))
-    """What would be read of candidate and base, in one go each: ranges are joined inside a pass."""
+    """What would be read of candidate and base, pass by pass: ranges are joined within a pass."""
     differences: tuple[list[TensorSlice], list[TensorSlice]] = field(default_factory=lambda: ([], []))
     """What would be read of candidate and base beyond that, if they turn out to be relatives."""
     rooms: list[int] = field(default_factory=list)
-    """Bytes that did not suffice for everything: how many may be read, once for each time."""
+    """Byte allowances that were too small for everything, one entry per occurrence."""
 
     @property
     def asked(self) -> tuple[list[TensorSlice], list[TensorSlice]]:
-        """Return everything that would be read of candidate and base, differences of relatives apart."""
+        """Return everything that would be read of candidate and base, except differences of relatives."""
         mine, theirs = ([item for each in side for item in each] for side in self.passes)
         return mine, theirs
 
     def note(self, candidate: Iterable[TensorSlice], base: Iterable[TensorSlice]) -> None:
-        """Note one pass over both models."""
+        """Record one pass over both models."""
         for side, slices in zip(self.passes, (candidate, base), strict=True):
             side.append(list(slices))
 
 
 @dataclass(slots=True)
 class Reading:
-    """Reads probes of both models of a pair, until a number of bytes of either is used up.
+    """Reads probes of both models of a pair, until the byte allowance of either is used up.
 
-    Bytes are counted whether they are stored or not, so that a second run, which finds all of them in the
-    store, decides as the first one did.
+    Bytes count whether or not they are stored, so that a second run, which finds all of them in the store,
+    decides as the first one did.
     """
 
     models: tuple[Model, Model]
     room: int
     rehearsal: Rehearsal | None = None
     max_waste: float | None = None
-    """Share of unneeded bytes that joining ranges may add; they are paid for."""
+    """Share of unneeded bytes that joining ranges may add; they count too."""
     spent: list[int] = field(default_factory=lambda: [0, 0])
     _kept: tuple[dict[tuple[str, tuple[TensorSlice, ...]], Array | None], ...] = field(
         default_factory=lambda: ({}, {}), repr=False
@@ -67,15 +67,15 @@ class Reading:
 
     @property
     def left(self) -> int:
-        """Bytes that may still be read of the model of which more was read."""
+        """Bytes that may still be read of the model with more bytes read."""
         return max(0, self.room - max(self.spent))
 
     def run(self, probe: Probe[_Found]) -> _Found | None:
-        """Pay for a probe, read and evaluate it; None if the bytes do not suffice, or nothing is read."""
+        """Charge, read and evaluate a probe; None if too few bytes are left, or nothing is read."""
         return self.read(probe) if self.pay(probe) else None
 
     def pay(self, *probes: Probe[_Found]) -> bool:
-        """Say whether so much may still be read of both models; if so, it counts as read."""
+        """Say whether this much may still be read of both models; if so, charge it."""
         new = [[self._new(side, probe) for probe in probes] for side in (0, 1)]
         slices = [[item for parts in side for part in parts for item in part.slices] for side in new]
         costs = [
@@ -96,7 +96,7 @@ class Reading:
         return True
 
     def _rehearse(self, sides: list[list[list[Part]]]) -> None:
-        """Note the passes in which parts would be read."""
+        """Record the passes in which parts would be read."""
         assert self.rehearsal is not None
         for model, probes, passes in zip(self.models, sides, self.rehearsal.passes, strict=True):
             for parts in probes:
@@ -104,7 +104,7 @@ class Reading:
                 passes += [[item for part in batch for item in part.slices] for batch in batches]
 
     def read(self, probe: Probe[_Found]) -> _Found | None:
-        """Read and evaluate a probe that was paid for; None in a rehearsal."""
+        """Read and evaluate a probe that was charged; None in a rehearsal."""
         if self.rehearsal is not None:
             return None
         return probe.evaluate(
@@ -132,7 +132,7 @@ class Reading:
         return [found.pop(number) for number in range(len(parts))]
 
     def forget(self) -> None:
-        """Let go of what probes keep, once none of them will be read again."""
+        """Release what probes keep, once none of them will be read again."""
         for side, kept in enumerate(self._kept):
             kept.clear()
             self._kept_bytes[side] = 0
@@ -145,7 +145,7 @@ class Reading:
 def price(
     models: tuple[Model, Model], probes: Sequence[Probe[_Found]], *, max_waste: float | None = None
 ) -> int:
-    """Return how many bytes probes cost together, of the model that is dearer."""
+    """Return how many bytes probes cost together, for the costlier model."""
     sides = zip(models, _slices(probes), strict=True)
     return max(model.cost(slices, max_waste=max_waste) for model, slices in sides)
 
@@ -157,7 +157,7 @@ def read_together(
     *,
     max_waste: float | None = None,
 ) -> Iterator[tuple[Probe[_Found], list[Array], list[Array]]]:
-    """Read small probes in one pass over each model, side by side; yield what is to be evaluated."""
+    """Read small probes in one pass over each model, side by side; yield what to evaluate."""
     wanted = _slices(probes)
     if rehearsal is not None:
         rehearsal.note(*wanted)

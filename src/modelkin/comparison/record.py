@@ -28,12 +28,12 @@ SCHEMA = "modelkin.comparison/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSizes:
-    """How many parameters stand where: what a drawing of a model needs."""
+    """How many parameters are where: what a drawing of a model needs."""
 
     layers: Mapping[str, tuple[int, ...]]
     """Component -> parameters in each layer, from layer 0 on; 0 where a layer has none of it."""
     outside: Mapping[str, int]
-    """Component -> parameters in no layer. ``other``: those of other stacks and without a role."""
+    """Component -> parameters outside all layers. ``other``: those of other stacks or without a role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ModelSummary:
     n_bytes: int
     dtypes: Mapping[str, int]
     skipped: tuple[Message, ...]
-    """What of this model was not looked at, each with its reason."""
+    """What was not examined in this model, each with its reason."""
     format: str = "safetensors"
     """File format of the weights."""
     notes: tuple[Message, ...] = ()
@@ -61,18 +61,18 @@ class ModelSummary:
     guessed: bool = False
     """Whether the names of tensors say nothing, so that their roles were guessed from shapes."""
     sizes: PartSizes | None = None
-    """Where the parameters stand; None for an unknown architecture, and in records of older versions."""
+    """Where the parameters are; None for an unknown architecture, and in records of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRecord:
-    """One map of the residual stream and how well it fits rows that it was not learned from."""
+    """One map of the residual stream, and how well it fits rows it was not learned from."""
 
     kind: str
     learned_from: Message
     n_rows: int
     fit: float
-    """Mean cosine of rows kept apart, once mapped."""
+    """Mean cosine of held-out rows, once mapped."""
     chance: float
     """The same for rows that do not belong together."""
 
@@ -91,12 +91,12 @@ class AlignmentSummary:
     frames: tuple[FrameRecord, ...] = ()
     """Maps of the residual stream that were tried; how well they fit is not evidence by itself."""
     maps: tuple[LayerMap, ...] = ()
-    """All layers against all layers, where that was read."""
+    """All layers against all layers, if that was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direction:
-    """Who came first, as far as the evidence goes."""
+    """Which model came first, as far as the evidence goes."""
 
     parent: str | None
     reasons: tuple[Message, ...]
@@ -110,9 +110,9 @@ class Relation:
     details: Mapping[str, float | int | str]
     direction: Direction
     findings: tuple[RelationFinding, ...] = ()
-    """What was found of the change, each with its numbers and what it leaves open."""
+    """What was found about the change, each with its numbers and what it leaves open."""
     not_subtracted: Message | None = None
-    """Why the weights of both models were not subtracted from each other, where they were not."""
+    """Why the weights of both models were not subtracted from each other, if they were not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class ControlResult:
     log10_p: float | None
     usable: bool
     reason: Message | None = None
-    """Why it cannot serve as a negative: other width, or a relative itself."""
+    """Why it cannot serve as a negative: different width, or itself a relative."""
 
 
 Published = Literal["related", "unrelated"]
@@ -136,25 +136,25 @@ Published = Literal["related", "unrelated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceScore:
-    """What a published method says of the pair: told beside the verdict, of no type that a verdict can use.
+    """What a published method says about the pair: shown next to the verdict, in a type no verdict can use.
 
-    Most of these methods have no null that holds for the pair at hand, and none counts in the correction for
-    many tests, so there is no evidence here.
+    Most of these methods have no valid null for the pair at hand, and none counts in the correction for
+    multiple tests, so none of it is evidence.
     """
 
     method: str
     version: str
     score: float | None
-    """Larger is more alike; None where there is none."""
+    """Larger is more alike; None if there is none."""
     level: float | None
-    """From which score on the publication calls two models related."""
+    """The score from which the publication calls two models related."""
     says: Published | None
-    """What follows from both; None where there is no score or no level."""
+    """What follows from both; None without a score or a level."""
     details: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[tuple[int, int], ...] = ()
-    """Layers (candidate, base) that the method compared with each other, where it chooses."""
+    """Layers (candidate, base) that the method compared, if it chooses them."""
     bytes_read: tuple[int, int]
-    """Of candidate and base, whether they were stored already or not."""
+    """Of candidate and base, whether already stored or not."""
     seconds: float
     reason: Message | None = None
     """Why there is no score."""
@@ -171,7 +171,7 @@ class RangeRecord:
     stop: int
     etag: str | None
     sha256: str
-    """Empty for ranges of files on this machine that were read in a pass over everything."""
+    """Empty for ranges of local files that were read in a pass over everything."""
     origin: str
 
     @property
@@ -189,15 +189,15 @@ class FileRecord:
     file: str
     size: int
     n_bytes: int
-    """Different bytes that were read."""
+    """Distinct bytes that were read."""
     state: FileState
-    """``verified``: read whole, and its digest is the published one. ``whole``: read whole, but no digest is
+    """``verified``: read whole, and it matches the published digest. ``whole``: read whole, but no digest is
     published, or a large file was not read in order. ``sampled``: read in parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRecord:
-    """What was read, of both models; reading for controls comes on top and is not listed."""
+    """What was read of both models; reading for controls comes on top and is not listed."""
 
     requests: int
     bytes_fetched: int
@@ -206,18 +206,18 @@ class LedgerRecord:
     seconds: float
     ranges: tuple[RangeRecord, ...]
     files: tuple[FileRecord, ...] = ()
-    """Of every file, how much was read. Empty in records of versions that did not say it."""
+    """How much was read of every file. Empty in records of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What made the numbers."""
+    """What produced the numbers."""
 
     modelkin: str
     methods: Mapping[str, str]
     rule: Message
     thresholds: Mapping[str, float]
-    """What the rule asks for: log10 p, effect floor, matched units."""
+    """What the rule requires: log10 p, effect floor, matched units."""
     seed: int
     depth: str
     byte_budget: int | None
@@ -240,17 +240,17 @@ class Comparison:
     config: Mapping[str, tuple[str, str]]
     """Fields of the configs that differ, by common name: candidate's value, base's value, as JSON."""
     claims: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
-    """What the models declare about themselves, by side (candidate, base). Nobody has checked it."""
+    """What the models declare about themselves, by side (candidate, base). Unchecked."""
     ledger: LedgerRecord
     environment: Environment
     flags: tuple[Message, ...] = ()
     """What a person should look at more closely; never part of the verdict."""
     strong_flags: tuple[Message, ...] = ()
-    """Those of the flags that a verdict without a finding must not be read without."""
+    """The flags that must accompany a verdict without a finding."""
     reference: tuple[ReferenceScore, ...] = field(default=(), metadata={"later": True})
-    """What published methods say, where they were asked; never part of the verdict."""
+    """What published methods say, if requested; never part of the verdict."""
     case: CaseFile | None = field(default=None, metadata={"later": True})
-    """When and how it was made and of which files, where it belongs to a case."""
+    """When, how and from which files it was made, if it belongs to a case."""
 
     def __repr__(self) -> str:
         from modelkin.document import three_lines
@@ -275,9 +275,9 @@ class Comparison:
         return to_arrow(self)
 
     def plot(self, name: str = "layers") -> Plot:
-        """Return a figure that notebooks show: ``layers``, or a figure of the report by its name.
+        """Return a figure that notebooks can show: ``layers``, or a figure of the report by name.
 
-        It has the description as `figure`, and `save` writes it to a file.
+        `figure` is its description, and `save` writes it to a file.
         """
         from modelkin.document import plot
 
@@ -301,8 +301,8 @@ class Comparison:
     ) -> None:
         """Write the report folder: comparison.json, report.html, REPORT.md, tensors.csv.
 
-        The page and the document are in English (``en``) or Korean (``ko``); the record never changes. With
-        `figures` those for papers and slides are drawn as well, as PNG and SVG.
+        The page and the document are in English (``en``) or Korean (``ko``); the record is the same in both.
+        With `figures`, those for papers and slides are drawn too, as PNG and SVG.
         """
         from modelkin.document import write_folder
 
@@ -338,7 +338,7 @@ def model_summary(model: Model) -> ModelSummary:
 
 
 def _part_sizes(model: Model, architecture: Architecture) -> PartSizes:
-    """Count the parameters of each component in each layer of the main stack, and outside of layers."""
+    """Count the parameters of each component in each layer of the main stack, and outside layers."""
     n_layers = 1 + max(architecture.layers, default=-1)
     layers: dict[str, list[int]] = {}
     outside: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The first stages, quick and standard: samples of parts of equal number, tested as they are."""
+"""The first stages, quick and standard: samples of parts with the same number, tested as they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from modelkin.message import say
 from modelkin.progress import Progress, Silent
 
 _MOST_FITTINGS = 6
-"""Attempts to make plans fit into the bytes there are; each takes off what was too much, two mostly do."""
+"""Attempts to fit plans into the byte allowance; each removes the excess, and two are usually enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def read_samples(
         told.count(done, len(probes), say("step-testing"))
         found = probe.evaluate(mine, theirs).evidence
         evidence += found
-        # Tables that training never touches are equal between strangers.
+        # Tables that training never touches are equal even between strangers.
         if probe.same_parts and not any(isinstance(item, Skipped) for item in found):
             equality += count_equal(mine, theirs, dtypes=_dtypes(pair, probe))
     return Sampled(evidence=tuple(evidence), equality=equality)

@@ -1,4 +1,4 @@
-"""Was one model derived from the other: the order of stages. All numbers come from the layers below."""
+"""Was one model derived from the other: the order of stages. All numbers come from lower layers."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def compare(
     candidate, base
         Model references, sources, or opened models.
     depth, seed
-        In place of those of the options.
+        Override those of the options.
     options
         Depth, seed, and how to fetch.
     controls
-        Models that are thought to be unrelated: they are compared with both sides under the same plan.
+        Models believed to be unrelated: they are compared with both sides under the same plan.
     progress
         Told about long reads.
 
@@ -116,14 +116,14 @@ def _chosen(options: CompareOptions | None, depth: Depth | None, seed: int | Non
 def compare_and_subtract(
     candidate: Model, base: Model, options: CompareOptions, progress: Progress, *, equal: bool | None = None
 ) -> tuple[Comparison, Deltas]:
-    """Compare two opened models, and return what became of each tensor that was looked at as well.
+    """Compare two opened models, and also return what became of each examined tensor.
 
     Parameters
     ----------
     candidate, base, options, progress
         As for `compare`.
     equal
-        Whether all stored values are equal, where the caller knows: then they are not walked over again.
+        Whether all stored values are equal, if the caller knows: then they are not walked over again.
     """
     read_headers((candidate, base))
     pair = ModelPair(candidate=candidate, base=base, options=options, equal=equal)
@@ -151,12 +151,12 @@ class Judgement:
     verdict: Verdict
     evidence: tuple[Evidence, ...]
     equality: EqualityCount
-    """Of samples, or of every value at full depth."""
+    """Over samples, or over every value at full depth."""
     tokens: Tokens
     deep: DeepResult | None
     flags: tuple[Message, ...]
     strong_flags: tuple[Message, ...]
-    """Those that stand beside the verdict, since nothing was found and much looks alike."""
+    """Those shown with the verdict, since nothing was found although much looks alike."""
 
 
 def judge(
@@ -168,8 +168,8 @@ def judge(
 ) -> Judgement:
     """Read stage by stage until the verdict is decided; a rehearsal goes through all stages of the depth.
 
-    Where a budget ends a stage, the verdict is that of the stage before it, and says so. What was read of
-    the unfinished stage is left out: which tests were made would depend on the order of reading.
+    If the budget runs out within a stage, the verdict is that of the stage before it, and says so. What was
+    read in the unfinished stage is ignored: which tests were made would depend on the order of reading.
     """
     identity = published_identity(pair)
     if identity is not None:
@@ -212,7 +212,7 @@ def judge(
 def _walk(
     pair: ModelPair, sampled: Sampled, progress: Progress, rehearsal: Rehearsal | None
 ) -> tuple[EveryValue | None, Identity | None]:
-    """Compare every value: at full depth in any case, else where that is cheap and nothing differs so far."""
+    """Compare every value: always at full depth, else if that is cheap and nothing differs so far."""
     if pair.options.depth != "full":
         return None, full_identity(pair, sampled.equality) if rehearsal is None else None
     progress.note(say("step-every-value"))
@@ -234,7 +234,7 @@ def _counted(every: EveryValue | None) -> tuple[Message, ...]:
 def _ranked(
     pair: ModelPair, deep: DeepResult, controls: Sequence[Model], memory: Memory
 ) -> Sequence[Evidence]:
-    """Rank layers that agree among pairs of unrelated models; controls are read where there is something."""
+    """Rank layers that agree among pairs of unrelated models; controls are read if anything agrees."""
     strong = any(isinstance(item, Contrast) and item.log10_p < load_rule().log10_p for item in deep.evidence)
     return with_ranks(deep.evidence, contrast_scores(pair, controls, memory) if strong else [])
 
@@ -253,7 +253,7 @@ def _decided(
     looks_alike: bool = False,
     unfinished: str | None = None,
 ) -> Judgement:
-    """Apply the rule to what was found; `unfinished` is the stage that a budget did not suffice for."""
+    """Apply the rule to what was found; `unfinished` is the stage that the budget was too small for."""
     limited: tuple[Message, ...] = ()
     if unfinished is not None:
         names: dict[str, Value] = {"stage": stage, "wanted": unfinished}
@@ -285,14 +285,14 @@ def _decided(
 def _recorded(
     pair: ModelPair, judged: Judgement, controls: Sequence[Model], memory: Memory, progress: Progress
 ) -> tuple[Comparison, Deltas]:
-    """Put down everything that a reader needs to check the verdict, and what became of single tensors."""
+    """Record everything that a reader needs to check the verdict, and what became of single tensors."""
     verdict, options = judged.verdict, pair.options
     decided_early = verdict.stage == "quick"  # then nothing more is read
     tokenizer = _tokenizers(pair, judged.tokens, whole=not decided_early)
     claims = {} if decided_early else _claims(pair)
     alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
     copy, deltas = _beside_verdict(pair, judged, alignment)
-    ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read on
+    ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read more
     checked = _checked(pair, controls, memory, progress)
     record = Comparison(
         candidate=model_summary(pair.candidate),
@@ -330,7 +330,7 @@ def _beside_verdict(
 def _subtracted(
     pair: ModelPair, judged: Judgement, alignment: AlignmentSummary, copy: CopyKind | None
 ) -> Deltas:
-    """Subtract the weights of relatives; copies and strangers leave nothing to be told by it."""
+    """Subtract the weights of relatives; for copies and strangers that would say nothing."""
     verdict = judged.verdict
     if (
         not verdict.related
@@ -355,13 +355,13 @@ def _subtracted(
 
 
 def _rotation(deep: DeepResult | None) -> NDArray[np.float32] | None:
-    """Return the map of the residual stream that fits best, of those that turn it."""
+    """Return the best-fitting map of the residual stream that rotates it."""
     frames = [frame for frame in (deep.frames if deep else ()) if frame.matrix is not None]
     return max(frames, key=lambda frame: frame.fit).matrix if frames else None
 
 
 def _same_model(pair: ModelPair) -> tuple[Message, ...]:
-    """Say that a model is compared with itself, which nobody means to do."""
+    """Say that a model is compared with itself, which is hardly intended."""
     places = [(model.location.origin, model.location.revision) for model in pair.models]
     return (say("flag-same-model"),) if places[0] == places[1] else ()
 

@@ -1,7 +1,7 @@
-"""Where the agreement of facing layers stands among pairs of unrelated models: the caller's and an archive.
+"""How the agreement of facing layers ranks among pairs of unrelated models: the caller's and an archive.
 
-Such ranks decide nothing: they stand beside what mismatched layers of the pair itself show. The archive is
-numbers only: it was measured on pairs of really trained, unrelated models (`docs/own_layers.py`).
+Such ranks decide nothing: they are shown next to what mismatched layers of the pair itself show. The archive
+is numbers only: it was measured on pairs of actually trained, unrelated models (`docs/own_layers.py`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ContrastScores = Mapping[str, float]
 """Mean agreement of facing layers, of what could agree, of units and of heads."""
 _PARTS = {"mlp": "units", "experts": "units", "attention": "heads"}
 _FEWEST = 20
-"""Pairs of the archive that must be like the pair for a rank among them."""
+"""Fewest archived pairs comparable to the pair for a rank among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedPair:
-    """One pair of unrelated models that was measured."""
+    """One measured pair of unrelated models."""
 
     part: str
     units: int

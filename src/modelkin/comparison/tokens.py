@@ -1,4 +1,4 @@
-"""Tokenizers of both models: which rows stand for the same tokens, and what is recorded of the files."""
+"""Tokenizers of both models: which rows stand for the same tokens, and what is recorded about the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelkin.options import Depth
 from modelkin.tokenizer import TokenPairs, equal_rows, read_vocabulary, shared_tokens, tokenizer_files
 
 VOCABULARY_BYTES = 2_000_000
-"""Of each tokenizer at most this much is read: some hundred shared tokens are enough."""
+"""At most this much of each tokenizer is read: some hundreds of shared tokens are enough."""
 UNREAD = say("tokenizer-depth")
 _FILE = "tokenizer.json"
 
@@ -22,7 +22,7 @@ Tokens = TokenPairs | Message
 def pair_tokens(candidate: Model, base: Model) -> Tokens:
     """Pair the rows of embeddings by the text of their tokens, or say why that is not possible."""
     models = candidate, base
-    # Some weight files hold a tokenizer, which counts as a file of the model.
+    # Some weight files embed a tokenizer, which counts as a file of the model.
     sizes = [model.file_size(_FILE) for model in models]
     vocabularies = [model.architecture.sizes.get("vocab") for model in models]
     if sizes[0] is None or sizes[1] is None:
@@ -62,9 +62,9 @@ def tokenizer_summary(
     whole: bool = False,
     unread: Message | None = None,
 ) -> Mapping[str, Cell]:
-    """Record what both tokenizers have in common; `whole` vocabularies are read if bytes are not short.
+    """Record what both tokenizers have in common; `whole` vocabularies are read if bytes allow.
 
-    `unread` says why nothing of them may be read.
+    `unread` says why they may not be read.
     """
     compared = _whole(candidate, base, depth) if whole else not_compared(unread or say("tokenizers-not-yet"))
     return {
@@ -78,14 +78,14 @@ def tokenizer_summary(
 
 
 def _whole(candidate: Model, base: Model, depth: Depth) -> Mapping[str, Cell]:
-    """Compare whole vocabularies where that costs next to nothing, or much may be read."""
+    """Compare whole vocabularies if that costs next to nothing, or if much may be read."""
     return tokenizer_record(candidate, base, limit=_limit(candidate, base, depth))
 
 
 def _limit(candidate: Model, base: Model, depth: Depth) -> int:
     far = candidate.fetcher.source.remote or base.fetcher.source.remote
     cheap = far and depth == "standard"
-    # Half, because the beginning may have been read before, for the rows of tokens.
+    # Half, because the beginning may already have been read for the rows of tokens.
     return VOCABULARY_BYTES // 2 if cheap else MAX_TOKENIZER_BYTES
 
 
@@ -94,7 +94,7 @@ def pairing_bytes(candidate: Model, base: Model) -> tuple[int, int]:
     mine, theirs = (model.file_size(_FILE) for model in (candidate, base))
     if not mine or not theirs:
         return 0, 0
-    # Files of one size that lie here are compared byte by byte.
+    # Local files of equal size are compared byte by byte.
     near = mine == theirs and not (candidate.fetcher.source.remote or base.fetcher.source.remote)
     compared = mine if near and mine <= MAX_TOKENIZER_BYTES else 0
     return compared + min(mine, VOCABULARY_BYTES), compared + min(theirs, VOCABULARY_BYTES)

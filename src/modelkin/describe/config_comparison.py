@@ -1,4 +1,4 @@
-"""Configs of two models, field by field; and whether each config fits the tensors beside it."""
+"""Configs of two models, field by field; and whether each config fits its tensors."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class FieldComparison:
     status: str
     """equal, different, only candidate, only base."""
     candidate: str | None
-    """Value as JSON; None when the config lacks the field."""
+    """Value as JSON; None if the config lacks the field."""
     base: str | None
     candidate_name: str | None
     """What this config calls it."""
     base_name: str | None
     group: str
-    """sizes, attention, positions, experts, parts, tokens, bookkeeping; other when it is not described."""
+    """sizes, attention, positions, experts, parts, tokens, bookkeeping; other if it is not described."""
     meaning: Message | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigComparison:
-    """Two configs. Equal fields are a choice of the makers, and no sign of where weights come from."""
+    """Two configs. Equal fields are a choice of the makers, not a sign of where weights come from."""
 
     candidate: str
     base: str
@@ -51,7 +51,7 @@ class ConfigComparison:
     counts: Mapping[str, int]
     """Fields by status, bookkeeping left out."""
     experts: tuple[ExpertCensus, ExpertCensus] | None
-    """From the tensors of candidate and base; None when they were not looked at."""
+    """From the tensors of candidate and base; None if these were not examined."""
     keys: tuple[KeyScan, KeyScan] | None
     dimensions: tuple[tuple[DimensionCheck, ...], tuple[DimensionCheck, ...]] | None
     notes: tuple[Message, ...]
@@ -125,7 +125,7 @@ def _field(name: str, left: tuple[str, object] | None, right: tuple[str, object]
     if left is None or right is None:
         status = "only base" if left is None else "only candidate"
     else:
-        # JSON knows one kind of number, but true is none.
+        # JSON has one kind of number, but true is not one.
         same = left[1] == right[1] and isinstance(left[1], bool) == isinstance(right[1], bool)
         status = "equal" if same else "different"
     known = known_fields().get(name)

@@ -18,7 +18,7 @@ _MAX_DEPTH = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigField:
-    """One field under its commonest name."""
+    """One field under its most common name."""
 
     name: str
     group: str
@@ -47,7 +47,7 @@ def known_fields() -> Mapping[str, ConfigField]:
 def named_fields(config: Mapping[str, object]) -> dict[str, tuple[str, object]]:
     """Return common name -> (name in this config, value), with nested objects opened.
 
-    A field of the language model inside a wrapper goes by its plain name. Where two fields of one config have
+    A field of the language model inside a wrapper goes by its plain name. If two fields of one config have
     the same common name, the first keeps it and the second goes by its own.
     """
     found: dict[str, tuple[str, object]] = {}

@@ -1,4 +1,4 @@
-"""Embedding rows of shared tokens: how alike they are, beside what chance and each model alone give."""
+"""Embedding rows of shared tokens: how alike they are, compared with chance and with each model alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EMBEDDINGS_SCHEMA = "modelkin.embeddings/1"
 TOKEN_FILTERS = ("all", "ASCII words", "English-like", *CLASSES)
-"""Which tokens to take: all, letters a-z only (three or more), mostly ASCII, or one class of writing."""
+"""Which tokens to take: all, letters a-z only (three or more), mostly ASCII, or one script."""
 ROLES = {"embedding": Role.EMBEDDING, "head": Role.OUTPUT_HEAD}
 _FEWEST = 8
 _LISTED = 10
@@ -64,31 +64,31 @@ class RowStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Null:
-    """What the mean cosine would be if one thing were put in any other order: exact mean and spread."""
+    """What the mean cosine would be if one thing were reordered: exact mean and spread."""
 
     expected: float
     sd: float
     z: float | None
-    """(measured less expected) / sd; None when sd is 0."""
+    """(measured minus expected) / sd; None if sd is 0."""
     low: float | None = None
-    """2.5 % point of drawn orders; None where none were drawn."""
+    """2.5 % point of drawn orders; None if none were drawn."""
     high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowView:
-    """The rows under one way of looking: as stored, or with the mean row of each model taken off."""
+    """The rows seen in one way: as stored, or with the mean row of each model subtracted."""
 
     all: RowStats
     same_id: RowStats | None
-    """Tokens that have one id in both vocabularies; None when there are none."""
+    """Tokens that have the same id in both vocabularies; None if there are none."""
     other_id: RowStats | None
     permuted_tokens: Null
     """Rows of one model paired with other tokens' rows of the other model."""
     permuted_dimensions: Null
-    """Dimensions of one model in another order, the same one for all tokens."""
+    """Dimensions of one model reordered, in the same way for all tokens."""
     within_candidate: float
-    """Mean cosine of two different tokens of one model: no null, only its cone."""
+    """Mean cosine of two different tokens of one model: not a null, only its cone."""
     within_base: float
 
 
@@ -115,7 +115,7 @@ class EmbeddingComparison:
     centred: RowView | None = None
     geometry: float | None = None
     """Correlation of the two tables of cosines between tokens (centred). A rotation does not change it;
-    models that were trained separately agree too, since words mean the same to both."""
+    separately trained models agree too, since words mean the same to both."""
     nearest: tuple[TokenCosine, ...] = ()
     farthest: tuple[TokenCosine, ...] = ()
     limits: tuple[Message, ...] = _LIMITS
@@ -223,7 +223,7 @@ def shared_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenRows:
-    """Tokens that both models have, and where their rows lie: nothing of them is read yet."""
+    """Tokens that both models have, and where their rows are: none is read yet."""
 
     slices: tuple[TensorSlice, TensorSlice]
     texts: tuple[bytes, ...]
@@ -337,7 +337,7 @@ def _wanted(tokens: str) -> Callable[[bytes], bool]:
 
 
 def _sampled(texts: list[bytes], n_tokens: int, seed: int) -> list[bytes]:
-    """Choose tokens by a digest of seed and text: the same ones whatever the order, fewer within more."""
+    """Choose tokens by a digest of seed and text: independent of order, smaller choices within larger."""
     salt = f"modelkin-tokens-1|{seed}|".encode()
     return sorted(texts, key=lambda text: (blake2b(salt + text, digest_size=8).digest(), text))[:n_tokens]
 
@@ -384,7 +384,7 @@ def row_view(left: Rows, right: Rows, *, same: npt.NDArray[np.bool_], seed: int)
 
 
 def _permuted_tokens(first: Rows, second: Rows, seed: int) -> Null:
-    """All pairings of rows equally likely: the mean and variance of a sum over a permutation are known."""
+    """All pairings of rows equally likely: the mean and variance of a sum over a permutation are exact."""
     table = first @ second.T
     n = len(table)
     drawn = np.random.default_rng(seed)
@@ -410,7 +410,7 @@ def _permuted_dimensions(first: Rows, second: Rows) -> Null:
 def _null(
     measured: float, expected: float, sd: float, *, low: float | None = None, high: float | None = None
 ) -> Null:
-    # Where all orders give the same value but for rounding there is nothing to stand out from.
+    # If all orders give the same value up to rounding, there is nothing to stand out from.
     z = (measured - expected) / sd if sd > 1e-12 else None
     return Null(expected=expected, sd=sd, z=z, low=low, high=high)
 
@@ -422,7 +422,7 @@ def _within(units: Rows) -> float:
 
 
 def geometry(left: Rows, right: Rows) -> float | None:
-    """Correlate the two tables of cosines between tokens; None when one of them is constant."""
+    """Correlate the two tables of cosines between tokens; None if one of them is constant."""
     above = np.triu_indices(len(left), k=1)
     tables = [(_units(rows) @ _units(rows).T)[above] for rows in (left, right)]
     first, second = (values - values.mean() for values in tables)
@@ -431,7 +431,7 @@ def geometry(left: Rows, right: Rows) -> float | None:
 
 
 def cosines(left: Rows, right: Rows) -> Rows:
-    """Return the cosine of each row with the same row of the other table; 0 where one is all zeros."""
+    """Return the cosine of each row with the same row of the other table; 0 if one is all zeros."""
     return np.asarray((_units(left) * _units(right)).sum(axis=1), dtype=np.float64)
 
 

@@ -35,7 +35,7 @@ class TensorPurpose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedTensor:
-    """One tensor with its purposes; none when nobody knows what it is for."""
+    """One tensor with its purposes; empty if they are unknown."""
 
     name: str
     dtype: str
@@ -51,7 +51,7 @@ class Inspection:
 
     model: Location
     family: str | None
-    """None for an architecture nobody has described; `notes` say why."""
+    """None for an unknown architecture; `notes` say why."""
     title: str | None
     kind: str | None
     model_type: str | None

@@ -1,4 +1,4 @@
-"""What the names and shapes of tensors say beside the config: experts, odd layers, other sizes."""
+"""What the names and shapes of tensors say in addition to the config: experts, odd layers, other sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXPERT = re.compile(r"(?:^|\.)experts\.(\d{1,6})\.")
 _WORDS = frozenset(
     {"mtp", "nextn", "eh_proj", "enorm", "hnorm", "predict", "predictor", "gmask", "sop", "medusa"}
 )
-"""Parts of names that stand for more than a plain decoder."""
+"""Parts of names that indicate more than a plain decoder."""
 _PIECES = re.compile(r"\.|_(?!proj)")
 
 
@@ -28,29 +28,29 @@ class ExpertCensus:
     """Layers with routed experts."""
     first_layer: int | None
     fewest: int | None
-    """Experts of the layer that has fewest; None without experts."""
+    """Experts of the layer with the fewest; None without experts."""
     most: int | None
     shared: bool
-    """Whether there are experts that every token passes."""
+    """Whether there are experts that every token passes through."""
     declared: int | None
     """What the config says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyScan:
-    """Names of tensors, looked at without knowing the architecture."""
+    """Names of tensors, examined without knowing the architecture."""
 
     tensors: int
     layers: int
-    """Different layer numbers."""
+    """Distinct layer numbers."""
     first_layer: int | None
     last_layer: int | None
     missing: tuple[int, ...]
     """Numbers between first and last that no tensor has."""
     declared: int | None
-    """Layers that the config says."""
+    """Layers stated by the config."""
     beyond: Mapping[int, int]
-    """Layers whose number the config leaves no room for -> tensors: prediction layers, or a wrong config."""
+    """Layers beyond those in the config -> tensors: prediction layers, or a wrong config."""
     words: Mapping[str, int]
     """Telling parts of names -> tensors."""
 
@@ -63,7 +63,7 @@ class DimensionCheck:
     config: int | None
     stored: int | None
     agrees: bool | None
-    """None when one of them is not known."""
+    """None if one of them is unknown."""
 
 
 def count_experts(model: Model) -> ExpertCensus:
@@ -74,7 +74,7 @@ def count_experts(model: Model) -> ExpertCensus:
         numbers = architecture.experts_of(layer)
         if numbers:
             by_layer[layer] = len(numbers)
-    if not by_layer:  # names alone, where the architecture is unknown
+    if not by_layer:  # names alone, if the architecture is unknown
         seen: dict[int, set[int]] = {}
         for name in model.index:
             expert, layer_match = _EXPERT.search(name), _LAYER.search(name)
@@ -92,7 +92,7 @@ def count_experts(model: Model) -> ExpertCensus:
 
 
 def scan_keys(model: Model) -> KeyScan:
-    """Look through all names."""
+    """Scan all names."""
     counts: dict[int, int] = {}
     words: dict[str, int] = {}
     for name in model.index:
@@ -165,7 +165,7 @@ def check_dimensions(model: Model) -> tuple[DimensionCheck, ...]:
 
 
 def _axis(model: Model, role: Role, layer: int | None, axis: int) -> int | None:
-    """Return a length as the role has it; None where it is fused with others, packed or unknown."""
+    """Return a length as the role has it; None if it is fused with others, packed or unknown."""
     entry: RoleEntry | None = model.architecture.find(role, layer)
     if entry is None or entry.segment is not None:
         return None

@@ -1,4 +1,4 @@
-"""What number formats do to gains: how much of a pattern rounding destroys, and what a norm loses in it."""
+"""What number formats do to gains: how much of a pattern rounding destroys, and what a norm loses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NumberFormat:
     mantissa: int
     """Stored digits after the point, base two."""
     least_exponent: int
-    """Of normal numbers; below it steps stay as they are."""
+    """Of normal numbers; below it steps stay constant."""
 
 
 FORMATS: Final[Mapping[FormatName, NumberFormat]] = {
@@ -47,7 +47,7 @@ def step_sizes(values: Floats, name: FormatName) -> Floats:
 
 
 def rounded(values: Floats, name: FormatName) -> Floats:
-    """Round to the nearest number of a format, to the even one of two; overflow is not looked at."""
+    """Round to the nearest number of a format, ties to even; overflow is ignored."""
     steps = step_sizes(values, name)
     return np.asarray(np.round(values / steps) * steps, dtype=np.float64)
 
@@ -55,9 +55,9 @@ def rounded(values: Floats, name: FormatName) -> Floats:
 def pattern_loss(values: Floats, name: FormatName, *, centre: float = 0.0) -> float | None:
     """Return the variance that rounding adds, as a share of the variance of the values.
 
-    The error of rounding is even within half a step to both sides, so its variance is a twelfth of the
-    squared step. It depends on the sizes of the values alone: it can be told of values that were rounded
-    already, whose error is not known.
+    The rounding error is uniform within half a step to both sides, so its variance is a twelfth of the
+    squared step. It depends only on the sizes of the values, so it is known even for already rounded values,
+    whose own error is not.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def pattern_loss(values: Floats, name: FormatName, *, centre: float = 0.0) -> fl
     name
         Format they are stored in.
     centre
-        What is taken off before they are stored: 0 for gains as they are, 1 for the distance from one, their
-        mean where scale and pattern are stored apart.
+        What is subtracted before they are stored: 0 for plain gains, 1 for the difference from one, their
+        mean if scale and pattern are stored separately.
 
     Returns
     -------
     float or None
-        0.01 means that a hundredth of what looks like a pattern is rounding; None where there is no pattern.
+        0.01 means that a hundredth of what looks like a pattern is rounding; None if there is no pattern.
     """
     variance = float(values.var())
     if variance == 0.0:
@@ -86,14 +86,14 @@ def norm_error(gain: Floats, name: FormatName, *, promoted: bool, centred: bool,
     Parameters
     ----------
     gain
-        What the output is multiplied with.
+        What the output is multiplied by.
     name
         Format of inputs and outputs.
     promoted
         Whether the norm itself computes in full precision, as frameworks recommend. Otherwise every operation
-        is rounded but for the sums.
+        except the sums is rounded.
     centred
-        LayerNorm, which takes the mean off; otherwise RMSNorm.
+        LayerNorm, which subtracts the mean; otherwise RMSNorm.
     seed
         Of the inputs, which are normal numbers.
     """

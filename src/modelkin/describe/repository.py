@@ -1,4 +1,4 @@
-"""What two repositories say in their code: files, licence headers, copyright lines, commits. As text only.
+"""The code of two repositories: files, licence headers, copyright lines, commits. As text only.
 
 Nothing here is run, imported or parsed as a program, and nothing here is evidence about weights: code of
 language models is copied between projects as a matter of course, often by licence and with credit.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REPOSITORIES_SCHEMA = "modelkin.repositories/1"
 FileKind = Literal["modelling", "configuration", "tokenization", "processing", "licence", "other code"]
 MAX_FILE_BYTES = 1 << 20
-"""The longest modelling files of transformers have some 200 kB."""
+"""The longest modelling files of transformers are about 200 kB."""
 _MOST_FILES = 64
 _MOST_LINES = 6_000
 _MOST_LISTED = 20
@@ -68,23 +68,23 @@ _CLASS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFile:
-    """One text file: what stands at its head, and what it says of where it comes from."""
+    """One text file: what its header says, and what it says about where it comes from."""
 
     name: str
     kind: FileKind
     bytes: int
     sha256: str
     lines: int
-    """Lines that say something: no blank, comment or import."""
+    """Lines of substance: no blanks, comments or imports."""
     licence: str | None
-    """As its header or text has it; None where none was recognised."""
+    """As its header or text states it; None if none was recognised."""
     copyrights: tuple[str, ...]
     """Lines that claim a copyright, as written."""
     copied_from: tuple[str, ...]
     """What its comments say parts were copied from."""
     generated_from: str | None
     layer_numbers: tuple[int, ...]
-    """Layers that the code names by their number: models differ in them, programs rarely need them."""
+    """Layers that the code names by number: models differ in these, and programs rarely need them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,32 +95,32 @@ class RepositoryFacts:
     revision: str | None
     files: tuple[CodeFile, ...]
     commits: tuple[Commit, ...] | None
-    """Newest first; None where the source has no history."""
+    """Newest first; None if the source has no history."""
     notes: tuple[Message, ...]
     """What was not read, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePair:
-    """A file and the most alike of its kind in the other repository."""
+    """A file and the most similar one of its kind in the other repository."""
 
     candidate: str
     base: str
     kind: FileKind
     identical: bool
     of_candidate: float | None
-    """Share of its different lines that the other file has too."""
+    """Share of its distinct lines that the other file has too."""
     of_base: float | None
     renamed_of_candidate: float | None
-    """The same after each side's own model name was taken out."""
+    """The same after removing each side's own model name."""
     renamed_of_base: float | None
     longest_run: int
-    """Most lines in a row that both have, names taken out."""
+    """Most consecutive lines that both have, with names removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLikeness:
-    """What the candidate's files have in common with a repository that nobody links to it."""
+    """What the candidate's files have in common with an unconnected repository."""
 
     ref: str
     pairs: tuple[FilePair, ...]
@@ -130,7 +130,7 @@ class ControlLikeness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryComparison:
-    """The code of two repositories, side by side: claims about a history, no evidence about weights."""
+    """The code of two repositories, side by side: claims about history, not evidence about weights."""
 
     candidate: RepositoryFacts
     base: RepositoryFacts
@@ -153,11 +153,11 @@ def compare_repositories(
     ----------
     candidate, base
         Model references, sources, or opened models; two revisions of one repository show what became of its
-        headers. A folder with code and without weights will do.
+        headers. A folder with code but no weights is enough.
     options
         How to fetch.
     controls
-        Repositories that nobody links to the candidate: what code has in common anyway.
+        Repositories unconnected to the candidate: what code has in common anyway.
     progress
         Told about long reads.
 
@@ -259,7 +259,7 @@ def _code_file(name: str, kind: FileKind, data: bytes, text: str) -> CodeFile:
 
 
 def _is_claim(line: str) -> bool:
-    """Say whether a line names a year or the sign: licences speak of copyright in general too."""
+    """Say whether a line has a year or the © sign: licences mention copyright in general too."""
     return bool(re.search(r"\b(?:19|20)[0-9]{2}\b|\([cC]\)|©", line))
 
 
@@ -268,7 +268,7 @@ def _listed(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines that say something, without their indentation."""
+    """Return the lines of substance, without indentation."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return [
         line for line in lines if len(line) >= 4 and not line.startswith(("#", "import ", "from ", '"""'))
@@ -276,7 +276,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _without_names(text: str, name: str) -> str:
-    """Take the model's own name out of its code: of the classes, and of the file."""
+    """Remove the model's own name from its code: that of the classes, and of the file."""
     classes = sorted(set(_CLASS.findall(text)), key=len, reverse=True)[:20]
     stem = name.rpartition("/")[2].removesuffix(".py").partition("_")[2]
     for word in classes:
@@ -316,7 +316,7 @@ def _shares(one: Sequence[str], other: Sequence[str]) -> tuple[float | None, flo
 
 
 def _longest_run(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the most lines in a row that both have, a line of one at a time against all of the other."""
+    """Count the most consecutive lines that both have, comparing one line at a time with all of the other."""
     numbers: dict[str, int] = {}
     first, second = (
         np.array([numbers.setdefault(line, len(numbers)) for line in lines], dtype=np.int64)

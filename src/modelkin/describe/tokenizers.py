@@ -1,4 +1,4 @@
-"""Tokenizers of two models, compared: which files are read, and what a comparison records of them."""
+"""Tokenizers of two models, compared: which files are read, and what a comparison records about them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compare_tokenizers(
     options
         How to fetch.
     high_from
-        Id from which on the tokens of the larger vocabulary are counted by class; None is where the smaller
+        Id from which the tokens of the larger vocabulary are counted by class; None means where the smaller
         one ends.
     progress
         Told about long reads.
@@ -145,7 +145,7 @@ def tokenizer_record(candidate: Model, base: Model, *, limit: int) -> dict[str, 
 
 
 def not_compared(why: Message) -> dict[str, Cell]:
-    """Return what a comparison of models records of tokenizers that were not compared."""
+    """Return what a comparison of models records about tokenizers that were not compared."""
     return {"compared": say("tokenizers-not-compared", why=why)}
 
 

@@ -1,6 +1,6 @@
-"""How results are told: views turn them into blocks, renderers write blocks. Nothing is computed here.
+"""How results are presented: views turn them into blocks, renderers write blocks. Nothing is computed here.
 
-The names below are imported when they are first used: a message tells itself without `rich`.
+The names below are imported when they are first used: a message can be told without `rich`.
 """
 
 from __future__ import annotations

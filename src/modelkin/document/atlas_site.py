@@ -28,7 +28,7 @@ from .views.atlas import (
 )
 
 _AT_ONCE = 200
-"""Pages that are in memory together while a folder is written."""
+"""Pages held in memory together while a folder is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,12 @@ class SitePart:
     kind: Literal["html", "css", "js", "json"]
     text: str
     policy: str
-    """What the page may load, as a server says it in a header."""
+    """What the page may load, as a server states it in a header."""
 
 
 @final
 class AtlasSite:
-    """All pages of an atlas, each made when it is asked for."""
+    """All pages of an atlas, each made on request."""
 
     def __init__(self, atlas: Atlas, *, language: str = "en", served: bool = False) -> None:
         self.index = AtlasIndex(atlas)
@@ -67,7 +67,7 @@ class AtlasSite:
         yield "atlas.json"
 
     def part(self, path: str) -> SitePart | None:
-        """Return a file by its path; None where there is none. No path reaches beyond what is listed."""
+        """Return a file by its path; None if there is none. No path reaches beyond what is listed."""
         match path.split("/"):
             case ["index.html"]:
                 return self.page(atlas_view(self.index, self.language, page=True), scripts=("map.js",))
@@ -112,7 +112,7 @@ class AtlasSite:
         return SitePart(kind="html", text=text, policy=site.policy())
 
     def scan_page(self, *, open_for: Literal["all", "token", "none"]) -> SitePart:
-        """Return the page on which a model is named and its scan watched."""
+        """Return the page on which readers name a model and watch its scan."""
         blocks: tuple[Block, ...] = (Heading(self._said("scan-title"), 1),)
         if open_for == "none":
             return self.page((*blocks, Paragraph(self._said("scan-read-only"), "strong")))

@@ -1,6 +1,6 @@
 """What a document is made of. Views turn results into blocks; each renderer writes any of them.
 
-A plain `str` is a text of anybody: every renderer shows it as it is, and nothing in it is markup.
+A plain `str` is untrusted text: every renderer shows it as it is, and nothing in it is markup.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from modelkin.lineage import FamilyForest
 
 Tone = Literal["shared", "none", "open"]
-"""Colour of a conclusion. Neither red nor green: a common origin is no crime, no evidence no acquittal."""
+"""Colour of a conclusion. Neither red nor green: a common origin is not a crime, no evidence not an
+acquittal."""
 
 
 # -- inside a line -------------------------------------------------------------------------------------
@@ -23,14 +24,14 @@ Tone = Literal["shared", "none", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text of ours: ``*emphasis*`` and ```code``` in it are marks. Never holds a text of others."""
+    """Our own text: ``*emphasis*`` and ```code``` in it are markup. Never holds untrusted text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A sentence in which names of others stand, kept apart from the direction of the text around them."""
+    """A sentence with untrusted names, isolated from the direction of the text around them."""
 
     text: str
     names: tuple[str, ...]
@@ -38,21 +39,21 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """A text that catches the eye."""
+    """Emphasised text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Literally:
-    """A command, a digest, a name: in the letters of code."""
+    """A command, a digest, a name: in a monospaced font."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A name that leads to another page of the folder. The address is ours, the name anybody's."""
+    """A name that links to another page of the folder. The address is ours, the name untrusted."""
 
     text: str
     file: str
@@ -75,7 +76,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """An effect between chance (0) and identity (1), drawn. Left out where nothing can be drawn."""
+    """An effect between chance (0) and identity (1), drawn. Left out if nothing can be drawn."""
 
     value: float
     low: float
@@ -83,7 +84,7 @@ class Bar:
     start: float
     """Where the axis begins; below 0 there is room for effects below chance."""
     limit: float | None = None
-    """From where on an effect would have been found."""
+    """The smallest effect that would have been found."""
     label: str
 
 
@@ -107,14 +108,14 @@ class Heading:
 class Paragraph:
     """A paragraph.
 
-    `strong` ones are answers, a `note` explains what stands above it, a `lead` opens a section.
+    `strong` ones are answers, a `note` explains what is above it, a `lead` opens a section.
     """
 
     text: Text
     look: Literal["plain", "strong", "note", "lead"] = "plain"
     lines: bool = False
-    """Whether a plain text has lines that stay apart. Otherwise a line break came with a value, and is shown
-    as an escape, so that it cannot begin a heading or a list of its own."""
+    """Whether line breaks of a plain text are kept. Otherwise a line break came with a value, and is shown as
+    an escape, so that it cannot begin a heading or a list of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +131,23 @@ class Cell:
 
     text: Text
     sort: float | None = None
-    """By what a page sorts it."""
+    """What a page sorts it by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table. A column of bars has no title, and is left out where nothing can be drawn."""
+    """A table. A column of bars has no title, and is left out if nothing can be drawn."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text | Cell, ...], ...]
     numeric: frozenset[int] = frozenset()
-    """Places of columns with numbers."""
+    """Indices of numeric columns."""
     title: Text = ""
     kind: str = ""
-    """What it is about; a page gives some kinds a look of their own."""
+    """What it is about; a page styles some kinds differently."""
     sortable: bool = False
     muted: frozenset[int] = frozenset()
-    """Places of rows that stand back: what was not done, with the reason."""
+    """Indices of de-emphasised rows: what was not done, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ class Facts:
 
     rows: tuple[tuple[str, Text], ...]
     columns: tuple[str, str] = ("", "")
-    """Titles, where a document needs them; without them the names are strong."""
+    """Titles, if a document needs them; without them the names are strong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,7 @@ class Tile:
     label: str
     value: str
     rest: str = ""
-    """Such as its interval, in smaller letters."""
+    """Such as its interval, in smaller type."""
     note: str
     bar: Bar | None = None
 
@@ -191,13 +192,13 @@ class Card:
     meaning: str = ""
     facts: tuple[Fact, ...] = ()
     drawing: Stacks | None = None
-    """What a reader sees beside the words."""
+    """What a reader sees next to the words."""
 
 
 # -- two models, drawn ---------------------------------------------------------------------------------
 
 PartState = Literal["shared", "together", "not_shared", "untested"]
-"""What is known of a part: shared; shared in some that were tested together; no evidence; not tested."""
+"""What is known about a part: shared; shared in some that were tested together; no evidence; not tested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +213,7 @@ class StackPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """A layer, or what stands below or above all layers."""
+    """A layer, or what is below or above all layers."""
 
     label: str
     parts: tuple[StackPart, ...]
@@ -245,12 +246,12 @@ class Stacks:
     candidate: ModelStack
     base: ModelStack
     facing: tuple[tuple[int, int, PartState], ...]
-    """Places of floors that face each other, and the best that is known there."""
+    """Indices of floors that face each other, and the best that is known there."""
     alt: str
     caption: str
     legend: tuple[tuple[PartState, str], ...]
     own_scales: bool = False
-    """Whether each stack has a scale of its own, since one is much larger."""
+    """Whether each stack has its own scale, since one is much larger."""
     file: str = "figures/stacks.svg"
     """Where a document finds the drawing."""
 
@@ -288,19 +289,19 @@ class Section:
     key: str = ""
     closed: bool = False
     button: bool = False
-    """Whether the title is only what one presses to open it. Left out where everything is open."""
+    """Whether the title is only a button that opens it. Left out if everything is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOnly:
-    """What only a page has room for. The JSON has it as well."""
+    """What only a page has room for. The JSON has it too."""
 
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """The figures of layers, which a page draws itself and answers questions about."""
+    """The figures of layers, which a page draws itself and makes interactive."""
 
     result: Comparison
 
@@ -315,7 +316,7 @@ class HeatMaps:
 
 @dataclass(frozen=True, slots=True)
 class ForestPicture:
-    """Who hangs on whom, which a page draws itself; others show the edges as tables."""
+    """A forest, which a page draws itself; other renderers show the edges as tables."""
 
     result: FamilyForest
 
@@ -329,7 +330,7 @@ class FamilyMap:
 
 @dataclass(frozen=True, slots=True)
 class ScanForm:
-    """Where a reader of a served atlas names a model, and watches the scan."""
+    """Where readers of a served atlas name a model and watch the scan."""
 
     needs_token: bool
 
@@ -360,7 +361,7 @@ def parts_of(text: Text) -> tuple[Inline, ...]:
 
 
 def cell_of(item: Text | Cell) -> Cell:
-    """Return a cell, whatever was written for it."""
+    """Return a cell, whatever was given for it."""
     return item if isinstance(item, Cell) else Cell(text=item)
 
 
@@ -376,7 +377,7 @@ def table(
     numeric: Iterable[int] = (),
     title: Text = "",
 ) -> Table:
-    """Return a table of whatever can be iterated."""
+    """Return a table from any iterables."""
     return Table(
         columns=tuple(columns),
         rows=tuple(tuple(row) for row in rows),

@@ -1,10 +1,10 @@
 """The only JSON codec: any record out, and back in by the types of its fields, strictly.
 
-Numbers are plain, nothing is NaN, missing is null. A field ``reason`` that holds a message becomes ``reason``
+Numbers are plain, never NaN; missing is null. A field ``reason`` that holds a message becomes ``reason``
 (the English sentence, for people), ``reason_code`` and, if it has any, ``reason_values``; a list ``flags`` of
 messages becomes ``flags`` (sentences) and ``flags_codes``. A field with the metadata ``json=False`` is left
 out; read back, it has its default. So has a field with the metadata ``later=True`` that a file of an older
-version does not have. A file is not trusted to be ours.
+version does not have. Files are not assumed to be ours.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ readers: dict[object, Callable[[Reader, object, str], object]] = {}
 """The same on the way back, by the type of a field: reader, value and path -> value of the field."""
 
 _MOST_DIGITS = 300
-"""Of a whole number in a saved file: any such number is a float, too."""
+"""Of an integer in a saved file: any such number fits a float too."""
 _DEEPEST_MESSAGE = 8
-"""Messages in messages; ours have three levels."""
+"""Nesting of messages; ours have three levels."""
 
 
 # -- out -----------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def dumps(document: object, *, indent: int | None = 2) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # Half a surrogate pair, from the name of a tensor: no file can hold it but as an escape.
+        # Half a surrogate pair, from the name of a tensor: files can hold it only as an escape.
         return json.dumps(document, indent=indent, ensure_ascii=True, allow_nan=False)
     return text
 
@@ -126,7 +126,7 @@ def _value(value: Value) -> object:
 
 
 def parse(text: str, where: str) -> object:
-    """Read a JSON document in which no key stands twice and no number is missing.
+    """Read a JSON document without repeated keys, NaN or infinities.
 
     Raises
     ------
@@ -151,14 +151,14 @@ def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> 
     Parameters
     ----------
     where
-        What the document is called in errors.
+        Name of the document in errors.
     hint
-        What to do about one that follows another schema.
+        Hint for a document that follows another schema.
 
     Raises
     ------
     FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
+        It is not JSON, follows another schema, or has keys or values that the schema does not allow.
     """
     reader = Reader(where)
     document = parse(text, where)
@@ -199,7 +199,7 @@ class Reader:
         return self._scalar(kind, value, path)
 
     def record(self, kind: type[_Record], value: object, path: str) -> _Record:
-        """Make a dataclass of an object that has exactly its fields."""
+        """Make a dataclass from an object that has exactly its fields."""
         if not isinstance(value, dict):
             self.refuse(path, say("part.an-object"), value)
         made_of: Any = kind  # a type is hashable, which mypy does not know of a variable one
@@ -262,7 +262,7 @@ class Reader:
     def _scalar(self, kind: type, value: object, path: str) -> object:
         if kind is float and type(value) is int:
             value = float(value)
-        # `type` and not isinstance: a bool is no number here.
+        # `type` and not isinstance: a bool is not a number here.
         if type(value) is not kind:
             self.refuse(path, kind.__name__, value)
         if isinstance(value, float) and not math.isfinite(value):
@@ -295,7 +295,7 @@ class Reader:
         )
 
     def refuse(self, path: str, expected: str | Message, value: object) -> NoReturn:
-        """Say what was expected in a place."""
+        """Raise, saying what was expected at this place."""
         raise FormatError(
             self.where,
             say(
@@ -318,12 +318,12 @@ def _kinds(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401  any type of a field
 
 
 def _companions(name: str) -> tuple[str, ...]:
-    """Return the keys that may stand beside a message."""
+    """Return the keys that may accompany a message."""
     return f"{name}_code", f"{name}_values", f"{name}_codes"
 
 
 def _message(value: object, depth: int = 0) -> Message | None:
-    """Return a message, or None where it is none of ours: another version may know more of them."""
+    """Return a message, or None if it is not one of ours: another version may know more of them."""
     if depth > _DEEPEST_MESSAGE or not isinstance(value, dict):
         return None
     code, values = value.get("code"), value.get("values", {})

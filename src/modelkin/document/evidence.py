@@ -28,7 +28,7 @@ from modelkin.untrusted import safe_cell
 EvidenceClass = Literal["exact", "own-layers", "rank", "none"]
 """What a p-value rests on: a null alone, mismatched layers of the same two models, or controls."""
 REORDERED = "reordered"
-"""Stands among the flags of a row, which are names; `Tested` has it as a fact."""
+"""Appears among the flags of a row, which are names; `Tested` has it as a field."""
 Details = Mapping[str, float | int | str | Message]
 
 
@@ -101,7 +101,7 @@ def evidence_row(test: Evidence) -> EvidenceRow:
 
 
 def evidence_of(row: EvidenceRow) -> Evidence | None:
-    """Return what a row was made of; None where its numbers belong to no kind of evidence."""
+    """Return what a row was made from; None if its numbers belong to no kind of evidence."""
     made = _evidence_of(row)
     return made if made is not None and evidence_row(made) == row else None
 
@@ -195,7 +195,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def details_of(test: Evidence) -> Details:
-    """Return what is told beside the numbers, by name."""
+    """Return what is reported with the numbers, by name."""
     match test:
         case Tested():
             return {**test.details, **({"sign_free": 1} if test.sign_free else {})}
@@ -233,7 +233,7 @@ _COLUMNS = (
 
 
 def tensors_csv(result: Comparison) -> str:
-    """Write one row for each piece of evidence, numbers unrounded; what was not measured is empty."""
+    """Write one row per piece of evidence, numbers unrounded; what was not measured is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -253,7 +253,7 @@ def tensors_csv(result: Comparison) -> str:
 
 
 def changes_csv(result: ModelDiff) -> str:
-    """Write one row for each tensor, numbers unrounded: all values where they were counted, else samples."""
+    """Write one row per tensor, numbers unrounded: all values if they were counted, else samples."""
     rows: tuple[TensorCount, ...] | tuple[TensorChange, ...] = result.counts or result.tensors
     kind: type[TensorCount | TensorChange] = TensorCount if result.counts else TensorChange
     names = [item.name for item in fields(kind)]

@@ -11,9 +11,9 @@ _PLACE = re.compile(r"\\\{(\w+)\\\}")
 
 
 def figure_words(language: Language) -> Callable[[str], str]:
-    """Return what turns words of a figure into those of a language; what has no text there stays as it is.
+    """Return a translator of a figure's words into a language; words without a text stay as they are.
 
-    Figures stay English, too, where no font of this machine has the letters: found out here and now.
+    Figures also stay English if no font of this machine has the letters, which is checked here.
     """
     from modelkin.figures.pen import can_draw
 

@@ -52,15 +52,15 @@ def write_folder(
 ) -> tuple[Path, ...]:
     """Write the record, ``report.html``, ``REPORT.md`` and ``tensors.csv``; return their paths.
 
-    The folder is made when it is missing. Each file is complete or not there: it is written beside its
-    place and then moved, so that an older report is not left half overwritten.
+    The folder is created if it is missing. Each file is complete or absent: it is written to a temporary file
+    and then moved, so that an older report is never left half overwritten.
 
     Parameters
     ----------
     language
         Of the page and the document.
     dpi, formats
-        Of figures for papers and slides, which take as long as all the rest; by default none are drawn.
+        Of figures for papers and slides, which take as long as everything else; by default none are drawn.
     progress
         Told how many figures are drawn.
 
@@ -81,7 +81,7 @@ def write_folder(
 
 
 def document_files(result: Comparison, language: str) -> dict[str, str | bytes]:
-    """Return the files of a report that say something in words or numbers: they follow from the record."""
+    """Return the files of a report that contain words or numbers: they follow from the record."""
     texts = load_language(language)
     return {
         RECORD: to_json(result) + "\n",
@@ -101,7 +101,7 @@ def _manifest(files: Mapping[str, str | bytes]) -> str:
 
 
 def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> None:
-    """See that a folder is free for the report of a pair, or holds an earlier one of the same pair.
+    """Check that a folder is free for the report of a pair, or holds an earlier one of the same pair.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> No
 
 
 def drawing_files(result: Comparison, language: Language = ENGLISH) -> dict[str, str]:
-    """Return the drawing of both models, which ``REPORT.md`` shows, by its place in the folder."""
+    """Return the drawing of both models, which ``REPORT.md`` shows, by its path in the folder."""
     drawing = verdict_card(result, language).drawing
     return {drawing.file: stacks_svg(drawing)} if drawing else {}
 
@@ -259,7 +259,7 @@ def write_scan(
 def _figures(
     result: Comparison, dpi: int, formats: Sequence[Format], language: Language, progress: Progress | None
 ) -> dict[str, str | bytes]:
-    """Draw every figure of a comparison, beside the data that it is drawn from, which is English."""
+    """Draw every figure of a comparison, together with the data it is drawn from, which is in English."""
     from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
     from modelkin.figures.comparison import comparison_figures
 
@@ -276,7 +276,7 @@ def _figures(
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
-    """Write files into a folder; each is complete or not there."""
+    """Write files into a folder; each is complete or absent."""
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

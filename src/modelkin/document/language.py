@@ -1,4 +1,4 @@
-"""One language of reports: every text under a key, with named places for what varies."""
+"""One language of reports: every text under a key, with named placeholders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Language:
     texts: Mapping[str, str] = field(repr=False)
 
     def say(self, key: str, **values: str) -> str:
-        """Return a text with its places filled."""
+        """Return a text with its placeholders filled."""
         return self.texts[key].format_map(values)
 
     def of(self, table: str) -> Callable[..., str]:
@@ -42,11 +42,11 @@ class Language:
         return said
 
     def told(self, message: Message | None) -> str:
-        """Return a message that may be missing: empty then."""
+        """Return a message as text; empty if there is none."""
         return "" if message is None else self.tell(message)
 
     def tell(self, message: Message) -> str:
-        """Return a message as a text of this language, and every message in it."""
+        """Return a message as text in this language, including every message in it."""
         key = message.code if "." in message.code else f"message.{message.code}"
         values = {name: self._shown(value) for name, value in message.values}
         if values.get("n") == 1 and f"{key}-one" in self.texts:
@@ -59,7 +59,7 @@ class Language:
         return _Several(str(self._shown(item)) for item in value) if isinstance(value, tuple) else value
 
     def word(self, table: str, name: str) -> str:
-        """Return what a name of the record is called; names that nobody translated stay as they are."""
+        """Return what a name of the record is called; untranslated names stay as they are."""
         return self.texts.get(f"{table}.{name}", name)
 
     def table(self, name: str) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ class Language:
 
 
 class _Several(tuple[str, ...]):
-    """Several texts in one place: ``{names}`` lists them, ``{sentences: }`` puts a space between them."""
+    """Several texts in one placeholder: ``{names}`` lists them, ``{sentences: }`` joins by spaces."""
 
     __slots__ = ()
 

@@ -40,7 +40,7 @@ _COLUMNS = (
 def write_merge(
     result: MergeResult, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html`` and, of a merge, ``recipe.yaml``.
+    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html`` and, for a merge, ``recipe.yaml``.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def write_merge(
 
 
 def merge_csv(result: MergeResult) -> str:
-    """Write one row for each tensor and model."""
+    """Write one row per tensor and model."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -92,7 +92,7 @@ def merge_csv(result: MergeResult) -> str:
 def write_tree(
     result: FamilyForest, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``tree.json``, ``tree.nwk`` (a line a family), ``tree.graphml``, ``TREE.md`` and ``report.html``.
+    """Write ``tree.json``, ``tree.nwk`` (line by family), ``tree.graphml``, ``TREE.md`` and ``report.html``.
 
     Raises
     ------
@@ -131,9 +131,9 @@ _KEYS = {
 
 
 def tree_graphml(result: FamilyForest) -> str:
-    """Write models and edges as GraphML; ``directed`` says of an edge whether its direction is known.
+    """Write models and edges as GraphML; ``directed`` says whether an edge's direction is known.
 
-    As data and not as an attribute of the edge: networkx refuses graphs in which some are directed.
+    As data and not as an edge attribute: networkx refuses graphs in which only some edges are directed.
     """
     root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for name, (owner, kind) in _KEYS.items():

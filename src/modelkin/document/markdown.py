@@ -36,7 +36,7 @@ from .blocks import (
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&!$])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
 _BLOCK_MARK = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-+=]))")
-"""What begins a list, or makes a heading of the line above."""
+"""What begins a list, or turns the line above into a heading."""
 _FENCE = re.compile(r"`{3,}")
 
 
@@ -56,7 +56,7 @@ def render_markdown(blocks: Iterable[Block], *, up: str = "", align: bool = Fals
 
 
 def shown(text: str) -> str:
-    """Show a text as it is: nothing in it is markup, and nothing in it ends a cell or a line."""
+    """Show text as it is: nothing in it is markup, or ends a cell or a line."""
     return _SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
@@ -97,7 +97,7 @@ class _Writer:
             yield from self.written(block, level)
 
     def _piece(self, block: Block) -> str:
-        """Write a block that is of one piece; nothing for one that has none here."""
+        """Write a block that is one piece; nothing for one that is not shown here."""
         match block:
             case Heading():
                 return f"{'#' * block.level} {_line(block.text)}"
@@ -173,7 +173,7 @@ def _inline(part: Inline) -> str:
         case Strong():
             return f"**{shown(part.text)}**"
         case Literally():
-            # Nothing is escaped between ticks, and a tick of a name would end them.
+            # Nothing is escaped between backticks, and a backtick in a name would end them.
             return (
                 f"`{visible(part.text)}`"
                 if "`" not in part.text and "|" not in part.text

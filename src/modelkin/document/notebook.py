@@ -28,7 +28,7 @@ _SHORT = 160
 
 
 def three_lines(result: Comparison) -> str:
-    """Return what a person at a prompt wants to see of a comparison."""
+    """Return what a person at a prompt wants to see first."""
     verdict, ledger, about = result.verdict, result.ledger, result.environment
     found = [p_text(verdict.log10_p)] if verdict.log10_p is not None else ["nothing could be tested"]
     if verdict.effect is not None:
@@ -46,7 +46,7 @@ def three_lines(result: Comparison) -> str:
 
 
 def notebook_html(result: Comparison) -> str:
-    """Return the card and the layers, in a frame of their own: neither side's styles touch the other."""
+    """Return the card and the layers in a frame: neither side's styles affect the other."""
     from .html import render_html
 
     page = render_html(
@@ -61,7 +61,7 @@ def notebook_html(result: Comparison) -> str:
 
 
 def evidence_columns(result: Comparison) -> dict[str, list[object]]:
-    """Return the evidence as columns of plain values: one row for each piece, None for what has no number."""
+    """Return the evidence as columns of plain values: one row per piece, None if there is no number."""
     columns: dict[str, list[object]] = {}
     for test in result.evidence:
         row = evidence_row(test)
@@ -113,7 +113,7 @@ class Plot:
         return rendered(self.figure, "svg").decode()
 
     def save(self, path: str, *, dpi: int = 150) -> None:
-        """Write it as a PNG or SVG file, by the ending of the name."""
+        """Write it as a PNG or SVG file, by the suffix of the name."""
         from modelkin.figures import rendered
 
         kinds: dict[str, Format] = {".png": "png", ".svg": "svg"}

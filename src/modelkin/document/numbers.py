@@ -13,7 +13,7 @@ _SMALLEST_DECIMAL = -3.0
 
 
 def size_text(n_bytes: int) -> str:
-    """Write a number of bytes for a person, in powers of 1000 as disks and networks do."""
+    """Write a number of bytes for people, in powers of 1000 as for disks and networks."""
     value, unit = float(n_bytes), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -91,7 +91,7 @@ def value_text(value: str | float | bool | None) -> str:
 
 
 def brief_text(value: float) -> str:
-    """Write a number with four digits that count; more where four would claim a 1 that was not found."""
+    """Write a number with four significant digits; more if four would claim a 1 that was not found."""
     if value == 0:
         return "0"
     if 0.001 <= abs(value) < 1e6:
@@ -102,7 +102,7 @@ def brief_text(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    """Write three digits; more where three would claim an identity that was not found (0.9996 is not 1)."""
+    """Write three digits; more if three would claim an identity that was not found (0.9996 is not 1)."""
     digits = next((n for n in (3, 4, 5, 6) if abs(round(value, n)) != 1.0), 3)
     text = f"{value:.{digits}f}"
     return "0.000" if text == "-0.000" else text

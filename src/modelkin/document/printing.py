@@ -25,7 +25,7 @@ body { background: #fff; }
 
 
 def print_html(result: Comparison, *, language: str = "en") -> str:
-    """Write the page that is printed. Everything that a page on a screen folds away is open."""
+    """Write the page to print. Everything that is collapsed on screen is open."""
     texts = load_language(language)
     names = {"candidate": result.candidate.ref, "base": result.base.ref}
     page = render_html(

@@ -1,4 +1,4 @@
-"""The results that are documents: their schemas, and the objects that are not made of their fields."""
+"""The results that are documents: their schemas, and the objects that do not follow from their fields."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def to_json(result: object) -> str:
     document = codec.plain(result)
     if not isinstance(result, MatrixResult):
         return codec.dumps(document)
-    # Of a matrix, each row of the table stands in a line of its own: there can be very many of them.
+    # In a matrix, each row of the table is on its own line: there can be very many of them.
     assert isinstance(document, dict)
     lines = [json.dumps(row, ensure_ascii=True, allow_nan=False) for row in document["table"]["rows"]]
     mark = "@rows@"
     text = codec.dumps(document | {"table": document["table"] | {"rows": mark}})
-    # The mark stands where the rows belong; only the first is ours, as the table comes before other texts.
+    # The mark is where the rows belong; only the first is ours, as the table comes before other texts.
     return text.replace(f'"rows": "{mark}"', '"rows": [\n' + ",\n".join(lines) + "\n]", 1)
 
 
@@ -189,7 +189,7 @@ def _plan(plan: BytePlan) -> dict[str, object]:
 
 
 def _evidence_members(test: Evidence) -> dict[str, object]:
-    """Return the members of a row, and its class: a word that no field may be called by."""
+    """Return the members of a row, and its class, which cannot be a field name in Python."""
     row = evidence_row(test)
     members = {item.name: getattr(row, item.name) for item in fields(row)}
     return {**members, "class": evidence_class(test)}

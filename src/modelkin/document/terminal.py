@@ -54,7 +54,7 @@ _INDENT = (0, 0, 0, 2)
 
 
 def render_terminal(blocks: Iterable[Block]) -> RenderableType:
-    """Draw blocks one below the other, as something that `rich` prints."""
+    """Return blocks, one below the other, as something `rich` can print."""
     return Group(*_spaced(blocks))
 
 
@@ -69,7 +69,7 @@ def _spaced(blocks: Iterable[Block]) -> Iterator[RenderableType]:
 
 
 def _shown(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield single blocks: what stands in sections, and what stands in for pictures."""
+    """Yield single blocks: the contents of sections, and what replaces pictures."""
     for block in blocks:
         match block:
             case Section(button=True):
@@ -143,12 +143,12 @@ def _facts(rows: Iterable[tuple[str, Text]]) -> Grid:
 
 
 _LONGEST_TITLE = 70
-"""Of a box, in columns of a terminal of 80."""
+"""Of a box, for a terminal of 80 columns."""
 
 
 def _card(card: Card) -> Panel:
     colour = _COLOUR[card.tone]
-    # A title that is longer than a line would be cut off.
+    # A title longer than a line would be cut off.
     headline = Line(visible(card.headline), style=f"bold {colour}")
     in_title = headline.cell_len <= _LONGEST_TITLE
     parts: list[RenderableType] = [] if in_title else [headline, Line()]
@@ -187,7 +187,7 @@ class _Fitting:
         yield Padding(grid, _INDENT, expand=False)
 
     def _keeps_numbers(self, width: int) -> bool:
-        """Say whether there is room for words beside numbers that are not broken."""
+        """Say whether there is room for words next to unbroken numbers."""
         longest: dict[int, int] = {}
         for row in self.table.rows:
             for place in self.table.numeric & set(range(len(row))):
@@ -206,7 +206,7 @@ class _Drawn:
         self.bar = bar
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # In a narrow column all of it is drawn smaller: cut off, it would look full.
+        # In a narrow column the whole bar is drawn smaller: cut off, it would look full.
         width = min(_BAR_WIDTH, options.max_width)
         # Rounded down: only an identical part fills the bar.
         length = min(width, int(abs(self.bar.value) * width + 1e-6))

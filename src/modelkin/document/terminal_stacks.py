@@ -35,7 +35,7 @@ _COLOUR: dict[PartState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Floors that are drawn in one line, with their places in the stack."""
+    """Floors that are drawn in one line, with their positions in the stack."""
 
     label: str
     places: range
@@ -44,7 +44,7 @@ class _Row:
 
 
 class StacksArt:
-    """The stacks, as something that `rich` prints; it takes the room there is."""
+    """The stacks, as something `rich` can print; it uses the available width."""
 
     def __init__(self, block: Stacks) -> None:
         self.block = block
@@ -81,7 +81,7 @@ class StacksArt:
         )
 
     def _between(self, left: _Row | None, right: _Row | None, theirs: Sequence[_Row], *, plain: bool) -> Line:
-        """Draw a line to the row beside, or name the layers that are faced elsewhere."""
+        """Draw a line to the row beside it, or name the layers it faces elsewhere."""
         found = [item for item in self.block.facing if left is not None and item[0] in left.places]
         if not found:
             return Line(" " * _BETWEEN)
@@ -111,7 +111,7 @@ class StacksArt:
 
 
 def _rows(stack: ModelStack, together: int) -> Iterator[_Row]:
-    """Gather layers into rows, from below; what stands outside of layers has a row of its own."""
+    """Group layers into rows, from below; what is outside layers has its own row."""
     group: list[int] = []
     for place, floor in enumerate(stack.floors):
         if floor.layer is None:
@@ -166,7 +166,7 @@ def _blocks(row: _Row | None, width: int, *, plain: bool) -> Line:
 
 
 def _fitted(text: str, width: int, *, right: bool = False) -> str:
-    """Cut or pad a text to so many columns."""
+    """Cut or pad a text to this many columns."""
     if cell_len(text) > width:
         return set_cell_size(text, width - 1) + "…"
     room = " " * (width - cell_len(text))

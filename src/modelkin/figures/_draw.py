@@ -64,7 +64,7 @@ def draw(
     Raises
     ------
     UsageError
-        The name is no plain file name, or the folder cannot be written.
+        The name is not a plain file name, or the folder cannot be written.
     """
     place = _place(folder, name)
     files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi)
@@ -80,7 +80,7 @@ def renderings(
     dpi: int = 150,
     translate: Callable[[str], str] = str,
 ) -> dict[Format, bytes]:
-    """Draw a description once, into the bytes of a PNG and of an SVG file, their alt text included.
+    """Draw a description once, into the bytes of a PNG and of an SVG file, including alt text.
 
     `translate` turns words of the description into those that are drawn, if the fonts have their letters.
     """
@@ -105,7 +105,7 @@ def renderings(
 def rendered(
     figure: Figure, kind: Format, *, theme: ThemeName = "light", narrow: bool = False, dpi: int = 150
 ) -> bytes:
-    """Draw a description into the bytes of a PNG or SVG file, its alt text included."""
+    """Draw a description into the bytes of a PNG or SVG file, including its alt text."""
     return renderings(figure, (kind,), theme=theme, narrow=narrow, dpi=dpi)[kind]
 
 
@@ -147,7 +147,7 @@ def animate(
 
 
 def _picture(canvas: Canvas, dpi: int) -> Image:
-    """Draw a canvas as pixels, none of which can be seen through."""
+    """Draw a canvas as opaque pixels."""
     from PIL.Image import fromarray
 
     canvas.set_dpi(dpi)

@@ -41,7 +41,7 @@ def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
     _mark_path(axes, mark, pen, image)
     below, above = mark.clipped()
     extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
-    # An inset keeps its distance from a matrix of square cells, wherever the layout puts that.
+    # An inset keeps its distance from a matrix of square cells, wherever the layout puts it.
     beside = axes.inset_axes((1.03, 0.0, 0.045, 1.0))
     bar = canvas.colorbar(image, cax=beside, extend=extend[below > 0, above > 0])
     bar.outline.set_visible(False)
@@ -133,5 +133,5 @@ def _mark_path(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
 
 
 def _shades(mark: HeatMap, image: AxesImage) -> npt.NDArray[np.float64]:
-    """Colour of each cell, to choose letters that can be read on it."""
+    """Colour of each cell, to choose a legible text colour."""
     return np.asarray(image.cmap(image.norm(np.nan_to_num(array(mark.values), nan=mark.scale.low))))[..., :3]

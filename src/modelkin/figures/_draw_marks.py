@@ -14,7 +14,7 @@ from .pen import DASHES, Pen
 from .values import array, fixed
 
 _RASTER = 2000
-"""From so many points on they are one image in an SVG."""
+"""From this many points on, they are one image in an SVG."""
 
 
 def draw_lines(axes: Axes, mark: Lines, pen: Pen) -> None:
@@ -59,7 +59,7 @@ def draw_scatter(axes: Axes, mark: Scatter, pen: Pen) -> None:
 
 
 def draw_histogram(axes: Axes, mark: Histogram, pen: Pen) -> None:
-    """Draw shares of all values, those outside the bins counted; a null is an outline."""
+    """Draw shares of all values, including those outside the bins; a null is an outline."""
     colour = pen.colour(mark.style)
     counts = array(mark.counts)
     total = float(np.nansum(counts)) + mark.below + mark.above
@@ -117,7 +117,7 @@ def draw_text(axes: Axes, mark: TextMark, pen: Pen, *, alone: bool) -> None:
     """Write words into a corner, or, alone in a panel, across it."""
     vertical, horizontal = mark.corner.split()
     size = pen.words if alone else pen.letters
-    # A panel of words begins where the panels above it do, beside the names of their ticks.
+    # A panel of words is aligned with the panels above it, next to the names of their ticks.
     lines = wrapped(pen.text(mark.text), pen.letters_across(pen.panel_width * (0.8 if alone else 0.7), size))
     axes.text(
         (0.0 if alone else 0.02) if horizontal == "left" else 0.98,

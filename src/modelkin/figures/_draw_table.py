@@ -1,4 +1,4 @@
-"""Tables of text: in columns where they fit, else one block of lines for each row."""
+"""Tables of text: in columns if they fit, else one block of lines per row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw_table(axes: Axes, mark: TableMark, pen: Pen) -> None:
 
 
 def _room(pen: Pen) -> int:
-    # Letters differ in width: room is counted in wide ones.
+    # Letters differ in width: space is counted in wide ones.
     return pen.letters_across(pen.panel_width - 0.2, _SIZE * 1.12)
 
 
@@ -53,7 +53,7 @@ def _widths(mark: TableMark, pen: Pen) -> list[int]:
 
 
 def _fits(mark: TableMark, pen: Pen) -> bool:
-    """Whether columns fit, the longest ones perhaps cut a little."""
+    """Whether columns fit, with the longest ones possibly cut a little."""
     widths = [min(width, 40) for width in _widths(mark, pen)]
     return sum(widths) + _GAP * (len(widths) - 1) <= _room(pen) * 1.1
 

@@ -14,7 +14,7 @@ from ._record import Record
 
 
 class Axis(Record, frozen=True, kw_only=True):
-    """One axis: its words, and its limits if they are not to follow the data."""
+    """One axis: its labels, and its limits if they should not follow the data."""
 
     label: str = ""
     low: float | None = None
@@ -89,7 +89,7 @@ class Figure(Record, frozen=True, kw_only=True):
     columns: int = 1
     note: str = ""
     alt: str = ""
-    """Words that replace the picture; made from the data if not given."""
+    """Text that replaces the picture; made from the data if not given."""
     size: float = 0.0
     """Width in inches; 0 leaves it to the number of columns."""
 

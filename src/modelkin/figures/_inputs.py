@@ -16,12 +16,12 @@ from ._style import NULL, Style
 from .values import Numbers, Series, known, numbers
 
 WITHIN = 1.96
-"""A normal value lies within so many standard deviations in 95 % of cases."""
+"""A normal value lies within this many standard deviations in 95 % of cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """What a measure is by chance: one value or one for each layer, with a range if known."""
+    """What a measure is by chance: one value or one per layer, with a range if known."""
 
     label: str
     value: float | Numbers
@@ -41,7 +41,7 @@ def pearson_chance(n: int) -> Chance:
     """Range of a correlation of `n` values if the order of one side is arbitrary.
 
     Its standard deviation over all orders is exactly ``1 / sqrt(n - 1)``. Real vectors of unrelated models
-    scatter more, because few dimensions can carry much of the variance: compare with controls too.
+    vary more, because few dimensions can carry much of the variance: compare with controls too.
     """
     if n < 3:
         raise UsageError("pearson_chance", say("problem.three-values", n=n))
@@ -52,7 +52,7 @@ def pearson_chance(n: int) -> Chance:
 
 
 def edges_of(samples: Iterable[Series], bins: int = 40, limits: tuple[float, float] | None = None) -> Numbers:
-    """Place bins over all samples, so that nothing falls outside unless limits are asked for."""
+    """Place bins over all samples, so that nothing falls outside unless limits are given."""
     found = [value for sample in samples for value in known(numbers(sample))]
     low, high = limits or (min(found, default=0.0), max(found, default=1.0))
     if low == high:

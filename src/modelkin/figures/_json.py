@@ -32,7 +32,7 @@ def figure_from_json(text: str) -> Figure:
     Raises
     ------
     FormatError
-        It is no JSON, or not such a description.
+        It is not JSON, or not such a description.
     """
     from modelkin.document.codec import parse
 

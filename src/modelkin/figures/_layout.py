@@ -50,8 +50,8 @@ DPI = 150
 """Dots per inch of a drawing unless told otherwise; letters are measured with them."""
 _TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
 _FEW_DECADES, _NARROW = 100.0, 5.0
-"""Reach of a log axis, largest over least: below the first, powers of ten are too few ticks, or none; below
-the second, so are twice and five times these."""
+"""Range of a log axis, largest over smallest: below the first, powers of ten give too few ticks, or none;
+below the second, so do twice and five times these."""
 _DRAWN: dict[type, Callable[[Axes, Any, Pen], None]] = {
     Lines: draw_lines,
     Bars: draw_bars,

@@ -42,7 +42,7 @@ class Lines(Record, frozen=True, kw_only=True):
 
 
 class BarSeries(Record, frozen=True, kw_only=True):
-    """One colour of bars. A value that is None is drawn as missing, with the reason."""
+    """One colour of bars. A None value is drawn as missing, with the reason."""
 
     name: str
     values: Numbers
@@ -67,7 +67,7 @@ class Bars(Record, frozen=True, kw_only=True):
     slim: bool = False
     """Without gaps and labels: for many bars."""
     overlaid: bool = False
-    """Series in one place, for those that never meet: one colour for some bars, one for others."""
+    """Draw series in one place, if they never overlap: one colour for some bars, one for others."""
 
     def __post_init__(self) -> None:
         _same_length("Bars", self.labels, *(series.values for series in self.series))
@@ -132,7 +132,7 @@ class Scatter(Record, frozen=True, kw_only=True):
 
 
 class Ridges(Record, frozen=True, kw_only=True):
-    """Densities, one above the other: shares of all values per unit of x, those outside counted."""
+    """Densities, one above the other: shares of all values per unit of x, including those outside."""
 
     name: str
     rows: tuple[str, ...]
@@ -154,7 +154,7 @@ class Intervals(Record, frozen=True, kw_only=True):
     low: Numbers
     high: Numbers
     limits: Numbers = ()
-    """Detection limits; None where there is none."""
+    """Detection limits; None if there is none."""
     reasons: tuple[str, ...] = ()
     """Beside each row: why there is no value, or a remark."""
     strong: tuple[bool, ...] = ()

@@ -1,4 +1,4 @@
-"""What descriptions are made of: records that never change, with their name in JSON."""
+"""What descriptions are made of: immutable records, with their name in JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where panels stand: what is written beside them is measured once, and drawing measures nothing again.
+"""Where panels go: the text around them is measured once, and drawing measures nothing again.
 
-Layouts of matplotlib measure all letters twice, and each file that is drawn measures them once more to place
-the words beside its axes. Here words stay where they were put.
+Matplotlib's layouts measure all text twice, and each drawn file measures it once more to place the labels of
+its axes. Here text stays where it was put.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 from ._ticks import draw_ticks
 
 _APART, _ABOVE = 0.1, 0.06
-"""Inches kept free around a panel and its words: at its sides, above and below it."""
+"""Inches kept free around a panel and its text: at its sides, above and below it."""
 _USUAL = (0.6, 0.2, 0.3, 0.5)
-"""About what stands left, right, above and below: a panel has as many ticks as fit its size."""
+"""Typical space for text left, right, above and below: a panel has as many ticks as fit its size."""
 _TITLE_LINE, _TITLE_GAP = 0.185, 0.085
 """Inches of a line of a title, and below it."""
 
@@ -64,7 +64,7 @@ def _place(
 
 
 def _beside(axes: Any, canvas: Canvas) -> tuple[float, float, float, float]:  # noqa: ANN401  plane or space
-    """Measure what stands left, right, above and below, in inches."""
+    """Measure the text left, right, above and below, in inches."""
     title = axes.get_title("left")
     above = (title.count("\n") + 1) * _TITLE_LINE + _TITLE_GAP if title else 0.0
     if axes.name == "3d":
@@ -77,14 +77,14 @@ def _beside(axes: Any, canvas: Canvas) -> tuple[float, float, float, float]:  # 
 
 
 def _words(axes: Axes, canvas: Canvas) -> Iterator[Bbox]:
-    """Draw ticks and labels of a pair of axes; tell where they stand."""
+    """Draw ticks and labels of a pair of axes; return where they are."""
     locator = axes.get_axes_locator()
     if locator is not None:
         axes.apply_aspect(locator(axes, None))  # type: ignore[arg-type]  # ours need no renderer
     if not axes.axison:
         return
     for side in (axes.xaxis, axes.yaxis):
-        # A label that looks for its place measures all ticks in every drawing.
+        # A label that places itself measures all ticks in every drawing.
         side.set_label_coords(0.5, 0.5)
         ticks = draw_ticks(canvas, axes, side)
         if ticks is not None:
@@ -105,7 +105,7 @@ def _label(axes: Axes, side: Side, ticks: Bbox, canvas: Canvas) -> Bbox:
             at, (x, y) = (0.5, 0.0), (0.0, (min(ticks.y0, box.y0) - box.y0) / canvas.dpi - pad)
     side.set_label_coords(*at, transform=axes.transAxes + ScaledTranslation(x, y, canvas.dpi_scale_trans))
     found = side.label.get_window_extent()
-    # How long a label is does not move panels: it was broken into lines that fit.
+    # The length of a label does not move panels: it is wrapped to fit.
     middle_x, middle_y = (found.x0 + found.x1) / 2, (found.y0 + found.y1) / 2
     if side is axes.xaxis:
         return Bbox.from_extents(middle_x, found.y0, middle_x, found.y1)

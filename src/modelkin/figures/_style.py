@@ -1,4 +1,4 @@
-"""How series are told apart: by colour, and by marker and dash for readers who cannot see colours."""
+"""How series are told apart: by colour, and by marker and dash for readers who cannot distinguish colours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def series_styles(names: Iterable[str]) -> dict[str, Style]:
     """Give each model (or pair, or measure) of a run its style, the same in every figure of the run.
 
     Call it once with all names of a run and hand the result to the figures. Seven colours and eight markers
-    have no common factor, so that 56 names differ in one or the other.
+    have no common factor, so 56 names differ in one or the other.
     """
     unique = dict.fromkeys(names)
     return {
@@ -45,5 +45,5 @@ def series_styles(names: Iterable[str]) -> dict[str, Style]:
 
 
 def complete(styles: Styles | None, names: Iterable[str]) -> Mapping[str, Style]:
-    """Keep the styles of a run and add the names that it does not know yet."""
+    """Keep the styles of a run and add names that are new."""
     return series_styles([*(styles or {}), *names]) | dict(styles or {})

@@ -1,4 +1,4 @@
-"""Names of strangers as plain text: no control characters, no markup, no surprises."""
+"""Untrusted names as plain text: no control characters, no markup, no surprises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def readable(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Cut a long name in its middle, where it says least."""
+    """Shorten a long name in its middle, where it says least."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2

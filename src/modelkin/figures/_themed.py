@@ -1,4 +1,4 @@
-"""Drawings that are light or dark as the screen of their reader: colours of the palette become classes."""
+"""Drawings that follow the reader's light or dark theme: colours of the palette become classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def themed(svg: str) -> str:
     """Turn a light drawing into one that follows the screen.
 
     Styles become attributes, which any reader of SVG knows, and a class for each colour of the palette: a
-    rule for dark screens changes the class. Comments go: they repeat in letters what is drawn.
+    rule for dark screens changes the class. Comments are removed: they repeat the drawn text.
     """
     text = _STYLE.sub(lambda found: _attributes(found[1]), _COMMENT.sub("", svg))
     head, end, body = text.partition("</style>")

@@ -24,14 +24,14 @@ _MARKS: dict[str, Any] = {"bottom": TICKDOWN, "left": TICKLEFT, "right": TICKRIG
 
 
 def name_ticks(side: Side, places: Iterable[float], names: Sequence[str], *, rotation: float = 0.0) -> None:
-    """Say where an axis has ticks, and how they are called."""
+    """Return where an axis has ticks, and their labels."""
     side.set_major_locator(FixedLocator([*places]))
     side.set_major_formatter(FixedFormatter(names))
     side.set_tick_params(labelrotation=rotation)
 
 
 def draw_ticks(canvas: Canvas, axes: Axes, side: Side) -> Bbox | None:
-    """Draw the grid, the marks and the names of the ticks that fit now; tell where the names stand."""
+    """Draw the grid, the marks and the labels of the ticks that fit; return where the labels are."""
     looks = side.get_tick_params()
     where = "bottom" if side is axes.xaxis else "right" if looks.get("labelright") else "left"
     along: Any = axes.get_xaxis_transform() if where == "bottom" else axes.get_yaxis_transform()

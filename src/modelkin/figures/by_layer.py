@@ -1,4 +1,4 @@
-"""Effects along the layers: what was found of each component in each layer, beside chance."""
+"""Effects along the layers: what was found for each component in each layer, compared with chance."""
 
 from __future__ import annotations
 

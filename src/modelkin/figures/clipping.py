@@ -1,4 +1,4 @@
-"""What a panel does not show: values beyond its limits, in numbers. No figure clips in silence."""
+"""What a panel does not show: values beyond its limits, in numbers. No figure clips silently."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def layer_map(found: LayerMap, *, names: tuple[str, str]) -> Figure:
 
 
 _FAR = 12.0
-"""From this z on the axis of a histogram is drawn together away from 0."""
+"""From this z on, the axis of a histogram is compressed away from 0."""
 
 
 def p_words(log10_p: float | None) -> str:
@@ -74,7 +74,7 @@ def p_words(log10_p: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One row of the forest: a test, or all tests of one kind with one outcome."""
+    """One row of the forest plot: a test, or all tests of one kind with one outcome."""
 
     label: str
     value: float | None
@@ -98,9 +98,9 @@ def evidence_forest(
     Parameters
     ----------
     rule_log10_p, floor
-        What the decision rule asks of a single test; tests that meet it are filled.
+        What the decision rule requires of a single test; tests that meet it are filled.
     most
-        Rows to draw. Where there are more tests, those of one kind and outcome share a row; none is left out.
+        Rows to draw. If there are more tests, those of one kind and outcome share a row; none is left out.
     """
     if not tests:
         raise UsageError("evidence_forest", say("problem.one-test"))
@@ -145,7 +145,7 @@ def evidence_forest(
 
 
 def _row(group: Sequence[Evidence], log10_p: float | None, floor: float | None) -> _Told:
-    """Sum up tests of one kind and outcome; a single one is told as it is."""
+    """Summarise tests of one kind and outcome; a single one is shown as it is."""
     first = group[0]
     effects = [effect for test in group if (effect := _effect(test)) is not None]
     limits = [
@@ -291,8 +291,8 @@ def comparison_figures(result: Comparison) -> dict[str, Figure]:
 def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float | None = None) -> Figure:
     """Draw z scores against the standard normal distribution that chance would give.
 
-    Those of relatives reach hundreds. There the axis is drawn together away from 0, so that chance keeps its
-    shape and its width.
+    Those of relatives reach hundreds. Then the axis is compressed away from 0, so that chance keeps its shape
+    and its width.
     """
     found = known(numbers(z))
     if not found:

@@ -21,7 +21,7 @@ _LEAST = 0.01
 def change_map(result: ModelDiff) -> Figure | None:
     """Draw the relative change of every role in every layer; None if there are no layers to draw.
 
-    Colours end at the largest change of the pair. On the colour bar stands what strangers have, the root of
+    Colours end at the largest change of the pair. The colour bar marks the value for strangers, the root of
     two: their difference is as large as both together.
     """
     cells: dict[tuple[str, int], list[float]] = {}

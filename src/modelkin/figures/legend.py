@@ -17,11 +17,11 @@ from .pen import DASHES, Pen
 LEGEND_LINE = 8.5 * 1.5 / 72
 """Inches of a line."""
 _HANDLE = 0.28
-"""Inches of what stands before a name."""
+"""Inches of the handle before a name."""
 
 
 def legend_entries(figure: Figure, pen: Pen, width: float) -> list[tuple[Any, str]]:
-    """List handles and names; entries that would look the same are told once."""
+    """List handles and names; entries that would look the same appear once."""
     found: dict[tuple[str, str], Any] = {}
     for panel in figure.panels:
         for mark in panel.marks:

@@ -26,8 +26,8 @@ _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic"
 """Fonts with Hangul and Han, used if installed; DejaVu Sans comes with matplotlib."""
 _FONT_LOG = logging.getLogger("matplotlib.font_manager")
 _NAME = re.compile(r"(?!Last ?Resort)[A-Za-z0-9 ]+")
-"""Of a font that may be used: one has a box for every letter there is, and the names of others are no names
-for matplotlib."""
+"""Of a font that may be used: one font has a box for every character, and matplotlib does not accept the
+names of others."""
 _NOT_OURS = ("backend", "interactive", "toolbar", "timezone", "date.epoch", "webagg", "savefig.directory")
 DASHES: dict[str, Any] = {"solid": "-", "dashed": (0, (5, 2)), "dotted": (0, (1, 1.6)), "dashdot": "-."}
 
@@ -78,7 +78,7 @@ def rgb(colour: Any) -> tuple[float, float, float]:  # noqa: ANN401  whatever ma
 
 @contextmanager
 def settings(theme: Theme) -> Iterator[None]:
-    """Draw with our settings alone: neither the user's are read nor changed for long."""
+    """Draw with our settings only: the user's are neither read nor permanently changed."""
     defaults: dict[str, Any] = {
         key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith(_NOT_OURS)
     }
@@ -116,7 +116,7 @@ def settings(theme: Theme) -> Iterator[None]:
         "hatch.linewidth": 0.6,
     }
     log, level = _FONT_LOG, _FONT_LOG.level
-    log.setLevel(logging.ERROR)  # a weight that a font with Hangul lacks is no news for a reader
+    log.setLevel(logging.ERROR)  # that a Hangul font lacks a weight is of no interest to a reader
     try:
         with matplotlib.rc_context(cast(Any, {**defaults, **ours})):
             yield
@@ -145,7 +145,7 @@ def _learn_new_fonts() -> None:
 def _has_hangul(file: str) -> bool:
     try:
         return font_manager.get_font(file).get_char_index(ord("가")) != 0
-    except (OSError, RuntimeError):  # a file that is gone, or no font
+    except (OSError, RuntimeError):  # a file that is gone, or not a font
         return False
 
 

@@ -1,4 +1,4 @@
-"""Colours of the light and the dark theme, of figures and pages alike, and which text is read on a colour."""
+"""Colours of the light and the dark theme, for figures and pages alike, and legible text on a colour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Theme:
     name: ThemeName
     background: str
     paper: str
-    """Around what has a background of its own, on a page."""
+    """Page background, around elements with their own."""
     soft: str
     """Behind notes and code."""
     ink: str
@@ -26,7 +26,7 @@ class Theme:
     grid: str
     tones: Mapping[Tone, str]
     conclusions: Mapping[str, str]
-    """Neither red nor green: a common origin is no crime, no evidence no acquittal."""
+    """Neither red nor green: a common origin is not a crime, no evidence not an acquittal."""
     signed: tuple[str, ...]
     """From negative over chance to positive."""
     missing: str
@@ -98,8 +98,8 @@ def contrast(one: tuple[float, float, float], other: tuple[float, float, float])
 
 
 def readable_on(colour: tuple[float, float, float]) -> str:
-    """Black or white, whichever is read better on a colour.
+    """Black or white, whichever is more legible on a colour.
 
-    Neither is quite the colour of a background: it stays as it is where a drawing turns dark.
+    Neither is exactly a background colour, so it stays as it is when a drawing turns dark.
     """
     return "#000000" if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else "#fefefe"

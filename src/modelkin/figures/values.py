@@ -1,4 +1,4 @@
-"""Numbers as descriptions hold them: tuples of floats, with None where nothing was measured."""
+"""Numbers as descriptions hold them: tuples of floats, with None for what was not measured."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def spread(values: Iterable[float | None]) -> float | None:
 
 
 def fixed(value: float, digits: int) -> str:
-    """Write a number with so many decimals; what rounds to zero has no sign."""
+    """Write a number with this many decimals; what rounds to zero has no sign."""
     text = f"{value:.{digits}f}"
     return (text.lstrip("-") if float(text) == 0 else text).replace("-", MINUS)
 
@@ -81,7 +81,7 @@ def digits_for(values: Iterable[float | None]) -> int:
 
 
 def brief(value: float | None, digits: int = 3) -> str:
-    """Write a number in few characters, for labels and alt text: about so many digits."""
+    """Write a number in few characters, for labels and alt text: about this many digits."""
     if value is None:
         return "not measured"
     if value == 0:

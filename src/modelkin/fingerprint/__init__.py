@@ -1,4 +1,4 @@
-"""Fingerprints: a sketch of a model, of a few kilobytes, whose product with another is the exact test."""
+"""Fingerprints: sketches of models, a few kilobytes each, whose product with another is the exact test."""
 
 from modelkin.fingerprint._value import (
     FINGERPRINT_SCHEMA,

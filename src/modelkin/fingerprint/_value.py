@@ -15,11 +15,11 @@ from .recipe import BLOCK_BYTES, CODE_BYTES, DATA_BYTES, N_FEATURES, RECIPE, SLO
 
 FINGERPRINT_SCHEMA = "modelkin.fingerprint/1"
 _LONGEST_NAME = 4_096
-"""Letters of a reference: the longest path of most systems."""
+"""Characters of a reference: the longest path on most systems."""
 _LONGEST_WORD = 256
-"""Letters of anything else that is said of a model."""
+"""Characters of anything else that is said about a model."""
 _LARGEST = 2**53
-"""Parameters, or whatever else is counted: what JSON and a column of 64 bits hold exactly."""
+"""Parameters, or whatever else is counted: what JSON and a 64-bit column hold exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +28,18 @@ class SlotRecord:
 
     kind: str
     layer: int | None
-    """Of the model; None for blocks that no layer has, and for slots without one."""
+    """Of the model; None for blocks outside layers, and for empty slots."""
     n_units: int
-    """Units that are used; 0 where there is no block."""
+    """Units in use; 0 if there is no block."""
     marks: tuple[str, ...] = ()
-    """``tied``, ``sorted``: order that may be no accident."""
+    """``tied``, ``sorted``: signs that the order may not be arbitrary."""
     reason: Message | None = None
     """Why there is no block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FingerprintedModel:
-    """Which model a fingerprint was made of."""
+    """Which model a fingerprint was made from."""
 
     ref: str
     kind: str
@@ -53,7 +53,7 @@ class FingerprintedModel:
     format: str
 
     def check(self, where: str) -> None:
-        """Refuse what no registry can hold: whoever sends a fingerprint says this of his model."""
+        """Refuse what no registry can hold: this comes from whoever sends a fingerprint."""
         counts = (self.layers, self.hidden_size, self.vocab_size, self.parameters)
         if not all(count is None or 0 <= count < _LARGEST for count in counts):
             raise FormatError(where, say("problem.model-shape"))
@@ -76,11 +76,11 @@ class Fingerprint:
     token_gram: bool
     """Whether there is a Gram matrix of tokens."""
     data: bytes = field(repr=False)
-    """All blocks, then the Gram matrix of tokens: one signed byte a number."""
+    """All blocks, then the Gram matrix of tokens: one signed byte per number."""
 
     @property
     def digest(self) -> str:
-        """Names the numbers: equal for two models with the same sketch."""
+        """Identifies the numbers: equal for two models with the same sketch."""
         return blake2b(self.data, digest_size=16).hexdigest()
 
     @property
@@ -101,7 +101,7 @@ class Fingerprint:
         return code_of(self.data)
 
     def check(self, where: str) -> None:
-        """Refuse a fingerprint that another recipe made, or that is damaged."""
+        """Refuse a fingerprint made by another recipe, or damaged."""
         if self.recipe != RECIPE:
             raise FormatError(
                 where,
@@ -147,7 +147,7 @@ def code_of(data: bytes) -> bytes:
     """Return which numbers are above the median of their feature, one bit each.
 
     A feature then has as many ones as zeros, so that half of the bits of unrelated blocks agree, however
-    skewed their numbers are. A number that is not there has the bit 0.
+    skewed their numbers are. A missing number has the bit 0.
     """
     numbers = np.frombuffer(data, np.int8)
     above = np.zeros(8 * CODE_BYTES, np.bool_)

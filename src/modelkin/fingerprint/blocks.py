@@ -1,7 +1,7 @@
 """From rows of one model to a block of a fingerprint. Every step treats all units of the model alike.
 
-That is what keeps the test exact: whatever is done here to one model, an arbitrary order of its units before
-it is an arbitrary order of the block's rows behind it.
+That keeps the test exact: whatever is done here to one model, an arbitrary order of its units before is an
+arbitrary order of the block's rows after.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Numbers = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int8]
 
 FEWEST_UNITS = 8
-"""With fewer, the best of all orders has p = 1/5040 at most."""
+"""With fewer, the best of all orders has at best p = 1/5040."""
 FEWEST_FOR_GRAM = 32
 """Units in each half: likeness with fewer says next to nothing."""
 MOST_OFFSET_Z = 5.0
@@ -33,17 +33,17 @@ trained blocks reach 3.9, interleaved rows of gate and up 8 and more."""
 _STEP = 32.0
 """One standard deviation, in steps of 8 bits."""
 _LEAST_EIGENVALUE = 1e-6
-"""Of the largest, below which a feature is a sum of the others and rounding alone would be whitened."""
+"""Share of the largest below which a feature is a sum of others, and only rounding would be whitened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SketchedBlock:
-    """One block, and what must be known of its units."""
+    """One block, and what must be known about its units."""
 
     codes: Codes
-    """Units by features; zero where a unit is not used."""
+    """Units by features; zero for unused units."""
     marks: tuple[str, ...] = ()
-    """``tied``, ``sorted``: signs that the order of units may be no accident."""
+    """``tied``, ``sorted``: signs that the order of units may not be arbitrary."""
 
 
 Sketched = SketchedBlock | Message
@@ -53,7 +53,7 @@ Sketched = SketchedBlock | Message
 def unit_directions(rows: Array) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """Return units of norm 1 without their mean, and which of them may be used.
 
-    Units that are zero, no numbers, or stand in the model several times are zero.
+    Units that are zero, NaN, or repeated in the model are zero.
     """
     values = np.asarray(rows, np.float64)
     norms = np.sqrt(np.einsum("ij,ij->i", values, values))
@@ -67,7 +67,7 @@ def unit_directions(rows: Array) -> tuple[Numbers, npt.NDArray[np.bool_]]:
 
 
 def order_marks(rows: Array) -> tuple[str, ...]:
-    """Name what speaks against an arbitrary order of the units of one model."""
+    """Name the signs that the order of one model's units is not arbitrary."""
     norms = np.linalg.norm(np.asarray(rows, np.float64), axis=1)
     marks = ["tied"] if is_tied(rows) else []
     if len(norms) >= FEWEST_UNITS and np.isfinite(norms).all() and is_sorted(norms):
@@ -93,7 +93,7 @@ def block_of(
 
 
 def _whitened(centred: Numbers) -> Numbers | None:
-    """Turn features so that they have unit variance and no correlation, as near to themselves as possible."""
+    """Transform features to unit variance and no correlation, as close to the originals as possible."""
     values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     kept = values > _LEAST_EIGENVALUE * max(float(values[-1]), 0.0)
     if not kept.any() or not np.isfinite(values).all() or values[-1] <= 0.0:
@@ -117,8 +117,8 @@ def offset_z(first: Numbers, second: Numbers) -> float:
 def token_gram(rows: Array, bundles: npt.NDArray[np.intp], signs: Signs) -> Codes | None:
     """Make the Gram matrix of bundles of tokens, without what all language models have in common.
 
-    It does not change when coordinates are permuted or rotated. It is no test: unrelated models are alike to
-    some degree, so it only says where to look.
+    It does not change when coordinates are permuted or rotated. It is not a test: unrelated models are alike
+    to some degree, so it only says where to look.
     """
     values = np.asarray(rows, np.float64)
     norms = np.linalg.norm(values, axis=1)

@@ -44,8 +44,8 @@ _ROLES = (Role.ATTENTION_NORM, Role.MLP_NORM, Role.ATTENTION_OUTPUT_NORM, Role.M
 def fingerprint_model(model: Model) -> Fingerprint:
     """Make the fingerprint of an opened model.
 
-    Parts that a model does not have, or whose order is fixed, are slots with a reason; a model of an unknown
-    architecture has reasons only.
+    Parts that a model lacks, or whose order is fixed, are slots with a reason; a model of unknown
+    architecture has only reasons.
     """
     rows = read_rows(model)
     data = np.zeros(DATA_BYTES, np.int8)
@@ -139,7 +139,7 @@ def _projected(units: Array, rows: ModelRows, slot: Slot) -> Sketched:
 
 
 def _answers(units: Array, rows: ModelRows, slot: Slot) -> Sketched:
-    """Ask what units answer to bundles of tokens, which no change of coordinates alters."""
+    """Compute the responses of units to bundles of tokens, which no change of coordinates alters."""
     if rows.embedding is None:
         return say("fingerprint-no-table")
     width = units.shape[1]
@@ -150,7 +150,7 @@ def _answers(units: Array, rows: ModelRows, slot: Slot) -> Sketched:
 
 
 def _halves(units: Array, slot: Slot) -> Sketched:
-    """Ask how the first units agree with units that come after them, in any coordinates."""
+    """Compute how the first units agree with later ones, in any coordinates."""
     half = min(N_UNITS, len(units) // 2)
     if half < FEWEST_FOR_GRAM:
         return say("few-units", n=half)
@@ -218,7 +218,7 @@ def _column(place: GainPlace) -> int:
 
 
 def _scores(values: Array) -> Array:
-    """Return centred ranks, ties sharing their mean, so that a few large gains cannot speak for all."""
+    """Return centred ranks, with ties sharing their mean, so that a few large gains cannot dominate."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks = (last - (counts - 1) / 2)[inverse]

@@ -1,7 +1,7 @@
-"""Two fingerprints against each other: the exact test on every pair of blocks, and what is left of it.
+"""Two fingerprints against each other: the exact test on every pair of blocks, corrected.
 
-Half of the error is for blocks of equal place, alone and added up, half for all other pairs of layers. A pair
-is then worth as much as one test; whoever looks at many pairs pays for these, too.
+Half of the error budget is for blocks at the same place, alone and added up, half for all other pairs of
+layers. A pair then counts as one test; looking at many pairs must be corrected for as well.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .recipe import DIMENSION_KINDS, LAYER_KINDS, SLOTS, UNIT_KINDS, Kind, slot_
 
 Numbers = npt.NDArray[np.float64]
 _FEWEST_UNITS = 8
-"""That both blocks have: the same as for a block."""
+"""Units that both blocks must have: the same as for a block."""
 _EVERYWHERE_Z = 3.0
-"""z at which all layers together agree with layers that they do not face; see `compare`'s own guard."""
+"""z from which all layers together agree with layers that they do not face; see `compare`'s own guard."""
 _REPEATED_Z = 6.0
-"""z at which two layers of one model are one."""
+"""z from which two layers of one model count as the same."""
 _MOST_LAG_Z = 5.0
-"""z of the likeness of units some numbers apart above which the order of a block is no accident. Trained
+"""z of the similarity of units some numbers apart above which the order of a block is not arbitrary. Trained
 blocks reach 4.0 over all distances; chance passes 5 in one block of fifty thousand, and both models must."""
 _MOST_LAG_EXCESS = 7.0
 """The same for all distances together, in standard deviations of chi squared: trained blocks reach 4.0. Below
 both limits the variance of a product is at most a ninth larger than that of the formula."""
 _BOUNDED = 4
-"""Blocks whose bound is computed, those of largest |z|: the price is that of all."""
+"""Blocks whose bound is computed, those of largest |z|; the correction is for all."""
 _LEAST_Z = 3.0
 """|z| below which a bound says nothing."""
 N_POOLS = 4
@@ -47,12 +47,12 @@ class BlockProduct:
     kind: str
     """Kind of the blocks; ``units``, ``values``, ``dimensions`` or ``all`` for sums."""
     layers: tuple[int, int] | None
-    """Of candidate and base, where it is about one layer of each."""
+    """Of candidate and base, if it is about one layer of each."""
     z: float
     effect: float
     """Cosine of the centred blocks."""
     log10_p: float | None = None
-    """Corrected for all blocks of the pair; None where it was not worth computing."""
+    """Corrected for all blocks of the pair; None if not worth computing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +62,17 @@ class FingerprintProduct:
     log10_p: float
     """An upper bound, corrected for all blocks of this pair and for nothing else."""
     best: BlockProduct | None
-    """The block or sum that it comes from; None where nothing could be tested, or |z| is below 3 in all."""
+    """The block or sum that it comes from; None if nothing could be tested, or |z| is below 3 in all."""
     blocks: tuple[BlockProduct, ...]
-    """All blocks of equal place and all sums, then the strongest others."""
+    """All blocks at the same place and all sums, then the strongest others."""
     refused: tuple[str, ...]
-    """Kinds of blocks whose layers agree with all layers of both models: their order is no accident."""
+    """Kinds of blocks whose layers agree with all layers of both models: their order is not arbitrary."""
     token_gram: float | None
-    """Cosine of the Gram matrices of tokens: where to look, no evidence."""
+    """Cosine of the Gram matrices of tokens: where to look, not evidence."""
 
 
 class CentredBlock:
-    """One block, centred over the units that are used, and the small product that chance depends on."""
+    """One block, centred over its used units, and the small product that chance depends on."""
 
     def __init__(self, rows: Numbers, used: npt.NDArray[np.bool_]) -> None:
         kept = rows[used]
@@ -85,7 +85,7 @@ class CentredBlock:
 
     @cached_property
     def is_ordered(self) -> bool:
-        """Say whether units whose numbers are near, or a fixed distance apart, are alike.
+        """Say whether units whose numbers are close, or a fixed distance apart, are alike.
 
         Then units cannot be exchanged one by one: rows of two matrices in turn, units in groups, or along a
         map. Two unrelated models of that kind agree, or disagree, in whole runs of units.
@@ -111,7 +111,7 @@ class CentredBlock:
 
 
 class FingerprintRows:
-    """The blocks of one fingerprint as centred rows, made when they are asked for."""
+    """The blocks of one fingerprint as centred rows, made on demand."""
 
     def __init__(self, made: Fingerprint) -> None:
         self.made = made
@@ -179,7 +179,7 @@ def fingerprint_product(candidate: FingerprintRows, base: FingerprintRows) -> Fi
         side.made.check(side.made.model.ref)
     refused = tuple(kind for kind in LAYER_KINDS if _begun_alike(candidate, base, kind))
     cells = _cells(candidate, base)
-    # What is left out after a look at the pair is paid for all the same.
+    # What is left out after looking at the pair is corrected for all the same.
     price = tuple(math.log10(2 * (len(some) + more)) for some, more in zip(cells, (N_POOLS, 1), strict=True))
     equal, others = ([cell for cell in some if _may_be_tested(cell, refused)] for some in cells)
     told = [*_bounded(equal, price[0]), *_pools(candidate, base, equal, price[0])]
@@ -213,23 +213,23 @@ class _Cell:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of units is no accident in both models."""
+        """Whether the order of units is non-arbitrary in both models."""
         return self.pair.mine.is_ordered and self.pair.theirs.is_ordered
 
 
 def _may_be_tested(cell: _Cell, refused: Sequence[Kind]) -> bool:
-    """Say whether the order of units is an accident in one of the models at least; small z need no answer."""
+    """Say whether the order of units is arbitrary in at least one model; small z need no answer."""
     return cell.kind not in refused and (abs(cell.pair.z) < _LEAST_Z or not cell.is_ordered)
 
 
 def _cells(candidate: FingerprintRows, base: FingerprintRows) -> tuple[list[_Cell], list[_Cell]]:
-    """Return pairs of blocks of equal place, and all others."""
+    """Return pairs of blocks at the same place, and all others."""
     equal: list[_Cell] = []
     others: list[_Cell] = []
     for kind in dict.fromkeys(slot.kind for slot in SLOTS):
         for first in candidate.layers(kind):
             for second in base.layers(kind):
-                # Where the order of units may be no accident in both models, nothing is tested.
+                # If the order of units may be non-arbitrary in both models, nothing is tested.
                 if set(candidate.made.slots[first].marks) & set(base.made.slots[second].marks):
                     continue
                 pair = _paired(candidate.rows(first), base.rows(second))
@@ -248,7 +248,7 @@ def _layers(
 
 
 def _bounded(cells: Sequence[_Cell], price: float) -> list[BlockProduct]:
-    """Bound p of the strongest cells; all of them are paid for."""
+    """Bound p of the strongest cells; the correction is for all of them."""
     found = []
     for rank, cell in enumerate(sorted(cells, key=lambda cell: -abs(cell.pair.z))):
         worth = rank < _BOUNDED and abs(cell.pair.z) >= _LEAST_Z
@@ -268,7 +268,7 @@ def _bounded(cells: Sequence[_Cell], price: float) -> list[BlockProduct]:
 def _pools(
     candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], price: float
 ) -> Iterator[BlockProduct]:
-    """Add up blocks of equal place: those over the same units as one, different units as independent."""
+    """Add up blocks at the same place: those over the same units as one, different units as independent."""
     units = _by_layer(candidate, base, equal, UNIT_KINDS)
     values = _by_layer(candidate, base, equal, ("val",))
     dimensions = [[cell for cell in equal if cell.kind in DIMENSION_KINDS]]
@@ -296,7 +296,7 @@ def _pools(
 def _by_layer(
     candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], kinds: Sequence[Kind]
 ) -> list[list[_Cell]]:
-    """Return the blocks of each layer; none where a model repeats layers, which are then not independent."""
+    """Return the blocks of each layer; none if a model repeats layers, which are then not independent."""
     if any(side.repeats(kind)[1] > _REPEATED_Z for side in (candidate, base) for kind in kinds):
         return []
     found: dict[tuple[int, int] | None, list[_Cell]] = {}
@@ -307,7 +307,7 @@ def _by_layer(
 
 
 def _together(cells: Sequence[_Cell]) -> list[Numbers]:
-    """Add up similarities over the same units; those over other units than the first are left out."""
+    """Add up similarities over the same units; those over other units than the first's are left out."""
     total: Numbers | None = None
     for cell in cells:
         if cell.pair.mine.key != cells[0].pair.mine.key:
@@ -319,7 +319,7 @@ def _together(cells: Sequence[_Cell]) -> list[Numbers]:
 
 
 def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) -> bool:
-    """Say whether all layers of both models began from the same public numbers, or were copied in both."""
+    """Say whether all layers of both models started from the same public numbers, or were copied in both."""
     if min(candidate.repeats(kind)[0], base.repeats(kind)[0]) < _EVERYWHERE_Z:
         return False
     across = [

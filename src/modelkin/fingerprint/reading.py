@@ -1,4 +1,4 @@
-"""What is read of one model for its fingerprint: parts with a price, as many layers as the bytes allow."""
+"""What is read of one model for its fingerprint: parts with a cost, as many layers as the bytes allow."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from modelkin.tokenizer import read_vocabulary
 from .recipe import FIRST_TOKEN, N_DIMENSIONS, N_TOKENS, N_UNITS, chosen_layers, reading_order
 
 MOST_BYTES = 20_000_000
-"""What may be read of one model, headers and tokenizer included."""
+"""What may be read of one model, including headers and tokenizer."""
 _LAYERS_BEFORE_HEAD = 3
-"""Layers that come before the output head where bytes are short, as in models wider than 5,120: units of a
-layer find more relatives than the head, which says little beside the embedding."""
+"""Layers that take precedence over the output head when bytes are short, as in models wider than 5,120: units
+of a layer find more relatives than the head, which adds little to the embedding."""
 TOKENIZER_BYTES = 2_000_000
-"""As for `compare`: the first tokens stand at the beginning of the file."""
+"""As for `compare`: the first tokens are at the beginning of the file."""
 _HEAD_BYTES = 128 * KIB
 _INDEX_BYTES_A_TENSOR = 100
 """Of a header and of a shard index, roughly, as `compare` counts them."""
 _FIRST_FEATURES = 128
-"""Of units that lie across the bytes: one of them costs as much as all, so features are saved instead."""
+"""For units stored input-first: one of them costs as much as all, so features are skipped instead."""
 _NORM_LAYERS = 12
-"""Layers whose gains are read: each is a request, and more of them change little in a mean."""
+"""Layers whose gains are read: each is a request, and more of them hardly change a mean."""
 _GAINS = (
     Role.ATTENTION_NORM,
     Role.MLP_NORM,
@@ -42,7 +42,7 @@ _GAINS = (
 
 @dataclass(slots=True, kw_only=True)
 class RowsRead:
-    """One chosen layer: what is read of it, and what came."""
+    """One chosen layer: what is read of it, and the result."""
 
     layer: int
     units: RowSource | None = None
@@ -65,7 +65,7 @@ class GainPlace:
 
 @dataclass(slots=True, kw_only=True)
 class ModelRows:
-    """Everything that a fingerprint is made of."""
+    """Everything that a fingerprint is made from."""
 
     side: Side
     layers: list[RowsRead]
@@ -81,7 +81,7 @@ class ModelRows:
 
 
 def read_rows(model: Model) -> ModelRows | Message:
-    """Read what a fingerprint needs; a message where the architecture is not known."""
+    """Read what a fingerprint needs; a message if the architecture is unknown."""
     architecture = checked_architecture(model)
     if not architecture.is_known:
         return say("unknown-architecture", model=model.location.ref)
@@ -183,7 +183,7 @@ def _gains(side: Side) -> tuple[list[GainPlace], list[Part]]:
 
 
 def _tokens(model: Model, architecture: Architecture) -> tuple[int, list[bytes]]:
-    """Choose rows of tokens by number, and say what their tokens are; by number where no text is known."""
+    """Choose rows of tokens by number, and return their texts; numbers if no text is known."""
     n_rows = architecture.sizes.get("vocab") or 0
     first = min(FIRST_TOKEN, max(0, n_rows - N_TOKENS))
     numbers = range(first, min(n_rows, first + N_TOKENS))

@@ -1,7 +1,7 @@
 """The recipe of a fingerprint: which blocks it has, where each lies, and the public signs it projects with.
 
-Everything here is part of what a fingerprint means. A change makes fingerprints that cannot be compared with
-older ones, so it gets a new number.
+Everything here is part of what a fingerprint means. A change makes fingerprints incomparable with older ones,
+so it gets a new number.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ N_DIMENSIONS = 128
 N_TOKENS = 256
 """Rows of each table: 2 MB of a 7B model."""
 FIRST_TOKEN = 259
-"""Rows of tokens begin here: behind special tokens and single bytes, where common pieces stand in
-vocabularies that were made by counting."""
+"""Rows of tokens begin here: after special tokens and single bytes, where vocabularies built by counting have
+common pieces."""
 N_BUNDLES = 64
 """Four tokens in each, so that a tokenizer with other tokens among them keeps most bundles alike."""
 N_COMPONENTS = 4
-"""Principal components that are taken off the Gram matrix of tokens: all language models have those."""
+"""Principal components removed from the Gram matrix of tokens: all language models have those."""
 GRAM_BYTES = N_BUNDLES * (N_BUNDLES - 1) // 2
 """Numbers above the diagonal of the Gram matrix of tokens."""
 
@@ -50,7 +50,7 @@ class Slot:
 
     kind: Kind
     place: int
-    """Which of the chosen layers; 0 for blocks that no layer has."""
+    """Which of the chosen layers; 0 for blocks outside layers."""
     n_units: int
     start: int
     """Its first byte."""
@@ -82,7 +82,7 @@ BLOCK_BYTES = SLOTS[-1].stop
 """Bytes of all blocks together; the Gram matrix of tokens follows."""
 DATA_BYTES = BLOCK_BYTES + GRAM_BYTES
 CODE_BYTES = BLOCK_BYTES // 8 + 256
-"""The signs of all numbers, one bit each; those of the Gram matrix of tokens are filled up to 256 bytes."""
+"""The signs of all numbers, one bit each; those of the Gram matrix of tokens are padded to 256 bytes."""
 
 
 def slot_numbers(kind: Kind) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ def slot_numbers(kind: Kind) -> tuple[int, ...]:
 
 
 def chosen_layers(n_layers: int) -> tuple[int, ...]:
-    """Choose layers at absolute and at relative depths, so that a changed depth leaves some of them.
+    """Choose layers at absolute and relative depths, so that some survive a changed depth.
 
     >>> chosen_layers(32), chosen_layers(4)
     ((0, 1, 2, 16, 31), (0, 1, 2, 3))
@@ -102,13 +102,13 @@ def chosen_layers(n_layers: int) -> tuple[int, ...]:
 
 
 def reading_order(n_places: int) -> tuple[int, ...]:
-    """Return places of chosen layers, those first that are read where bytes are short."""
+    """Return places of chosen layers, starting with those that are read if bytes are short."""
     return tuple(sorted(range(n_places), key=lambda place: (0, 3, 2, 4, 1).index(place)))
 
 
 @lru_cache(maxsize=16)
 def number_signs(label: str, count: int) -> Signs:
-    """Return public signs for things that have a number: (count, features).
+    """Return public signs for numbered things: (count, features).
 
     A longer table begins with a shorter one.
     """
@@ -117,7 +117,7 @@ def number_signs(label: str, count: int) -> Signs:
 
 
 def text_signs(texts: tuple[bytes, ...]) -> Signs:
-    """Return public signs for things that have a text, such as tokens: (texts, features)."""
+    """Return public signs for things with a text, such as tokens: (texts, features)."""
     rows = [_signs(_hashed("token", text, N_FEATURES // 8)) for text in texts]
     return np.stack(rows) if rows else np.zeros((0, N_FEATURES), np.float32)
 

@@ -1,7 +1,7 @@
 """Many fingerprints against many: z of all pairs of blocks by a few matrix products.
 
-It says which pairs are worth the exact test, and nothing else. A finding needs |z| of about 8 in a block or a
-sum; pairs that stay far below in all of them cannot become one, and are most of all pairs.
+It only says which pairs are worth the exact test. A finding needs |z| of about 8 in a block or a sum; pairs
+far below that in all of them cannot become one, and these are most pairs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .recipe import BLOCK_BYTES, DIMENSION_KINDS, N_FEATURES, SLOTS, UNIT_KINDS,
 
 Numbers = npt.NDArray[np.float32]
 WORTH_Z = 4.5
-"""|z| of a block from which on a pair is tested: one block in 150,000 of unrelated models reaches it. A
+"""|z| of a block from which a pair is tested: one block in 150,000 of unrelated models reaches it. A
 finding needs a bound below 10**-14, where a normal tail has |z| of 7.7."""
 _WORTH_Z_ROUGHLY = 3.5
-"""The same for sums, and for blocks whose units are not the same in both models: z is then roughly known."""
+"""The same for sums, and for blocks whose units differ between the models: z is then only approximate."""
 _FEWEST_UNITS = 8
 """As for the exact test."""
 _GRAM_MARGIN = 0.01
-"""Below the cosine that is asked for: what is listed is decided by the exact test."""
+"""Margin below the requested cosine: the exact test decides what is listed."""
 _SUMS: tuple[tuple[Kind, ...], ...] = (UNIT_KINDS, ("val",), DIMENSION_KINDS)
 
 
@@ -33,12 +33,12 @@ class _StackedBlocks:
     """The blocks of one slot of many fingerprints."""
 
     rows: Numbers
-    """(fingerprints, units times features), centred over the units that are used."""
+    """(fingerprints, units times features), centred over the used units."""
     covariances: Numbers
     used: Numbers
-    """(fingerprints, units): 1 where a unit is used."""
+    """(fingerprints, units): 1 if a unit is used."""
     layers: npt.NDArray[np.int64]
-    """Of each model; -1 where there is no block or no layer."""
+    """Of each model; -1 without a block or a layer."""
 
 
 class FingerprintStack:
@@ -77,7 +77,7 @@ class FingerprintStack:
         Parameters
         ----------
         least_gram
-            Cosine of Gram matrices of tokens from which on a pair is wanted in any case.
+            Cosine of Gram matrices of tokens from which a pair is always wanted.
         """
         found: npt.NDArray[np.bool_] = self._grams @ other._grams.T >= least_gram - _GRAM_MARGIN
         totals = {kinds: np.zeros(found.shape, np.float32) for kinds in _SUMS}

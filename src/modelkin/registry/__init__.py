@@ -1,4 +1,4 @@
-"""Registries of fingerprints: kept, followed, scanned; on this machine or on many."""
+"""Registries of fingerprints: stored, synced, scanned; on one machine or many."""
 
 from modelkin.registry.cluster import all_pairs_on, open_cluster, rows_on
 from modelkin.registry.pairs import (

@@ -1,7 +1,7 @@
 """The same work on many machines, by Dask: fingerprints of many models, and all pairs of them.
 
-Every task is one that this machine would do by itself, from inputs that do not change, so it does not matter
-who does it, nor how often: a worker that dies in between loses nothing and doubles nothing.
+Every task is one that a single machine would do, from inputs that do not change, so it does not matter which
+worker does it, or how often: a worker that dies loses nothing and duplicates nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .scanning import LOG10_SIZE
 from .sync import Made, MakeRows, SyncTarget, make_row, not_made
 
 RETRIES = 3
-"""Of a task that raises; one whose worker died is done again in any case."""
+"""For a task that raises; one whose worker died is always repeated."""
 
 
 AHEAD = 4
-"""Models under way for each thread of the cluster, so that none waits while another takes long."""
+"""Models in progress per thread of the cluster, so that none idles while another takes long."""
 _BLOCKS_AHEAD = 32
-"""Blocks of pairs under way for each thread: enough to share, and no scheduler holds millions of tasks."""
+"""Blocks of pairs in progress per thread: enough to share, without millions of tasks in the scheduler."""
 PATIENCE = 60.0
-"""Seconds that a scheduler without a worker is waited for: workers that were just started need a few."""
+"""Seconds to wait for a scheduler to get a worker: newly started workers need a few."""
 _Held = TypeVar("_Held")
 _Found = TypeVar("_Found")
 
@@ -44,7 +44,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
     Parameters
     ----------
     n_workers
-        Processes of a scheduler on this machine; one for each core, if not given.
+        Processes of a local scheduler; one per core by default.
     """
     try:
         from distributed import Client, LocalCluster
@@ -73,7 +73,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
 
 
 def _check_workers(client: Any, where: str) -> None:  # noqa: ANN401  a client of Dask
-    """Refuse a cluster that would wait for ever, or whose workers would make something else than we do."""
+    """Refuse a cluster that would wait forever, or whose workers would compute something different."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
@@ -99,9 +99,9 @@ def _made_by() -> str:
 
 
 def rows_on(client: Any) -> MakeRows:  # noqa: ANN401  a client of Dask
-    """Return what makes rows of models on a cluster, in the order of the models.
+    """Return a function that makes rows of models on a cluster, in the order of the models.
 
-    Some tasks a thread of the cluster are under way; the next is given out when the first of them is done.
+    A few tasks per thread are in progress; the next is submitted when the first of them is done.
     """
 
     def make(targets: Iterable[SyncTarget], fetch: FetchOptions) -> Iterator[Made]:
@@ -152,11 +152,11 @@ def blocks_on(
     Parameters
     ----------
     hold
-        Makes of some rows what `work` takes; that is done once for each, and stays on the cluster.
+        Turns rows into what `work` takes; done once for each, and kept on the cluster.
     work
-        Is given two of those, `same` and `offsets`, as `block_pairs` is, and the options.
+        Called with two of those, `same` and `offsets` as for `block_pairs`, and the options.
     """
-    # A task that returns its input, not scattered data: what a dead worker held is made again.
+    # A task that returns its input, not scattered data: what a dead worker held is recomputed.
     held = {
         start: client.submit(hold, rows[start : start + block], pure=False, retries=RETRIES)
         for start in range(0, len(rows), block)

@@ -1,6 +1,6 @@
-"""The first pass over all fingerprints: their signs alone, one bit a number, each row read once.
+"""The first pass over all fingerprints: only their signs, one bit per number, each row read once.
 
-It only chooses who is looked at again: a score counts equal signs and is no p-value.
+It only chooses candidates for a second look: a score counts equal signs and is not a p-value.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ LEAST_GRAM = 0.33
 """Correlation of signs of the Gram matrices of tokens, as of a cosine of 0.5."""
 TILE_ROWS = 8_192
 """30 MB of codes. The same word of that many rows is one run of memory: with 2,048 the pass takes 1.4 times
-as long, longer runs change nothing."""
+as long, and longer runs gain nothing."""
 _LEAST_TILE = 4_096
-"""Rows below which what is left of a table is put together with that of others: calls would cost more."""
+"""Rows below which the rest of a table is combined with that of others: calls would cost more."""
 _MOST_WORDS = 32
-"""Words that are compared by one call; their differences stay in the caches until they are counted."""
+"""Words compared by one call; their differences stay in the caches until they are counted."""
 _CROSSED: tuple[Kind, ...] = ("mlp",)
-"""Kinds of blocks that are held against all layers, for models of changed depth. One is enough: a copy in
-other coordinates comes through by its tokens."""
+"""Kinds of blocks that are compared with all layers, for models of changed depth. One is enough: a copy in
+other coordinates is found by its tokens."""
 _CROSSED_WORDS = 8
-"""Words of such a block, half of it: a second net, as a copy has its embedding and gains where they were."""
+"""Words of such a block, half of it: a fallback, as a copy keeps its embedding and gains in place."""
 _GRAM_START = BLOCK_BYTES // 64
 """First word of the signs of the Gram matrix of tokens."""
 
 
 def tiled(codes: bytes) -> bytes:
-    """Turn whole codes, one after another, into tiles of rows: first words of all rows, second words, ...
+    """Turn consecutive whole codes into tiles of rows: first words of all rows, second words, ...
 
-    In this order one block of all rows of a tile is compared and counted along the memory, three times as
-    fast as row by row. The last tile is as short as what is left.
+    In this order one block of all rows of a tile is contiguous in memory, which is three times as fast to
+    compare as row by row. The last tile may be shorter.
     """
     rows = np.frombuffer(codes, np.uint64).reshape(-1, N_WORDS)
     return b"".join(
@@ -74,7 +74,7 @@ def tiles(table: npt.NDArray[np.uint64]) -> Iterator[Words]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CellGroup:
-    """Some pairs of blocks that are compared by the same few calls."""
+    """Some pairs of blocks that are compared by the same calls."""
 
     words: slice
     """Of a row."""
@@ -82,11 +82,11 @@ class _CellGroup:
     """(pairs, words, 1)."""
     mask: Words | None
     crossed: bool
-    """Whether all pairs are with one block of a row; otherwise each is with the next one."""
+    """Whether all pairs are with one block of a row; otherwise each is with the next block."""
 
 
 class Workspace:
-    """Memory of one thread, so that none is asked for inside the loop."""
+    """Memory of one thread, so that none is allocated inside the loop."""
 
     def __init__(self) -> None:
         self._differ = np.empty(_MOST_WORDS * TILE_ROWS, np.uint64)
@@ -119,7 +119,7 @@ class Workspace:
 
 
 class CodeQuery:
-    """The code of one model, ready to be held against others."""
+    """The code of one model, ready to be compared with others."""
 
     def __init__(self, made: Fingerprint) -> None:
         self.code = made.code()
@@ -130,7 +130,7 @@ class CodeQuery:
         for number, slot in enumerate(SLOTS):
             block = made.block(number)
             units, features = np.asarray(block.any(axis=1)), np.asarray(block.any(axis=0))
-            # A feature that models of this kind do not have would agree in all of them.
+            # A feature that models of this kind lack would agree in all of them.
             used[slot.start : slot.stop] = (units[:, None] & features).reshape(-1)
             if units.any():
                 own = bits[slot.start : slot.stop].reshape(block.shape)
@@ -140,7 +140,7 @@ class CodeQuery:
         self._groups = [_group(group, code, mask) for group in cells]
         pairs = [pair for group in cells for pair in group]
         scales = [_scale(mask, pair, sigmas.get(pair[0], 1.0)) for pair in pairs]
-        # A score is what bits agree above half of them, in standard deviations: linear in the distance.
+        # A score is how many bits over half agree, in standard deviations: linear in the distance.
         self._level = np.array([n * scale for n, scale in scales], np.float32)[:, None]
         self._slope = np.array([-2.0 * scale for _, scale in scales], np.float32)[:, None]
         self._sums = _sums(
@@ -163,8 +163,8 @@ class CodeQuery:
             scores = np.multiply(distance, self._slope, dtype=np.float32)
             scores += self._level
             for places, share in self._sums:
-                # Row by row. A matrix product would start threads of its own and wait for them longer than
-                # they work; and its order of adding up depends on the size of a tile.
+                # Row by row. A matrix product would start its own threads and wait for them longer than
+                # they work; and its order of summation depends on the size of a tile.
                 total = scores[places[0]] + scores[places[1]]
                 for place in places[2:]:
                     total += scores[place]
@@ -207,13 +207,13 @@ def _words(own: int, other: int) -> tuple[slice, slice]:
 
 
 def _scale(mask: Words, pair: tuple[int, int], sigma: float) -> tuple[int, float]:
-    """Return how many bits are compared, and what one of them is worth; 0 where we have no block."""
+    """Return how many bits are compared, and the weight of one; 0 if we have no block."""
     n_bits = int(np.bitwise_count(mask[_words(*pair)[0]]).sum())
     return n_bits, n_bits**-0.5 / sigma if n_bits else 0.0
 
 
 def _sums(equal: Sequence[bool], kinds: Sequence[str]) -> list[tuple[list[int], np.float32]]:
-    """Return what is added up, units of equal layers, dimensions, both, and what one is worth then."""
+    """Return what is added up (units of equal layers, dimensions, both) and the weight of one then."""
     chosen = [
         [at for at, (same, kind) in enumerate(zip(equal, kinds, strict=True)) if same and kind in wanted]
         for wanted in (UNIT_KINDS, DIMENSION_KINDS, (*UNIT_KINDS, *DIMENSION_KINDS))
@@ -233,13 +233,13 @@ def _group(pairs: Sequence[tuple[int, int]], code: Words, mask: Words) -> _CellG
 
 
 def _sigma(bits: npt.NDArray[np.uint8]) -> float:
-    """Return how much wider than that of independent features the scores of unrelated blocks scatter.
+    """Return how much more the scores of unrelated blocks vary than with independent features.
 
-    Few layers have few gains, whose sums go together in all models of that depth.
+    Few layers have few gains, whose sums are correlated in all models of that depth.
     """
     signs = bits * 2.0 - 1.0
     together = signs.T @ signs / len(signs)
-    # Chance alone makes correlations of 1/n.
+    # Chance alone gives correlations of 1/n.
     excess = float(np.sum(together**2)) / len(together) - (len(together) - 1) / len(signs)
     found = float(round(max(1.0, excess) ** 0.5, 2))
     return found if found > 1.25 else 1.0
@@ -260,9 +260,9 @@ class CoarseHits:
 def coarse_pass(
     query: CodeQuery, tables: Iterable[tuple[int, npt.NDArray[np.uint64]]], *, n_threads: int = 2
 ) -> CoarseHits:
-    """Hold a code against all rows of some tables. Each row is read once, each table when its turn comes.
+    """Compare a code with all rows of some tables. Each row is read once, each table when its turn comes.
 
-    No more tables are held at a time than there are threads, so that memory does not grow with their number.
+    No more tables are open at a time than there are threads, so memory does not grow with their number.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def coarse_pass(
 
 
 def _full_tiles(tables: Iterable[tuple[int, npt.NDArray[np.uint64]]]) -> Iterator[tuple[_Numbers, Words]]:
-    """Yield row numbers and tiles. Small tiles, of registries that grew in small steps, are put together."""
+    """Yield row numbers and tiles. Small tiles, from registries that grew in small steps, are combined."""
     held: list[tuple[_Numbers, Words]] = []
     n_held = 0
     for first, table in tables:

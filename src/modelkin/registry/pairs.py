@@ -16,7 +16,7 @@ BLOCK = 256
 """Fingerprints on each side of a block of all pairs: 15 MB, and half a second of work."""
 PAIRS_SCHEMA = "modelkin.registry-pairs/1"
 Pairs = list[tuple[int, int, float, float | None]]
-"""(first, second, log10 p with the price of the size, cosine of the token Grams)."""
+"""(first, second, log10 p corrected for the size, cosine of the token Grams)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class RelatedPair:
     first: str
     second: str
     found: bool
-    """Whether the fingerprints show a common origin; otherwise tokens look alike, which is no evidence."""
+    """Whether the fingerprints show a common origin; otherwise tokens look alike, which is not evidence."""
     log10_p: float
     token_gram: float | None
 
@@ -44,7 +44,7 @@ class RegistryPairs:
 
 
 def named_pairs(registry: Registry, rows: Sequence[Fingerprint], pairs: Pairs) -> RegistryPairs:
-    """Put names to pairs."""
+    """Add names to pairs."""
     return RegistryPairs(
         registry=registry.place.name,
         n_models=len(rows),
@@ -65,7 +65,7 @@ def named_pairs(registry: Registry, rows: Sequence[Fingerprint], pairs: Pairs) -
 
 
 def all_fingerprints(registry: Registry) -> list[Fingerprint]:
-    """Return the fingerprints of a registry that have a block; of several revisions the newest alone."""
+    """Return the fingerprints of a registry that have a block; of several revisions, only the newest."""
     newest = {
         row.ref: row.fingerprint()
         for row in registry.each_row(range(registry.n_rows))
@@ -75,7 +75,7 @@ def all_fingerprints(registry: Registry) -> list[Fingerprint]:
 
 
 def all_pairs(rows: Sequence[Fingerprint], *, block: int = BLOCK, log10_size: float = LOG10_SIZE) -> Pairs:
-    """Test all pairs of fingerprints: (first, second, log10 p with the price of the size, token Gram).
+    """Test all pairs of fingerprints: (first, second, log10 p corrected for the size, token Gram).
 
     Only pairs below the threshold, or with tokens that look alike, are listed.
     """

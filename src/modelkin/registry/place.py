@@ -1,4 +1,4 @@
-"""Where a registry lies: a folder, or a prefix of an object store. Files are written whole or not at all."""
+"""Where a registry is stored: a folder, or a prefix of an object store. Files are written whole or not."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from modelkin.message import say
 _DRAFT = ".draft"
 _OUR_DRAFT = re.compile(rf".+\.[0-9a-f]{{8}}{re.escape(_DRAFT)}")
 _FOLDERS = (".", "log", "segments", "codes")
-"""Where drafts are written. A registry may lie in a folder that holds files of others as well."""
+"""Where drafts are written. A registry may share a folder with other files."""
 
 
 class RegistryPlace(ABC):
-    """Named files, of which each is complete or not there."""
+    """Named files, each complete or absent."""
 
     name: str
     locks: bool
@@ -43,7 +43,7 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def open(self, file: str) -> IO[bytes]:
-        """Open a file, of which parts are to be read.
+        """Open a file to read parts of it.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def write(self, file: str, data: bytes, *, new: bool = False) -> None:
-        """Write a file and make sure that it stays, before anybody can see it.
+        """Write a file durably before anybody can see it.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def path(self, file: str) -> Path | None:
-        """Return where a file lies on this machine, so that it can be memory-mapped; None elsewhere."""
+        """Return a file's local path, so that it can be memory-mapped; None if it is remote."""
 
     @abstractmethod
     def writing(self, *, timeout: float) -> Any:  # noqa: ANN401  a context manager
@@ -79,7 +79,7 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def tidy(self) -> None:
-        """Remove what a writer that was stopped has left half done. Only for the one writer."""
+        """Remove what a stopped writer left half done. Only for the single writer."""
 
 
 def open_place(where: str) -> RegistryPlace:
@@ -91,7 +91,7 @@ def open_place(where: str) -> RegistryPlace:
 
 @final
 class FolderPlace(RegistryPlace):
-    """A folder of this machine."""
+    """A local folder."""
 
     locks = True
 
@@ -108,7 +108,7 @@ class FolderPlace(RegistryPlace):
         return (self._folder / file).open("rb")
 
     def write(self, file: str, data: bytes, *, new: bool = False) -> None:
-        """Write beside its place, flush to the disk, then rename."""
+        """Write to a draft, flush to disk, then rename."""
         path = self._folder / file
         if new and path.exists():
             raise _two_writers(self.name, file)
@@ -143,7 +143,7 @@ class FolderPlace(RegistryPlace):
 
     @contextmanager
     def writing(self, *, timeout: float) -> Iterator[None]:
-        """Hold the lock file; the system lets go of it when a process ends, however it ends."""
+        """Hold the lock file; the system releases it when a process ends, however it ends."""
         from filelock import FileLock, Timeout
 
         lock = FileLock(str(self._folder / "writer.lock"), timeout=timeout)
@@ -176,8 +176,8 @@ class FolderPlace(RegistryPlace):
 class BucketPlace(RegistryPlace):
     """A prefix of an object store, by fsspec. An object appears when it is complete.
 
-    Object stores have no locks. Two writers at once would both write the same number of the log: the store is
-    asked to make an object only if there is none, and the second is refused.
+    Object stores have no locks. Two concurrent writers would both write the same log number: the store is
+    asked to create an object only if there is none, and the second writer is refused.
     """
 
     locks = False
@@ -214,7 +214,7 @@ class BucketPlace(RegistryPlace):
         return [by_name[path.lstrip("/")] for path in paths]
 
     def open(self, file: str) -> IO[bytes]:
-        """Open the object; a read is a request for just these bytes."""
+        """Open the object; a read requests just those bytes."""
         with self._translated():
             opened: IO[bytes] = self._files.open(f"{self._root}/{file}", "rb", cache_type="none")
         return opened
@@ -248,7 +248,7 @@ class BucketPlace(RegistryPlace):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Say what an object store says, in one line. Every kind of store has exceptions of its own."""
+        """Report an object store's error in one line. Every kind of store has its own exceptions."""
         try:
             yield
         except (FileNotFoundError, FileExistsError, ModelkinError):
@@ -258,7 +258,7 @@ class BucketPlace(RegistryPlace):
             raise SourceError(self.name, say("problem.object-store", why=said)) from error
 
     def path(self, file: str) -> Path | None:
-        """Nothing of it is on this machine."""
+        """Nothing is local."""
         return None
 
     def writing(self, *, timeout: float) -> Any:  # noqa: ANN401  a context manager
@@ -274,7 +274,7 @@ def _two_writers(place: str, file: str) -> UsageError:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make sure that a renamed file is found after a power cut."""
+    """Make sure that a renamed file survives a power cut."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

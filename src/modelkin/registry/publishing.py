@@ -44,7 +44,7 @@ def export_registry(registry: Registry, folder: Path) -> tuple[Path, ...]:
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         for number, commit in enumerate(registry.commits):
-            with registry.segment(commit):  # refuses a damaged one before anything is published of it
+            with registry.segment(commit):  # refuses a damaged one before anything is published
                 pass
             path = folder / "data" / f"train-{number:05d}-of-{len(registry.commits):05d}.parquet"
             path.write_bytes(registry.place.read(f"segments/{commit.segment}.parquet"))

@@ -32,26 +32,26 @@ from .store import Registry, RegistryCommit
 
 SCAN_SCHEMA = "modelkin.scan/1"
 LOG10_SIZE = 8.0
-"""Every scan pays for a hundred million models. With the true number instead, a finding of today would be
-none next year, for no other reason than that the registry has grown."""
+"""Every scan is corrected for a hundred million models. With the true number instead, a finding of today
+could be none next year, only because the registry has grown."""
 LOG10_FOUND = -6.0
-"""What is left after that price must be below this, as in `compare`."""
+"""What is left after that correction must be below this, as in `compare`."""
 LEAST_COSINE = 0.6
 """Of Gram matrices of tokens, for a proposal. Unrelated models reach 0.46 on the zoo, students of one teacher
 0.64, two trainings of one lab 0.59: it says where to look."""
 _MOST_ROWS = 4_000
-"""Rows that are tested at 8 bits: those with the largest scores. Some bases have more descendants: a scan
+"""Most rows tested at 8 bits: those with the largest scores. Some bases have more descendants; then a scan
 says so."""
 _MOST_ALIKE = 1_000
-"""Rows that are tested because their tokens look alike, the most alike first. They have a share of their own:
+"""Most rows tested because their tokens look alike, the most similar first. They have their own quota:
 thousands of copies of one base would otherwise leave no room for weak relatives."""
 _CAST_STEPS = 0.5
 """Root mean square difference of two fingerprints, in steps of 8 bits, up to which one is a cast of the
 other: float16, bfloat16 and 8-bit blocks differ by 0.10 to 0.34, the lightest fine-tune of the zoo by 4.7."""
 _NEAR = 32
-"""Hits that one is held against, to find out whether it is a cast."""
+"""Hits that one is compared with, to find out whether it is a cast."""
 _AT_ONCE = 256
-"""Rows of 8 bits that are held at a time, 8 MB."""
+"""8-bit rows held at a time, 8 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ScanOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What `compare` says about a hit, or why it was not asked."""
+    """What `compare` says about a hit, or why it was not run."""
 
     depth: Depth | None
     conclusion: str | None = None
@@ -97,7 +97,7 @@ class ScanHit:
     found: bool
     """Whether the fingerprints alone show a common origin."""
     proposed: bool
-    """Whether the tokens look alike, up to a permutation or rotation: no evidence by itself."""
+    """Whether the tokens look alike, up to a permutation or rotation: not evidence by itself."""
     log10_p: float
     """Corrected for all blocks of the pair and for the fixed size of the registry."""
     best: BlockProduct | None
@@ -105,7 +105,7 @@ class ScanHit:
     refused: tuple[str, ...]
     token_gram: float | None
     copies: tuple[str, ...]
-    """Other models of the registry with the same fingerprint but for rounding: mirrors and casts."""
+    """Other models of the registry with the same fingerprint up to rounding: mirrors and casts."""
     verified: Verification
 
 
@@ -118,9 +118,9 @@ class ScanResult:
     recipe: str
     n_models: int
     n_tested: int
-    """Models that the signs let through."""
+    """Models that passed by their signs."""
     log10_size: float
-    """The price that every p-value has paid for the registry's size."""
+    """The correction of every p-value for the registry's size."""
     threshold: float
     n_found: int
     n_proposed: int
@@ -181,14 +181,14 @@ class _Tested:
     """Rows whose blocks are worth the exact test."""
     n_tested: int
     n_left: int
-    """Rows that the signs let through and that were too many to be tested."""
+    """Rows that passed by their signs but were too many to test."""
     n_unread: int
 
 
 def _tested(
     query: Fingerprint, registry: Registry, options: ScanOptions, damaged: dict[str, FormatError]
 ) -> _Tested:
-    """Test the rows that the signs let through."""
+    """Test the rows that passed by their signs."""
     n_unread = 0
 
     def left_out(commit: RegistryCommit, error: FormatError) -> None:
@@ -197,7 +197,7 @@ def _tested(
         damaged[commit.segment] = error
 
     seen = coarse_pass(CodeQuery(query), registry.codes(left_out), n_threads=options.n_threads)
-    # Signs of Gram matrices have no unit in common with scores.
+    # Correlations of Gram matrices and scores have no common unit.
     scored, alike = seen.scores >= LEAST_SCORE, seen.grams >= LEAST_GRAM
     chosen = np.union1d(
         _largest(seen.rows, np.where(scored, seen.scores, 0.0), _MOST_ROWS),
@@ -219,7 +219,7 @@ def _tested(
 
 
 def _largest(rows: npt.NDArray[np.intp], weights: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.intp]:
-    """Return the rows of largest weight, those that were added first of equal ones; none without any."""
+    """Return the rows of largest weight, ties by order of addition; none if there are none."""
     order = np.argsort(-weights, kind="stable")[:most]
     return rows[order[weights[order] > 0.0]]
 
@@ -249,9 +249,9 @@ def _hits(
 
 
 def _merged(ranked: Sequence[tuple[ScanHit, RegistryRow]]) -> list[tuple[ScanHit, RegistryRow]]:
-    """Make one hit of all models with the same fingerprint but for rounding: mirrors and casts.
+    """Merge all models with the same fingerprint up to rounding into one hit: mirrors and casts.
 
-    Those have almost the same p, so each is held against the hits just before it.
+    Those have almost the same p, so each is compared with the hits just before it.
     """
     found: list[tuple[ScanHit, RegistryRow]] = []
     for hit, row in ranked:
@@ -275,7 +275,7 @@ def _is_cast(one: RegistryRow, other: RegistryRow) -> bool:
 
 
 def _order(item: tuple[ScanHit, RegistryRow]) -> tuple[object, ...]:
-    """Put the strongest first; of equal ones, mirrors for instance, the one that was added first."""
+    """Put the strongest first; of equal ones, such as mirrors, the one added first."""
     hit, _ = item
     strength = 0.0 if hit.best is None else abs(hit.best.effect)
     return not hit.found, hit.log10_p if hit.found else 0.0, -(hit.token_gram or 0.0), -strength
@@ -302,7 +302,7 @@ def _verify(model: Model, row: RegistryRow, depth: Depth, fetch: FetchOptions) -
     try:
         result = compare(candidate=model, base=base, options=CompareOptions(depth=depth, fetch=fetch))
     except ModelkinError as error:
-        # A model that has vanished since is no reason to lose what was found about the others.
+        # A model that has vanished since must not lose what was found about the others.
         return Verification(depth=depth, reason=say("scan-unreadable", problem=told(error)))
     verdict = result.verdict
     return Verification(

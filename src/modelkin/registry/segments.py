@@ -18,9 +18,9 @@ from modelkin.untrusted import JsonRefused, strict_json
 
 SEGMENT_SCHEMA = "modelkin.registry-segment/1"
 ROW_GROUP = 64
-"""Rows that are read together: 2 MB, as one of them is often all that is wanted."""
+"""Rows read together: 2 MB, as often only one of them is wanted."""
 _MOST_GROUP_BYTES = 64 * 1024 * 1024
-"""Of a row group when it is unpacked, thirty times what ours take: a registry may come from anywhere."""
+"""Of an unpacked row group, thirty times the size of ours: a registry may come from anywhere."""
 _EMPTY = bytes(DATA_BYTES)
 _TEXTS = ("ref", "revision", "kind", "family", "model_type", "format", "added", "reason_code", "reason")
 _NUMBERS = ("layers", "hidden_size", "vocab_size", "parameters")
@@ -37,7 +37,7 @@ class RegistryRow:
     """When, in UTC."""
     model: FingerprintedModel | None
     slots: tuple[SlotRecord, ...]
-    """Without the reasons of empty ones."""
+    """Without the reasons for empty ones."""
     token_gram: bool
     recipe: str
     reason_code: str | None
@@ -47,11 +47,11 @@ class RegistryRow:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What must not stand there twice: a model at a revision."""
+        """The unique key: a model at a revision."""
         return self.ref, self.revision
 
     def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint as it was made, but for the reasons of empty slots."""
+        """Return the fingerprint as it was made, except for the reasons of empty slots."""
         model = self.model or FingerprintedModel(
             ref=self.ref,
             kind=self.kind,
@@ -94,7 +94,7 @@ def row_of(made: Fingerprint, *, added: str) -> RegistryRow:
 def failed_row(
     ref: str, revision: str | None, *, kind: str, code: str, reason: str, added: str
 ) -> RegistryRow:
-    """Return the row of a model that could not be read: it is not asked again at this revision."""
+    """Return the row of a model that could not be read: it is not tried again at this revision."""
     return RegistryRow(
         ref=ref,
         revision=revision,
@@ -128,7 +128,7 @@ def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
     arrays = {name: arrow.array(columns[name], type=kind) for name, kind in _columns(arrow).items()}
     table = arrow.table(arrays).replace_schema_metadata({"modelkin.schema": SEGMENT_SCHEMA})
     out = io.BytesIO()
-    # Numbers of a sketch look random: packing them takes time and saves nothing.
+    # Numbers of a sketch look random: compression takes time and saves nothing.
     parquet.write_table(
         table,
         out,
@@ -136,7 +136,7 @@ def write_segment(rows: Sequence[RegistryRow], codes: Sequence[bytes]) -> bytes:
         compression={name: "NONE" if name in ("code", "data") else "ZSTD" for name in arrays},
         use_dictionary=[name for name in arrays if name not in ("code", "data")],
         write_statistics=[name for name in arrays if name not in ("code", "data")],
-        # A changed byte of a sketch would not show otherwise.
+        # A changed byte of a sketch would otherwise go unnoticed.
         write_page_checksum=True,
     )
     return out.getvalue()

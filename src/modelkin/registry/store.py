@@ -1,8 +1,8 @@
 """A registry of fingerprints: segments that never change, and a log that says which of them count.
 
-A commit writes a segment, its codes, and last of all one file of the log. Whoever is stopped before that has
-changed nothing that a reader sees; the next writer removes what is left over. Readers take the log as it is
-when they look, and need no lock.
+A commit writes a segment, its codes, and finally one file of the log. A writer stopped before that has
+changed nothing that a reader sees; the next writer removes the leftovers. Readers take the log as they find
+it, and need no lock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REGISTRY_SCHEMA = "modelkin.registry/1"
 _ABOUT = "registry.json"
 _SEGMENT = re.compile(r"(\d{8})-[0-9a-f]{12}")
 _MAPPED_ROWS = 1_024
-"""Rows from which on codes are mapped: smaller files are put together in any case."""
+"""Rows from which codes are memory-mapped: smaller files are combined anyway."""
 _LOG = re.compile(r"(\d{8})\.json")
 MOST_ROWS = TILE_ROWS
 """Of one segment: 270 MB."""
@@ -63,7 +63,7 @@ class RegistryInfo:
     n_models: int
     n_fingerprints: int
     n_without: int
-    """Models that are there with a reason instead of a fingerprint."""
+    """Models that have a reason instead of a fingerprint."""
     reasons: dict[str, int]
     """Those reasons, and how many models each has."""
     n_commits: int
@@ -89,16 +89,16 @@ class RegistryCheck:
     n_rows: int
     damaged: tuple[DamagedSegment, ...]
     repaired: tuple[str, ...]
-    """Code files that were made anew from their segments."""
+    """Code files rebuilt from their segments."""
     not_repaired: tuple[Message, ...]
-    """Code files that are lost and could not be written, and why: a scan makes them for itself each time."""
+    """Lost code files that could not be written, and why: every scan then rebuilds them in memory."""
     left_over: tuple[str, ...]
-    """Files that no log entry speaks of: a writer was stopped. Harmless."""
+    """Files that no log entry mentions: a writer was stopped. Harmless."""
 
 
 @final
 class Registry:
-    """A registry at some place. Opening it reads the log."""
+    """A registry. Opening it reads the log."""
 
     def __init__(self, place: RegistryPlace, commits: tuple[RegistryCommit, ...]) -> None:
         self.place = place
@@ -120,13 +120,13 @@ class Registry:
     ) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
         """Yield the codes of one segment after another: the number of its first row, and its tiles.
 
-        They are memory-mapped where they lie on this machine. A segment is opened when its turn comes and let
-        go afterwards, however many there are.
+        They are memory-mapped if they are local. A segment is opened when its turn comes and released
+        afterwards, however many there are.
 
         Parameters
         ----------
         damaged
-            Is told of a segment that cannot be read, which is then left out; otherwise it is an error.
+            Called for a segment that cannot be read, which is then skipped; without it, that is an error.
         """
         first = 0
         for commit in self.commits:
@@ -139,7 +139,7 @@ class Registry:
             first += commit.n_rows
 
     def rows(self, numbers: Iterable[int]) -> list[RegistryRow]:
-        """Return rows by their numbers, which count through all segments."""
+        """Return rows by their numbers, which run across all segments."""
         asked = list(numbers)
         found = dict(zip(sorted(set(asked)), self.each_row(asked), strict=True))
         return [found[number] for number in asked]
@@ -172,7 +172,7 @@ class Registry:
                 damaged(commit, error)
 
     def segment(self, commit: RegistryCommit) -> SegmentFile:
-        """Open the segment of a commit. Close it when done: a registry has more of them than one may open."""
+        """Open the segment of a commit. Close it when done: a registry has more segments than may be open."""
         name = f"segments/{commit.segment}.parquet"
         where = f"{self.place.name}/{name}"
         try:
@@ -209,7 +209,7 @@ class Registry:
         )
 
     def verify(self) -> RegistryCheck:
-        """Check every byte against the log; make missing codes anew; touch nothing else."""
+        """Check every byte against the log; rebuild missing codes; touch nothing else."""
         damaged: list[DamagedSegment] = []
         repaired: list[str] = []
         not_repaired: list[Message] = []
@@ -226,7 +226,7 @@ class Registry:
                         self.place.write(_code_file(commit), codes)
                     repaired.append(_code_file(commit))
                 except ModelkinError as error:
-                    # Whoever may not write here, or not now, has found no damage.
+                    # Not being allowed to write, or not now, is not damage.
                     not_repaired.append(say("error.said", where=_code_file(commit), problem=error.said))
         return RegistryCheck(
             place=self.place.name,
@@ -239,7 +239,7 @@ class Registry:
         )
 
     def _checked_codes(self, commit: RegistryCommit) -> bytes:
-        """Return the codes of a segment whose bytes are those that were committed."""
+        """Return the codes of a segment whose bytes match the commit."""
         try:
             data = self.place.read(f"segments/{commit.segment}.parquet")
         except FileNotFoundError as error:
@@ -274,10 +274,10 @@ class Registry:
         try:
             return self.place.read(_code_file(commit))
         except OSError:
-            return None  # the segment has them as well
+            return None  # the segment has them too
 
     def _left_over(self) -> dict[str, int]:
-        """Return files of segments that no entry of the log speaks of, and the number of each."""
+        """Return segment files that no log entry mentions, and the number of each."""
         known = {commit.segment for commit in self.commits}
         return {
             f"{folder}/{name}": int(match[1])
@@ -291,14 +291,14 @@ class Registry:
     def add(
         self, rows: Sequence[RegistryRow | Fingerprint], *, timeout: float = 60.0
     ) -> tuple[Registry, int]:
-        """Commit rows that are not there yet; return the registry as it is then, and how many were new.
+        """Commit rows that are not there yet; return the updated registry, and how many were new.
 
         Raises
         ------
         UsageError
             Another process is writing.
         OutputError
-            The disk is full; the registry is as it was.
+            The disk is full; the registry is unchanged.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self.place.writing(timeout=timeout):
@@ -306,8 +306,8 @@ class Registry:
             self.place.tidy()
             last = current.commits[-1].number if current.commits else 0
             for name, number in current._left_over().items():
-                # Without a lock, a later number may be another writer's commit that is not finished yet. An
-                # earlier one is of a writer that came second, whose entry of the log was or will be refused.
+                # Without a lock, a later number may be another writer's unfinished commit. An
+                # earlier one is from a writer that came second, whose log entry was or will be refused.
                 if self.place.locks or number <= last:
                     self.place.remove(name)
             known = current.known()
@@ -348,7 +348,7 @@ def _code_file(commit: RegistryCommit) -> str:
 
 
 def create_registry(where: str) -> Registry:
-    """Make an empty registry; an existing one is left as it is and returned."""
+    """Create an empty registry; an existing one is left as it is and returned."""
     place = open_place(where)
     try:
         place.read(_ABOUT)

@@ -29,7 +29,7 @@ from .segments import RegistryRow, failed_row, row_of
 from .store import Registry
 
 BATCH = 64
-"""Models between two commits: what is lost at most when a run is stopped."""
+"""Models between two commits: the most that is lost when a run is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class SyncTarget:
 
     ref: str
     revision: str | None = None
-    """Where it is known without asking."""
+    """If known without asking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class SyncResult:
     registry: str
     n_seen: int
     n_known: int
-    """At the same revision already."""
+    """Already there at the same revision."""
     n_added: int
     n_without: int
     """Of those added, models with a reason instead of a fingerprint."""
@@ -84,16 +84,16 @@ def sync(
 ) -> tuple[Registry, SyncResult]:
     """Add fingerprints of all models that are not there at their revision.
 
-    A run that is stopped goes on where it was: every batch is committed, and what is there is not asked for
+    A stopped run resumes where it left off: every batch is committed, and what is there is not requested
     again.
 
     Parameters
     ----------
     per_minute
-        Models a minute at most, for the sake of the server.
+        Most models per minute, for the sake of the server.
     make
-        Makes the rows of some models, in their order, taking the next when there is room for it; one after
-        another on this machine, if not given.
+        Makes the rows of some models, in order, taking the next when there is room for it; by default one
+        after another on this machine.
     """
     fetch = fetch or FetchOptions()
     run = _Run(registry, fetch, _Pace(per_minute), progress or Silent())
@@ -119,14 +119,14 @@ class _Run:
     def __init__(self, registry: Registry, fetch: FetchOptions, pace: _Pace, progress: Progress) -> None:
         self.registry = registry
         self.rows: list[RegistryRow] = []
-        """Made, and not committed yet."""
+        """Made but not committed yet."""
         self.later: list[NotSynced] = []
         self.n_seen = self.n_known = self.n_added = self.n_without = 0
         self._known = registry.known()
         self._fetch, self._pace, self._progress = fetch, pace, progress
 
     def fresh(self, targets: Iterable[SyncTarget]) -> Iterator[SyncTarget]:
-        """Yield what is not there at its revision. Whatever needs a server keeps to the pace."""
+        """Yield what is not there at its revision. Requests to a server are paced."""
         for target in targets:
             self.n_seen += 1
             if any("\ud800" <= letter <= "\udfff" for letter in target.ref):
@@ -190,14 +190,14 @@ def make_row(target: SyncTarget, fetch: FetchOptions) -> Made:
         # A server that cannot be reached says nothing about the model.
         return _later(target, error)
     except Exception as error:
-        # A bug met in one model must not stop a run over all of a Hub.
+        # A bug triggered by one model must not stop a run over a whole Hub.
         return not_made(
             target.ref, say("problem.modelkin-failed", kind=type(error).__name__, why=str(error)[:300])
         )
 
 
 def not_made(ref: str, problem: Message) -> NotSynced:
-    """Return what is said of a model that the next run tries again."""
+    """Return what is reported for a model that the next run tries again."""
     return NotSynced(ref=ref, reason=say("sync-later", problem=problem))
 
 
@@ -206,7 +206,7 @@ def _later(target: SyncTarget, error: ModelkinError) -> NotSynced:
 
 
 def _resolved(target: SyncTarget, fetch: FetchOptions) -> SyncTarget | NotSynced:
-    """Ask at which revision a model is, where the listing did not say so."""
+    """Ask for a model's revision, if the listing did not state it."""
     if target.revision is not None:
         return target
     try:
@@ -224,12 +224,12 @@ def _pinned(target: SyncTarget) -> str:
 
 
 def revision_of(model: Model) -> str:
-    """Return the commit of a model, or what stands for it where there are only files."""
+    """Return the commit of a model, or a substitute if there are only files."""
     return model.location.revision or _files_revision(model)
 
 
 def _files_revision(model: Model) -> str:
-    """Return a digest of names, sizes and dates of the files, where there are no commits."""
+    """Return a digest of names, sizes and dates of the files, if there are no commits."""
     listed = [f"{file.name}|{file.size}|{file.etag}" for file in model.fetcher.source.files().values()]
     return (
         "files-" + blake2b("\n".join(listed).encode("utf-8", "surrogateescape"), digest_size=10).hexdigest()
@@ -241,14 +241,14 @@ def _one_by_one(targets: Iterable[SyncTarget], fetch: FetchOptions) -> Iterator[
 
 
 class _Pace:
-    """Keeps a distance between models."""
+    """Spaces out models in time."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._step = 60.0 / per_minute if per_minute else 0.0
         self._next = 0.0
 
     def wait(self, target: SyncTarget) -> None:
-        """Sleep until the next model may be read; models of this machine may be at any time."""
+        """Sleep until the next model may be read; local models may be read at any time."""
         if self._step and ModelRef.parse(target.ref).kind != "local":
             now = time.monotonic()
             if now < self._next:
@@ -260,7 +260,7 @@ class _Pace:
 
 
 def targets_of_list(text: str) -> Iterator[SyncTarget]:
-    """Read one reference a line; empty lines and those with a # in front are left out."""
+    """Read one reference per line; empty lines and those starting with # are skipped."""
     for line in text.splitlines():
         ref = line.strip()
         if ref and not ref.startswith("#"):

@@ -1,4 +1,4 @@
-"""Who may do what at a server: everybody reads, a token writes."""
+"""Who may do what on a server: everybody reads, a token writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelkin.errors import UsageError
 from modelkin.message import say
 
 SHORTEST_TOKEN = 16
-"""Letters: what can be guessed in a weekend is no token."""
+"""Characters: what can be guessed in a weekend is not a token."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -35,7 +35,7 @@ class ServeAccess:
 
     @property
     def scans(self) -> Literal["all", "token", "none"]:
-        """Who may scan: it reads models in the name of the server, so that strangers need the token."""
+        """Who may scan: it reads models on the server's behalf, so outsiders need the token."""
         if self.token is not None:
             return "token"
         return "all" if self.is_local else "none"
@@ -49,7 +49,7 @@ class ServeAccess:
         return kind.lower() == "bearer" and same
 
     def is_own_host(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request names this server: others can point a name of theirs at this machine."""
+        """Say whether a request names this server: others can point their own host name at this machine."""
         if not self.is_local:
             return True
         name = headers.get("host", "")

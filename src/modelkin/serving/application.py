@@ -35,16 +35,16 @@ from .interface import ROUTES, openapi
 from .jobs import QueueFull, ScanJob, ScanJobs
 
 MOST_BYTES = 256 * 1024
-"""Of a body: a fingerprint takes 45 kB as JSON."""
+"""Of a body: a fingerprint is 45 kB as JSON."""
 _MOST_PAGES = 256
-"""Pages that are kept as they were made."""
+"""Rendered pages that are cached."""
 _MOST_LISTED = 100
 """Models in one answer to a search."""
 _LIMITS = frozenset(map(str, range(1, _MOST_LISTED + 1)))
 _PATIENCE = 900.0
-"""Seconds that one stream of events lasts; a browser then asks again."""
+"""Seconds that one stream of events lasts; a browser then reconnects."""
 _TICK = 0.2
-"""Seconds between two looks at a scan: nobody sees the difference."""
+"""Seconds between two polls of a scan: nobody notices the difference."""
 _KINDS = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -78,7 +78,7 @@ def atlas_app(
     registry
         Where scans look, and where fingerprints are added by token.
     access
-        Who may scan and write; by default this machine alone, and nobody writes.
+        Who may scan and write; by default only this machine may scan, and nobody writes.
 
     Raises
     ------
@@ -118,7 +118,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class _Guarded:
-    """Sends the rules with every answer, whoever made it, and refuses requests for other hosts."""
+    """Adds the policy headers to every answer, and refuses requests for other hosts."""
 
     def __init__(self, app: Any, access: ServeAccess) -> None:  # noqa: ANN401
         self._app, self._access = app, access
@@ -159,7 +159,7 @@ def _error(status: int, problem: str, headers: Mapping[str, str] | None = None) 
 
 
 class _Refused(Exception):
-    """A request that is not answered as it wished."""
+    """A refused request."""
 
     def __init__(self, answer: Any) -> None:  # noqa: ANN401
         super().__init__()
@@ -177,7 +177,7 @@ class _Served:
         self.site = AtlasSite(atlas, language=language, served=True)
         self.index = self.site.index
         self._registry = registry
-        # Readers must not see by the server's credential what they could not see themselves.
+        # The server's credentials must not show readers what they could not see themselves.
         self.jobs = ScanJobs(registry, replace(fetch, token=False), self.site.language.tell)
         self._pages: OrderedDict[str, SitePart] = OrderedDict()
         self._record: str | None = None
@@ -317,7 +317,7 @@ class _Served:
         return _json(to_json(job.result))
 
     async def scan_events(self, request: Any) -> Any:  # noqa: ANN401
-        """Tell every step of a scan, until it is over."""
+        """Stream every step of a scan until it is over."""
         from starlette.responses import StreamingResponse
 
         job = self._job(request)
@@ -332,7 +332,7 @@ class _Served:
     # -- writing ---------------------------------------------------------------------------------------
 
     async def add_fingerprint(self, request: Any) -> Any:  # noqa: ANN401
-        """Add a fingerprint to the registry: by token alone."""
+        """Add a fingerprint to the registry: only with the token."""
         try:
             self._allowed(request, "token")
             made = _fingerprint(await self._document(request))
@@ -381,7 +381,7 @@ class _Served:
             raise _Refused(_error(400, "expected a JSON object")) from error
 
     def _nameable(self, name: str) -> str:
-        """Return a reference that a reader may have read: a model of the Hub or the demo, of the registry."""
+        """Return a reference that readers may have opened: a model of the Hub, the demo or the registry."""
         if name in self.index.atlas.models:
             return name
         if name.startswith("demo:") and name.removeprefix("demo:") in DEMO_MODELS:
@@ -426,5 +426,5 @@ async def _events(job: ScanJob) -> AsyncIterator[str]:
 
 
 def _event(kind: str, document: object) -> str:
-    # JSON has no line breaks of its own, so that no name ends an event.
+    # This JSON has no line breaks, so no name can end an event.
     return f"event: {kind}\ndata: {json.dumps(document)}\n\n"

@@ -1,4 +1,4 @@
-"""The JSON interface as data: every route, what it does, who may, and its description for programs."""
+"""The JSON interface as data: every route, what it does, who may use it, and its description for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ApiRoute:
     """Of the function that answers."""
     about: str
     who: Who = "all"
-    """Everybody; whoever may scan; only who has the token."""
+    """Everybody; those who may scan; only holders of the token."""
     body: str | None = None
     """Schema of what is sent, by its name below."""
     query: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Scans that readers start: one at a time, a short queue, every step told."""
+"""Scans that readers start: one at a time, a short queue, every step reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_WAITING = 8
 MOST_KEPT = 100
 """Finished scans whose results can still be read: some megabytes."""
 _MOST_STEPS = 200
-"""Steps of one scan that are told."""
+"""Most steps of one scan that are reported."""
 JobState = Literal["waiting", "running", "done", "failed"]
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ScanJob:
     steps: list[str] = field(default_factory=list)
     result: ScanResult | None = field(default=None, repr=False)
 
-    # What `Progress` wants to be told.
+    # The interface of `Progress`.
 
     def start(self, task: str, total: int | None) -> None:
         """Ignore single reads."""
@@ -50,13 +50,13 @@ class ScanJob:
         """Ignore single bytes."""
 
     def note(self, message: Message | str) -> None:
-        """Note a step."""
+        """Record a step."""
         text = message if isinstance(message, str) else self.tell(message)
         if len(self.steps) < _MOST_STEPS and self.steps[-1:] != [text]:
             self.steps.append(text)
 
     def count(self, done: int, total: int, message: Message | None = None) -> None:
-        """Note the step that has parts."""
+        """Record the step that has parts."""
         if message is not None:
             self.note(message)
 
@@ -81,7 +81,7 @@ class ScanJobs:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Let the running scan end, and begin no other."""
+        """Let the running scan finish, and start no other."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def get(self, job_id: str) -> ScanJob | None:
@@ -89,11 +89,11 @@ class ScanJobs:
         return self._jobs.get(job_id)
 
     def scan_model(self, ref: str) -> ScanJob:
-        """Begin to scan a model, which is read without any credential of the server."""
+        """Start scanning a model, which is read without the server's credentials."""
         return self._begin(ScanJob(subject=ref, tell=self._tell), lambda job: self._of_model(job, ref))
 
     def scan_fingerprint(self, made: Fingerprint) -> ScanJob:
-        """Begin to scan a fingerprint."""
+        """Start scanning a fingerprint."""
         return self._begin(
             ScanJob(subject=made.model.ref, tell=self._tell), lambda job: self._of_fingerprint(job, made)
         )
@@ -134,7 +134,7 @@ class ScanJobs:
             job.problem = str(error)[:500]
             job.state = "failed"
         except Exception as error:
-            # The reader learns that it failed, whoever runs the server of which kind; neither sees a request.
+            # The reader learns that it failed, the operator of what kind; neither sees a request.
             _log.error("a scan failed: %s", type(error).__name__)
             job.problem = "an error of modelkin"
             job.state = "failed"

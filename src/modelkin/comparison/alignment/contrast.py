@@ -1,8 +1,8 @@
-"""Layers that face each other against layers that do not, of the same two models in the same coordinates.
+"""Layers that face each other versus layers that do not, of the same two models in the same coordinates.
 
-Coordinates are learned on one fold of layers and used on the other, which they know nothing of; then the
-folds change places. What units of facing layers have in common is then held against mismatched layers: of
-one model with the other, and inside of each.
+Coordinates are learned on one fold of layers and used on the other, which had no part in them; then the folds
+are swapped. What units of facing layers have in common is then contrasted with mismatched layers: of one
+model with the other, and within each.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .coordinates import LearnedMap, learn_map
 from .layer_units import Array, Indices, LayerUnits
 
 _QUERIES = 384
-"""Units of a layer that are looked for in another, in either direction."""
+"""Units of a layer that are searched for in another, in either direction."""
 _MOST_MISMATCHED = 24
 """Pairs of mismatched layers that are measured across the models."""
 REPEATED = 0.5
-"""Agreement of two layers of one model from which on they are taken for the same layer: copies agree in most
-units, neighbours that learned the same features in a quarter at most."""
+"""Agreement of two layers of one model from which they count as the same layer: copies agree in most units,
+neighbours that learned the same features in a quarter at most."""
 _ANY, _CLOSE = LEVELS = (-1.0, 0.5)
-"""Cosines, by both rows, from which on a best match agrees. Layers of one model that follow each other share
+"""Cosines, by both rows, from which a best match counts as agreeing. Consecutive layers of one model share
 features: at a width of 5,120 a sixth of their units agree, with cosines of 0.06 to 0.3, where a copy with 2 %
 of noise has 0.98."""
 _NEARLY = 0.9
-"""Cosine, by both rows, of two units of one layer that are taken for copies of each other."""
+"""Cosine, by both rows, from which two units of one layer count as copies of each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,13 @@ _Counts = dict[float, Count]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facing:
-    """What was found of two layers that are taken to face each other."""
+    """What was found for two layers that are assumed to face each other."""
 
     pair: int
     """Its number among the pairs that were given."""
     count: Count
     could_agree: float
-    """Share of the units that can agree at most: of the others the partner was not read."""
+    """Largest share of units that can agree: the partners of the others were not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,11 @@ class ContrastOfLayers:
     closer_than: float | None
     """Cosine that units need to agree; None if any will do."""
     learned: LearnedMap | None = field(repr=False, default=None)
-    """None where coordinates were given."""
+    """None if coordinates were given."""
 
     @property
     def mean_share(self) -> float:
-        """Mean agreement of facing layers, of what could agree."""
+        """Mean agreement of facing layers, as a share of what could agree."""
         return float(np.mean([item.count.share / item.could_agree for item in self.facing]))
 
 
@@ -89,7 +89,7 @@ class PairedLayers:
 
     candidate: tuple[LayerUnits, ...]
     base: tuple[LayerUnits, ...]
-    """The layer that each is taken to face; the same one may stand there several times."""
+    """The layer that each is assumed to face; the same one may appear several times."""
     same: tuple[int, ...]
     """Number of the layer that a pair stands for: equal where layers of a model repeat."""
     inside: tuple[_Counts, ...]
@@ -104,12 +104,12 @@ class PairedLayers:
 def facing_layers_of(
     candidate: Sequence[LayerUnits], base: Sequence[LayerUnits], base_numbers: Sequence[int]
 ) -> PairedLayers:
-    """Find layers that repeat inside of a model: they would teach coordinates and be tested in them.
+    """Find layers that repeat within a model: they would both teach coordinates and be tested in them.
 
     Parameters
     ----------
     candidate, base
-        Units of layers that are taken to face each other, pair by pair.
+        Units of layers that are assumed to face each other, pair by pair.
     base_numbers
         Which layers of the base these are; the same one may face several.
     """
@@ -131,8 +131,8 @@ def facing_layers_of(
 def divisions_of(layers: PairedLayers) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield layers in two folds: every other layer, then two by two.
 
-    A copy may have kept every other layer, or one half of them: in one of both divisions there are kept
-    layers in either fold.
+    A copy may have kept every other layer, or one half of them: in one of the two divisions both folds
+    contain kept layers.
     """
     numbers = layers.distinct
     for width in (1, 2) if len(numbers) > 3 else (1,):
@@ -153,8 +153,9 @@ def contrast_in(
 ) -> ContrastOfLayers | None:
     """Measure facing and mismatched layers in given coordinates; None if no two layers are different.
 
-    Any best match counts; if that does not show enough, only close ones do. Where a part of the units was
-    read, only close ones do at once: most partners are not there, and the next best is another unit.
+    Any best match counts; if that does not show enough, only close ones do. If only part of the units was
+    read, only close ones count from the start: most partners are missing, and the next best is a different
+    unit.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def contrast_in(
 def contrasts_of_folds(
     layers: PairedLayers, *, start: Array | None = None, enough: Callable[[ContrastOfLayers], bool]
 ) -> list[list[ContrastOfLayers]]:
-    """Learn coordinates on one fold and measure on the other and the other way round, in all divisions.
+    """Learn coordinates on one fold and measure on the other, and vice versa, in all divisions.
 
     Divisions are tried until one of them shows enough; in each of them every layer is measured once.
     """
@@ -235,7 +236,7 @@ def _learned_and_measured(
 def agreeing(a: LayerUnits, b: LayerUnits, *, matrix: Array | None = None) -> Count:
     """Count the units whose best match by one row is also their best match by another.
 
-    Units of the layer that has fewer are looked for in the other, or both in each other; `matrix` maps the
+    Units of the layer that has fewer are searched for in the other, or both in each other; `matrix` maps the
     coordinates of the first to those of the second.
     """
     return _looked_for(a, b, matrix)[_ANY]
@@ -252,7 +253,7 @@ class _Looked:
     free: tuple[bool, ...]
     first: Array
     second: Array
-    """What second rows have beside the first."""
+    """The part of second rows that is orthogonal to the first."""
     asked_first: Array
     asked_second: Array
 
@@ -282,7 +283,7 @@ def _one_way(few: _Looked, many: _Looked) -> _Counts:
     # A unit may be there several times, as in experts that began as copies: any of the copies will do.
     same = (one == two) | (_alike(many.first, one, two) & _alike(many.second, one, two))
     near = np.minimum(by_first, by_second)
-    # Each unit is found once: one that is nearest to many by both rows is near to everything.
+    # Each unit is found once: one that is nearest to many by both rows is close to everything.
     return {
         level: Count(agreeing=len(set(one[same & (near >= level)].tolist())), n=len(one)) for level in LEVELS
     }
@@ -306,13 +307,13 @@ def _spread(n: int, wanted: int) -> Indices:
 
 
 def _could_agree(a: LayerUnits, b: LayerUnits) -> float:
-    """Return the share of units asked whose partner can have been read."""
+    """Return the share of queried units whose partner can have been read."""
     shares = [b.read, a.read] if len(a) == len(b) else [b.read if len(a) < len(b) else a.read]
     return float(np.mean(shares))
 
 
 def _mismatched(layers: PairedLayers, tested: Sequence[int]) -> list[tuple[int, int]]:
-    """Choose pairs of different layers across the models, one of them tested, spread over all there are."""
+    """Choose pairs of different layers across the models, one of them tested, spread over all of them."""
     wanted = set(tested)
     found = [
         (i, j)

@@ -1,9 +1,9 @@
 """Coordinates from the units themselves: no token, no gain, no numbering is needed.
 
-Units are matched by the numbers that no change of coordinates alters. Right or wrong, the matches give an
-orthogonal map (Procrustes), in which units can be matched by their directions, which gives a better map.
-Among relatives this settles within a few rounds; among strangers it wanders, and what it learned is worth
-nothing on layers it has not seen.
+Units are matched by numbers that no change of coordinates alters. Right or wrong, the matches give an
+orthogonal map (Procrustes), in which units can be matched by their directions, which gives a better map. For
+relatives this converges within a few rounds; for strangers it wanders, and what it learned is worth nothing
+on unseen layers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _SETTLED = 0.995
 """Share of matches that stay the same from one round to the next."""
 _FEWEST_MATCHES = 8
 _MOST_PRODUCTS = 24_000_000
-"""Units of a candidate's layer times dimensions that are learned from: more than enough, in wide models."""
+"""Most units times dimensions of a candidate's layer to learn from: more than enough in wide models."""
 _WIDEST_EXACT = 768
 """Up to this width the map is the polar factor. Beyond, only its strongest directions are made even, which
-takes seconds where the factor takes minutes: in so many dimensions the rest are even enough."""
+takes seconds where the factor takes minutes: in that many dimensions the rest are even enough."""
 _STRONGEST = 128
 _WIDE = 256
-"""From this width on a beginning that led nowhere is given up at once: there, a right one is never so bad."""
+"""From this width on, a start that leads nowhere is given up at once: there, a right one is never that
+bad."""
 
 Matches = list[tuple[Indices, Indices]]
 
@@ -39,7 +40,7 @@ class LearnedMap:
 
     matrix: Array = field(repr=False)
     fit: float
-    """Mean cosine of the first rows of matched units: no evidence, as they were learned from."""
+    """Mean cosine of the first rows of matched units: not evidence, as the map was learned from them."""
     n_units: int
     """Matched units it was learned from."""
     rounds: int
@@ -48,14 +49,14 @@ class LearnedMap:
 def learn_map(
     candidate: Sequence[LayerUnits], base: Sequence[LayerUnits], *, start: Array | None = None
 ) -> LearnedMap | None:
-    """Learn a map from layers that are taken to face each other, in order; None if too few units match.
+    """Learn a map from layers that are assumed to face each other, in order; None if too few units match.
 
     Parameters
     ----------
     candidate, base
         Units of such layers, equally many layers.
     start
-        A first guess of the map, where there is one; else units are matched by their invariants.
+        A first guess of the map, if there is one; else units are matched by their invariants.
     """
     pairs = [(_some(a), b) for a, b in zip(candidate, base, strict=True)]
     matches = [mutual_nearest(*_common(a, b)) for a, b in pairs] if start is None else None
@@ -80,9 +81,9 @@ def learn_map(
 
 
 def permutation_of_gains(candidate: npt.ArrayLike, base: npt.ArrayLike) -> Array | None:
-    """Return the permutation that takes dimensions to those of like gains; None if few find each other.
+    """Return the permutation that maps dimensions to those with similar gains; None if few match mutually.
 
-    Each residual dimension has one gain in every norm. Gains know nothing of signs.
+    Each residual dimension has one gain in every norm. Gains say nothing about signs.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def _some(units: LayerUnits) -> LayerUnits:
 
 
 def _promising(pairs: Sequence[tuple[LayerUnits, LayerUnits]], matches: Matches, matrix: Array) -> bool:
-    """Say whether second rows, which taught nothing yet, lead to the same matches more than by chance."""
+    """Say whether second rows, not yet used for learning, lead to the same matches more than by chance."""
     agreeing, expected = 0, 0.0
     for (a, b), (mine, theirs) in zip(pairs, matches, strict=True):
         cosines = (a.rows[1][mine] @ matrix) @ b.rows[1].T
@@ -147,7 +148,7 @@ def _by_direction(a: LayerUnits, b: LayerUnits, matrix: Array) -> tuple[Indices,
 def _products(
     pairs: Sequence[tuple[LayerUnits, LayerUnits]], matches: Matches, matrix: Array | None
 ) -> npt.NDArray[np.float32]:
-    """Add up the products of matched rows: first rows alone, as long as no map tells signs of others."""
+    """Add up the products of matched rows: only first rows, as long as no map gives the signs of others."""
     width = pairs[0][0].rows[0].shape[1], pairs[0][1].rows[0].shape[1]
     total = np.zeros(width, dtype=np.float32)
     for (a, b), (mine, theirs) in zip(pairs, matches, strict=True):

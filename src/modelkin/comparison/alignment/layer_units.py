@@ -1,4 +1,4 @@
-"""Units of a layer as directions, and what about them no change of coordinates alters.
+"""Units of a layer as directions, and the properties that no change of coordinates alters.
 
 A unit reads the residual stream along one or two rows and writes along another. Under every change of the
 residual stream that leaves the output as it is (orthogonal maps, gains folded or inserted), of the order, the
@@ -26,12 +26,12 @@ _FREE: dict[UnitKind, tuple[bool, ...]] = {
 }
 _BLOCK_ELEMENTS = 4_000_000
 _SAME_GATE = 0.995
-"""Cosine of two gates of one layer that are taken for one gate: a unit that was split in several."""
+"""Cosine from which two gates of one layer count as one: a unit that was split into several."""
 _DIFFERENT = 32
-"""Different numbers that a row must have: of two or three values there are not many multisets."""
+"""Distinct numbers that a row must have: two or three values allow few multisets."""
 _DIGESTED = 256
 _ONE_UNIT = 0.98
-"""Share of what split units do together that one unit can do, for them to be joined."""
+"""Share of the joint effect of split units that one unit must be able to reproduce for them to be joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,22 +40,22 @@ class LayerUnits:
 
     kind: UnitKind
     rows: tuple[Array, ...] = field(repr=False)
-    """One row a unit and matrix, of length one; two matrices at least."""
+    """One row per unit and matrix, of length one; at least two matrices."""
     sizes: npt.NDArray[np.float64] = field(repr=False)
     """Logarithm of the length of each row: units by matrices."""
     extra: npt.NDArray[np.float64] | None = field(repr=False, default=None)
-    """One more number of each unit that nothing changes, such as the bias over the length of its row."""
+    """One more invariant of each unit, such as the bias divided by the length of its row."""
     digests: npt.NDArray[np.uint64] | None = field(repr=False, default=None)
-    """One number for all numbers of a unit, in whatever order; None where units have few different ones."""
+    """One number for all numbers of a unit, in any order; None if units have few distinct ones."""
     read: float = 1.0
-    """Share of the layer's units that these are: of the others nothing can be found."""
+    """Share of the layer's units that these are: the others cannot be found."""
 
     def __len__(self) -> int:
         return len(self.rows[0])
 
     @property
     def free(self) -> tuple[bool, ...]:
-        """Of which rows the sign means nothing by itself."""
+        """Rows whose sign alone means nothing."""
         return _FREE[self.kind][: len(self.rows)]
 
     def taken(self, chosen: Indices) -> LayerUnits:
@@ -70,17 +70,17 @@ class LayerUnits:
         )
 
     def own_second(self) -> Array:
-        """Return the second rows without what they have of the first.
+        """Return the second rows minus their projection on the first.
 
-        Where both rows of a unit are alike, in one model as in the other, they lead to the same matches
-        whatever the models are.
+        If both rows of a unit are alike in either model, they lead to the same matches whatever the models
+        are.
         """
         first, second = self.rows[:2]
         along = np.einsum("ij,ij->i", second, first)
         return _unit_length(second - along[:, None] * first)[0]
 
     def invariants(self) -> npt.NDArray[np.float64]:
-        """Return the numbers that no change of coordinates alters, units by numbers."""
+        """Return the invariants of units under changes of coordinates, units by numbers."""
         found = _of_gated(self) if self.kind == "gated" else _of_two(self)
         if self.extra is not None:
             found.append(self.extra)
@@ -95,18 +95,18 @@ def as_units(
     centred: bool = False,
     read: float = 1.0,
 ) -> LayerUnits:
-    """Make units of what was read: those that are zero or not finite in any row are left out.
+    """Make units from what was read: those that are zero or not finite in any row are left out.
 
     Parameters
     ----------
     kind
         What the rows are.
     rows
-        One matrix a role, units by residual dimensions.
+        One matrix per role, units by residual dimensions.
     extra
-        One more number of each unit that nothing changes.
+        One more invariant of each unit.
     centred
-        Whether the model takes the mean off the residual stream, so that it means nothing.
+        Whether the model subtracts the mean of the residual stream, so that the mean carries no information.
     read
         Share of the layer's units that these are.
     """
@@ -123,7 +123,7 @@ def as_units(
     chosen = np.flatnonzero(usable)
     return LayerUnits(
         kind=kind,
-        # Mostly all are usable, and then nothing is copied: a few wide layers are hundreds of megabytes.
+        # Usually all are usable, and then nothing is copied: a few wide layers are hundreds of megabytes.
         rows=tuple(matrix if usable.all() else matrix[chosen] for matrix, _ in scaled),
         sizes=np.log(lengths[chosen]),
         extra=None if known is None else known[chosen] / lengths[chosen, 0],
@@ -133,9 +133,9 @@ def as_units(
 
 
 def joined_splits(units: LayerUnits) -> LayerUnits:
-    """Return the units with those joined that are parts of one: the same gate, and together one unit.
+    """Return the units, joining those that are parts of one: the same gate, and together one unit.
 
-    A unit can be split in several without a change of what the layer computes: all have its gate, and the
+    A unit can be split into several without changing what the layer computes: all have its gate, and the
     products of what they read and write add up to its own.
     """
     if units.kind != "gated" or len(units.rows) < 3 or len(units) < 2:
@@ -148,7 +148,7 @@ def joined_splits(units: LayerUnits) -> LayerUnits:
     kept = np.ones(len(units), dtype=np.bool_)
     for group in groups:
         up, down = (rows[of][group] * np.exp(sizes[group, of])[:, None].astype(np.float32) for of in (1, 2))
-        # The sum of products of a few rows, by the small factors of their decompositions.
+        # The sum of products of a few rows, from the small factors of their decompositions.
         left, small_left = np.linalg.qr(up.T)
         right, small_right = np.linalg.qr(down.T)
         inner_left, strengths, inner_right = np.linalg.svd(small_left @ small_right.T)
@@ -164,10 +164,10 @@ def joined_splits(units: LayerUnits) -> LayerUnits:
 
 
 def same_numbers(a: LayerUnits, b: LayerUnits) -> float | None:
-    """Return the share of units that hold the numbers of a unit of the other layer, in whatever order.
+    """Return the share of units that hold the numbers of a unit of the other layer, in any order.
 
-    Of the layer that has fewer units, and of those whose partner can have been read. None where units have so
-    few different numbers that strangers could have the same.
+    Relative to the layer that has fewer units, and to those whose partner can have been read. None if units
+    have so few distinct numbers that strangers could have the same.
     """
     few, many = (a, b) if len(a) <= len(b) else (b, a)
     if few.digests is None or many.digests is None:
@@ -195,9 +195,9 @@ def mutual_nearest(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> tu
 
 
 def standardised(tables: Sequence[npt.NDArray[np.float64]]) -> list[npt.NDArray[np.float64]]:
-    """Give numbers of units a mean of 0 and a deviation of 1 in all tables together, which are of one model.
+    """Scale numbers of units to mean 0 and deviation 1 over all tables together, which are of one model.
 
-    That takes off a factor that all layers have in common, which means nothing.
+    That removes a meaningless factor that all layers share.
     """
     every = np.concatenate(tables)
     middle, spread = every.mean(axis=0), every.std(axis=0)
@@ -206,7 +206,7 @@ def standardised(tables: Sequence[npt.NDArray[np.float64]]) -> list[npt.NDArray[
 
 
 def layer_distances(candidate: Sequence[LayerUnits], base: Sequence[LayerUnits]) -> npt.NDArray[np.float64]:
-    """Return how far the units of any two layers are from each other by what nothing alters: all by all."""
+    """Return the distances between the units of any two layers by their invariants: all by all."""
     mine = standardised([units.invariants() for units in candidate])
     theirs = standardised([units.invariants() for units in base])
     n = min(mine[0].shape[1], theirs[0].shape[1])
@@ -220,7 +220,7 @@ def layer_distances(candidate: Sequence[LayerUnits], base: Sequence[LayerUnits])
 
 def _of_gated(units: LayerUnits) -> list[npt.NDArray[np.float64]]:
     gate, up = units.rows[:2]
-    if len(units.rows) == 2:  # without what it writes, the length of up is all there is
+    if len(units.rows) == 2:  # without what it writes, the length of up is all that is left
         return [units.sizes[:, 0], units.sizes[:, 1], _cosines(gate, up, free=True)]
     down = units.rows[2]
     return [
@@ -246,7 +246,7 @@ def _same_gates(units: LayerUnits) -> list[Indices]:
     gate, n = units.rows[0], len(units)
     order = np.argsort(units.sizes[:, 0], kind="stable")
     label = np.arange(n)
-    # Equal gates have equal lengths, so that they stand beside each other once sorted.
+    # Equal gates have equal lengths, so they are neighbours once sorted.
     for distance in (1, 2, 3):
         first, second = order[:-distance], order[distance:]
         near = np.abs(units.sizes[first, 0] - units.sizes[second, 0]) < 0.02
@@ -257,7 +257,7 @@ def _same_gates(units: LayerUnits) -> list[Indices]:
 
 
 def _digests(matrices: Sequence[Array]) -> npt.NDArray[np.uint64] | None:
-    """Sum up scrambled numbers of each row, and of the second rows apart: orders do not change a sum."""
+    """Sum scrambled numbers of each row, with the second rows separate: order does not change a sum."""
     few = max(1, len(matrices[0]) // 8)
     needed = min(_DIFFERENT, matrices[0].shape[1] // 2)
     if any(len(np.unique(row)) < needed for matrix in matrices for row in matrix[::few]):

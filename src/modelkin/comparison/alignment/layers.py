@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 _MOST_Z = 40.0
-"""Scores above this say the same: the layers are of common origin. More must not outweigh other layers."""
+"""Scores above this all mean the same: a common origin. Higher ones must not outweigh other layers."""
 _JUMP = 2.0
-"""What a step costs that is not to the next layer, in units of z: breaks ties between layers alike."""
+"""Cost of a step that is not to the next layer, in units of z: breaks ties between similar layers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class LayerMap:
     threshold: float
     """|z| a single cell must reach to stand out among all cells."""
     path: tuple[tuple[int, int], ...]
-    """(candidate layer, base layer) of the cells that stand out, one for each candidate layer at most. Empty
-    where cells that stand out do not mean that layers are the same."""
+    """(candidate layer, base layer) of the cells that stand out, at most one per candidate layer. Empty if
+    cells that stand out do not mean that layers are the same."""
 
     @property
     def n_cells(self) -> int:
@@ -46,7 +46,7 @@ class LayerMap:
 
 
 def likely_pairs(found: LayerMap) -> tuple[tuple[int, int], ...]:
-    """Return the layers that may face each other by a map that cannot tell: a place to look, no finding."""
+    """Return layers that may face each other, from a map that cannot tell: where to look, not a finding."""
     scores = np.array([[max(0.0, score or 0.0) for score in row] for row in found.scores])
     return tuple(
         (found.candidate_layers[row], found.base_layers[column])
@@ -65,7 +65,7 @@ def layer_path(scores: npt.ArrayLike, *, threshold: float) -> tuple[int | None, 
     Parameters
     ----------
     scores
-        z of every cell, NaN where there is none. The sign does not matter.
+        z of every cell, NaN if there is none. The sign does not matter.
     threshold
         Cells below it are not paired.
 
@@ -106,7 +106,7 @@ def layer_map(
     threshold: float,
     same_layers: bool = True,
 ) -> LayerMap:
-    """Find the path and keep it with the scores; no path where cells do not say that layers are the same."""
+    """Find the path and keep it with the scores; no path if cells do not mean that layers are the same."""
     path = layer_path(scores, threshold=threshold) if same_layers else ()
     return LayerMap(
         component=component,

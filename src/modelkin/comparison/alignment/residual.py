@@ -1,8 +1,8 @@
 """Which coordinates of one residual stream face which of the other: learned on some rows, checked on others.
 
 Rows are anything that both models read or write in the same order: embeddings of shared tokens, rows of the
-output head, MLP units of some layers. How well the map fits is reported and is not evidence: strangers that
-were trained on the same text have embeddings of like geometry.
+output head, MLP units of some layers. How well the map fits is reported but is not evidence: strangers that
+were trained on the same text have embeddings of similar geometry.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ FrameKind = Literal["identity", "permutation", "signed-permutation", "rotation"]
 _NEARLY = 0.02
 """A costlier kind of map must fit better by this much to be preferred."""
 _MATCHED = 0.6
-"""Share of dimensions that must find each other before a permutation is tried."""
+"""Share of dimensions that must match mutually before a permutation is tried."""
 _LEARNED = 0.875
-"""Most of the rows that may be learned from where there are few; the rest are kept apart for the check."""
+"""Largest share of rows to learn from if there are few; the rest are held out for the check."""
 _ROWS_A_DIMENSION = 1.5
 """Rows that are enough to learn from: a rotation needs at least as many as there are dimensions."""
 _CHECKED = 1024
-"""Rows beyond those that are learned from: the mean cosine of so many is known to a thousandth."""
+"""Rows beyond those learned from: the mean cosine of this many is known to a thousandth."""
 _SMALL = 2048
 """Up to this width the polar factor is taken from a singular value decomposition, which takes twice as long
 as the eigenvectors of M'M but also holds where directions differ in size by more than eight orders."""
 _HOPELESS = 0.01
-"""Where distances among rows agree less than this, no rotation can fit: it would be learned for nothing. Rows
-that are the same up to a rotation and noise, at cosine c, agree by about c squared."""
+"""If distances among rows agree less than this, no rotation can fit, and learning one is pointless. Rows that
+are the same up to a rotation and noise, at cosine c, agree by about c squared."""
 _COMPARED = 2048
 """Rows whose distances are compared."""
 _STRIPE = 1024
-"""Rows that are made double at once: 64 MB of the widest streams."""
+"""Rows that are widened to double at once: 64 MB of the widest streams."""
 FEWEST_ROWS = 32
-"""Rows to learn from, and as many to try the map on: the error of a mean cosine is then below a fifth."""
+"""Rows to learn from, and as many to check the map on: the error of a mean cosine is then below a fifth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,14 +50,14 @@ class Frame:
     kind: FrameKind
     learned_from: Message
     n_rows: int
-    """Rows it was learned from; others were kept apart for the check."""
+    """Rows it was learned from; others were held out for the check."""
     fit: float
-    """Mean cosine of the rows kept apart, once mapped; 1 is perfect."""
+    """Mean cosine of the held-out rows, once mapped; 1 is perfect."""
     chance: float
     """The same for rows that do not belong together."""
     widths: tuple[int, int]
     places: npt.NDArray[np.intp] | None = field(repr=False, default=None)
-    """For permutations: the candidate dimension that stands at each place of the base; -1 for none."""
+    """For permutations: the candidate dimension at each place of the base; -1 for none."""
     signs: Array | None = field(repr=False, default=None)
     matrix: Array | None = field(repr=False, default=None)
     """For rotations."""
@@ -87,12 +87,12 @@ class Frame:
 def find_frame(
     candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: Message, seed: int
 ) -> Frame | Message:
-    """Find the simplest map that takes the candidate's rows to the base's.
+    """Find the simplest map from the candidate's rows to the base's.
 
-    Tried in the order of their cost: as they are, a permutation with signs, a rotation (Procrustes). A
-    costlier one is taken only where it fits the rows that were kept apart better. Widths may differ: then
-    places without a counterpart stay empty. A rotation of equal widths is not tried where distances among
-    rows, which no rotation changes, have nothing in common.
+    Tried in order of cost: identity, a permutation with signs, a rotation (Procrustes). A costlier one is
+    taken only if it fits the held-out rows better. Widths may differ: then places without a counterpart stay
+    empty. A rotation of equal widths is not tried if distances among rows, which no rotation changes, have
+    nothing in common.
 
     Parameters
     ----------
@@ -101,13 +101,12 @@ def find_frame(
     learned_from
         What they are.
     seed
-        Divides the rows into those that are learned from and those that are kept apart: halves, where there
-        are enough.
+        Divides the rows into those to learn from and those held out: halves, if there are enough.
 
     Returns
     -------
     Frame or Message
-        A reason, where there are too few usable rows.
+        A reason, if there are too few usable rows.
     """
     mine, theirs = (np.asarray(rows, dtype=np.float32) for rows in (candidate, base))
     del candidate, base  # wide models have rows of gigabytes: each copy goes when the next is made
@@ -131,13 +130,13 @@ def find_frame(
     )
     best = _checked(blank, held) if mine.shape[1] == theirs.shape[1] else None
     if best is not None and best.fit > 1.0 - _NEARLY:
-        return best  # nothing dearer can fit better
+        return best  # nothing costlier can fit better
     a = _directions(mine, lengths[0], fit)
     del mine
     b = _directions(theirs, lengths[1], fit)
     del theirs
     hopeless = best is not None and _agreement_of_distances(a, b) < _HOPELESS
-    # A permutation leaves distances as they are, too: where they have nothing in common, it can be no more
+    # A permutation preserves distances too: if they have nothing in common, it can be no more
     # than some dimensions that kept their values, and fewer rows tell which.
     products = _Products.of(a[:_COMPARED], b[:_COMPARED]) if hopeless else _Products.of(a, b)
     del a, b
@@ -155,14 +154,14 @@ def find_frame(
 
 
 def enough_rows(width: int, *, most: int) -> int:
-    """Return how many rows a map of so many dimensions is learned from and checked on.
+    """Return how many rows a map of this many dimensions is learned from and checked on.
 
     Parameters
     ----------
     width
         Dimensions.
     most
-        Rows a dimension, where dimensions are few.
+        Rows per dimension, if dimensions are few.
     """
     return min(most * width, int(_ROWS_A_DIMENSION * width) + _CHECKED)
 
@@ -228,14 +227,14 @@ def _agreement_of_distances(a: Array, b: Array) -> float:
 
 
 def _n_learned(n_rows: int, width: int) -> int:
-    """Return how many rows are learned from: half, or more where that would be too few for a rotation."""
+    """Return how many rows to learn from: half, or more if that would be too few for a rotation."""
     enough = min(int(_LEARNED * n_rows), n_rows - FEWEST_ROWS, int(_ROWS_A_DIMENSION * width))
     return max(n_rows // 2, enough)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Products:
-    """All that permutations and rotations are learned from: columns of one side by columns of the other."""
+    """What permutations and rotations are learned from: columns of one side by columns of the other."""
 
     cross: Array
     norms: tuple[Array, Array]
@@ -246,7 +245,7 @@ class _Products:
 
 
 def _permutation(products: _Products, blank: Frame) -> Frame | None:
-    """Match dimensions by their values over rows; each must be the best of the other."""
+    """Match dimensions by their values over rows; each must be the other's best match."""
     cosine = products.cross / products.norms[0][:, None] / products.norms[1]
     size = np.abs(cosine)
     to_candidate, to_base = np.argmax(size, axis=0), np.argmax(size, axis=1)
@@ -269,7 +268,7 @@ def _rotation(products: _Products, blank: Frame) -> Frame:
 
 
 def _checked(frame: Frame, held: tuple[Array, Array]) -> Frame:
-    """Measure a map on rows that it has not seen."""
+    """Measure a map on held-out rows."""
     mapped, wanted = _unit_rows(frame.apply(held[0])), _unit_rows(held[1])
     return replace(
         frame,
@@ -279,13 +278,13 @@ def _checked(frame: Frame, held: tuple[Array, Array]) -> Frame:
 
 
 def _row_lengths(rows: Array) -> Array:
-    """Return the length of each row, in stripes: squares of all numbers at once would be one more copy."""
+    """Return the length of each row, in stripes: squaring all numbers at once would be one more copy."""
     stripes = (rows[start : start + _STRIPE] for start in range(0, len(rows), _STRIPE))
     return np.concatenate([np.zeros(0, np.float32), *(np.linalg.norm(each, axis=1) for each in stripes)])
 
 
 def _directions(rows: Array, lengths: Array, chosen: npt.NDArray[np.intp]) -> Array:
-    """Return some rows, made one long, without their mean."""
+    """Return some rows, scaled to norm 1, without their mean."""
     picked = rows[chosen]
     picked /= lengths[chosen, None]
     picked -= picked.mean(axis=0)

@@ -14,10 +14,10 @@ _BLOCK_ELEMENTS = 4_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnitMatch:
-    """For every candidate unit the base unit that is most alike."""
+    """For every candidate unit, the base unit that is most similar."""
 
     places: npt.NDArray[np.intp] = field(repr=False)
-    """-1 for units that are zero or not finite: they are like nothing, and like each other."""
+    """-1 for units that are zero or not finite: they resemble nothing but each other."""
     cosines: Array = field(repr=False)
     """Signed, of the best match; 0 where there is none."""
 
@@ -43,8 +43,8 @@ def match_units(
     candidate, base
         Units by features, any numbers of units.
     seed
-        Draws who wins a tie. The first place would see an order where there is none, and would be the same
-        in every matching.
+        Breaks ties at random. Always taking the first would suggest an order where there is none, and the
+        same one in every matching.
     sign_free
         Compare sizes of cosines, for units whose sign is free.
     """
@@ -73,7 +73,7 @@ def match_units(
 def agreement(first: UnitMatch, second: UnitMatch) -> float | None:
     """Return the share of candidate units for which two matchings name the same base unit.
 
-    Units that have no match are left out; None if there are no others.
+    Units without a match are left out; None if there are no others.
     """
     if len(first) != len(second):
         raise ValueError(f"second: expected {len(first)} units, got {len(second)}")

@@ -1,4 +1,4 @@
-"""One file a method: what to read of two models, and what it says about a common origin."""
+"""One file per method: what to read of two models, and what it says about a common origin."""
 
 from modelkin.comparison.methods._frame_rows import COPY_UNITS, frame_rows, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain

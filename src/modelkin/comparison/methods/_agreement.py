@@ -1,4 +1,4 @@
-"""Whether two matrices of a layer lead to the same matches: an agreement whose chance is seen on controls.
+"""Whether two matrices of a layer lead to the same matches: an agreement calibrated on controls.
 
 Strangers agree a little, because models learn some of the same features.
 """
@@ -22,14 +22,14 @@ from .tied import TIED, is_tied
 from .unit_matching import MOST_UNITS, SHARE, TOO_LARGE, Matching, cost, joined, parts
 
 FEWEST_UNITS = 16
-"""Units of which an agreement is measured; of fewer, a few accidents make a large share."""
+"""Fewest units for an agreement: with fewer, a few coincidences make a large share."""
 _STRIPE = 1024
-"""Rows that are worked on at once: 32 MB of the widest streams."""
+"""Rows processed at once: 32 MB of the widest streams."""
 
 
 @final
 class UnitAgreement(Matching):
-    """Ask whether two matrices of a layer lead to the same matches; the answer is measured on controls."""
+    """Ask whether two matrices of a layer lead to the same matches; the answer is calibrated on controls."""
 
     def _probe(
         self, pair: Pair, layers: tuple[int, int], mine: Sequence[RowSource], theirs: Sequence[RowSource]
@@ -79,14 +79,14 @@ class UnitAgreement(Matching):
 
 
 def _own_part(second: Array, first: Array) -> Array:
-    """Take off what a unit's second row has of its first.
+    """Subtract from a unit's second row its projection on the first.
 
-    Where the two rows of a unit are alike, in one model as in the other, both lead to the same matches
-    whatever the models are.
+    If the two rows of a unit are alike in either model, both lead to the same matches whatever the models
+    are.
     """
     own = second if second.flags.writeable else second.copy()
-    # Rows were read for this alone, and are changed where they are: copies of them and of what is taken off
-    # were the most memory that a deep comparison took.
+    # Rows were read only for this, and are changed in place: copies of them and of what is subtracted
+    # would be the peak memory of a deep comparison.
     for start in range(0, len(own), _STRIPE):
         mine, other = own[start : start + _STRIPE], first[start : start + _STRIPE]
         squares = np.einsum("ij,ij->i", other, other)
@@ -96,14 +96,14 @@ def _own_part(second: Array, first: Array) -> Array:
 
 
 def _halves(parts: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the first rows of all units, and what their second rows have beside these."""
+    """Return the first rows of all units, and their second rows without the projection on these."""
     half = len(parts) // 2
     first = joined(parts[:half])
     return first, _own_part(joined(parts[half:]), first)
 
 
 def _partners(side: Side, layer: int, readers: Sequence[RowSource]) -> tuple[RowSource, ...]:
-    """Return the second matrix over the same units: up beside a gate, down beside a plain up."""
+    """Return the second matrix over the same units: up for a gate, down for a plain up."""
     second = {
         Role.MLP_GATE: Role.MLP_UP,
         Role.MLP_UP: Role.MLP_DOWN,

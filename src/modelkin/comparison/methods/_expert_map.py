@@ -20,16 +20,16 @@ from .axis import unit_evidence
 from .tied import is_tied
 
 MOST_EXPERTS = 8
-"""Experts of the candidate that are looked for in each layer."""
+"""Experts of the candidate that are searched for in each layer."""
 MOST_UNITS = 32
-"""Units of an expert that are read: 32! orders are far more than the correction for all pairs of experts."""
+"""Units read per expert: 32! orders far exceed the correction for all pairs of experts."""
 FEWEST_UNITS = 12
 """12! orders are just enough for one test (`LOG10_ALPHA`); with fewer, many pairs could find nothing."""
 
 
 @final
 class ExpertMap(Method):
-    """Ask whether an expert of one model is found among those of the other, at whatever number."""
+    """Ask whether an expert of one model is found among those of the other, under any number."""
 
     def problem(self, pair: Pair) -> Message | None:
         """Say why rows over the residual streams cannot be compared in this frame."""

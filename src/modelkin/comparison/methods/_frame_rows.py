@@ -16,15 +16,15 @@ from ._sketch import RowSource, mlp_reader, rows_part
 from .blocks import spread
 
 _SHARE = 0.19
-"""Part of the byte allowance for rows from which a map of the residual streams is learned."""
+"""Share of the byte allowance for rows from which a map of the residual streams is learned."""
 _ROWS_A_DIMENSION = 4
-"""Where dimensions are few: units of several layers, some of which may have been changed."""
+"""For few dimensions: units of several layers, some of which may have been changed."""
 _FEWEST_UNITS = 64
-"""Of a layer, for such rows."""
+"""Per layer, for such rows."""
 _COPY_Z = 5.0
-"""z at which a layer is taken for a copy of another of its own model. Both models must have the copy."""
+"""z from which a layer counts as a copy of another in its own model. Both models must have the copy."""
 COPY_UNITS = 128
-"""Units of a layer by which that is seen."""
+"""Units of a layer used to detect that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ def frame_rows(pair: Pair) -> FrameRows | None:
     """Plan rows from which a map of the residual streams can be learned: units of the even layers.
 
     Odd layers number their units independently of even ones, so what is tested there is not what was fitted;
-    `untouched_layers` says where that does not hold. None unless both models have layers of equal widths at
-    equal numbers, and bytes allow to read some.
+    `untouched_layers` says where that does not hold. None unless both models have layers of equal width under
+    equal numbers, and the bytes suffice to read some.
     """
     mine, theirs = pair.candidate.architecture.layers, pair.base.architecture.layers
     shared = [layer for layer in mine if layer in theirs]
@@ -72,11 +72,12 @@ def untouched_layers(
     learned: tuple[Sequence[Array], Sequence[Array]],
     left: tuple[Sequence[Array], Sequence[Array]],
 ) -> frozenset[int]:
-    """Return the layers whose numbering of units had no part in a map that was learned from other layers.
+    """Return the layers whose unit order had no part in a map that was learned from other layers.
 
-    A model that was grown by copying layers, or that uses one layer many times, numbers an odd layer as an
-    even one. If both models do, the map was fitted to the very units that would be tested. One model without
-    the copy is enough: the order of its units is independent of everything the map was learned from.
+    A model that was grown by copying layers, or that uses one layer many times, numbers the units of an odd
+    layer like those of an even one. If both models do, the map was fitted to the very units that would be
+    tested. One model without the copy is enough: the order of its units is independent of everything the map
+    was learned from.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def untouched_layers(
 
 
 def _copies(learned: Sequence[Array], left: Sequence[Array]) -> list[bool]:
-    """Say which layers number their units as one of those does that the map was learned from."""
+    """Say which layers number their units like one that the map was learned from."""
     count = min(len(rows) for rows in (*learned, *left))
     z = cross_z([rows[:count] for rows in left], [rows[:count] for rows in learned])
     return [bool((np.nan_to_num(np.abs(row)) > _COPY_Z).any()) for row in z]
@@ -100,7 +101,7 @@ def _copies(learned: Sequence[Array], left: Sequence[Array]) -> list[bool]:
 def _fitting(
     found: Sequence[tuple[RowSource, RowSource]], *, n_rows: int, allowance: int
 ) -> tuple[list[tuple[RowSource, RowSource]], int]:
-    """Choose layers, and how many units of each, so that rows are enough and bytes not too many."""
+    """Choose layers, and how many units of each, so that there are enough rows and not too many bytes."""
     for n_layers in range(len(found), 0, -1):
         chosen = [found[number] for number in spread(len(found), n_layers)]
         dearest = max(sum(pair[side].row_bytes for pair in chosen) for side in (0, 1))

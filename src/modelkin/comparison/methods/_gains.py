@@ -1,4 +1,4 @@
-"""Gains as they act: what is stored may be the gain itself or its distance from one."""
+"""Effective gains: what is stored may be the gain itself or its difference from one."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _READ_BY = {
 
 
 def acting_gain(values: Array, architecture: Architecture) -> npt.NDArray[np.float32]:
-    """Return the factor that a stored gain stands for (Gemma stores the distance from one)."""
+    """Return the factor that a stored gain stands for (Gemma stores the difference from one)."""
     gain = np.asarray(values, dtype=np.float32)
     return gain + np.float32(1) if architecture.norm == "rms-one-plus" else gain
 
 
 def gain_before(architecture: Architecture, entry: RoleEntry) -> RoleEntry | None:
-    """Return the norm gain that a reader of the residual stream is multiplied with, if there is one.
+    """Return the norm gain that multiplies the input of a reader of the residual stream, if there is one.
 
-    Folding it into the reader takes away a freedom: a factor can be moved between the two at will.
+    Folding it into the reader removes a freedom: a factor can be moved between the two at will.
     """
     norm = _READ_BY.get(entry.role)
     if norm is None:

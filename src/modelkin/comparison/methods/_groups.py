@@ -1,7 +1,7 @@
 """Groups of units as units themselves: KV groups of a layer, experts of a layer.
 
-A group stands for itself by a few of its rows, the same ones in every group. Renumbering groups moves whole
-groups, so the null permutes them whole.
+A group is represented by a few of its rows, the same ones in every group. Renumbering moves whole groups, so
+the null permutes them whole.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, unit_axis, u
 
 
 class GroupRows(Method):
-    """Common part: find the groups of a layer, read some rows of each, test their numbering."""
+    """Shared base: find the groups of a layer, read some rows of each, test their numbering."""
 
     role: ClassVar[Role]
     n_rows: ClassVar[int]
-    """Rows that are read of each group."""
+    """Rows read per group."""
     n_layers: ClassVar[int]
 
     @abstractmethod
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
-        """Return one block for each group, or say why there are none."""
+        """Return one block per group, or say why there are none."""
 
     def problem(self, pair: Pair) -> Message | None:
-        """Refuse groups whose own order is fixed, too."""
+        """Also refuse groups whose own order is fixed."""
         return super().problem(pair) or pair.order_problem(self.card.axis, self.card.axis)
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
@@ -139,7 +139,7 @@ class KvGroups(GroupRows):
         if axis is None or len(entry.axes[axis]) != 2:
             return say("not-by-heads")
         heads = side.architecture.space(entry.axes[axis][0])
-        if not heads.exchangeable:  # where every head has values of its own, heads are the groups
+        if not heads.exchangeable:  # if every head has its own values, heads are the groups
             return say("order-fixed", space=heads.name, model=side.name, reason=heads.why)
         if units_across(entry, info, "v_dim"):
             return say("values-input-first")

@@ -1,4 +1,4 @@
-"""What a method of evidence is: a card, a plan of what to read on both sides, and what to make of it."""
+"""What an evidence method is: a card, a plan of what to read on both sides, and what to conclude."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodCard:
-    """What a reader must know of a method before believing it."""
+    """What a reader must know about a method before believing it."""
 
     name: str
     version: str
@@ -56,7 +56,7 @@ class Side:
     index: TensorIndex = field(repr=False)
     architecture: Architecture = field(repr=False)
     updates: Mapping[tuple[Role, int], Factors] | None = field(default=None, repr=False)
-    """Of an adapter without its base: its matrices by the role and layer of the weight they belong to."""
+    """For an adapter without its base: its matrices by the role and layer of the weight they belong to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +69,16 @@ class Pair:
     tokens: TokenPairs | Message
     """Rows that stand for the same tokens, or why there are none."""
     byte_allowance: int = 17_000_000
-    """Bytes a model that the methods of the standard stage may ask for together."""
+    """Bytes per model that the methods of the standard stage may request together."""
     n_layers: int = 4
     """Layers that are looked at, spread over the depth."""
     frame: Frame | None = None
-    """How the candidate's residual coordinates become the base's; None where they are taken as they are."""
+    """How the candidate's residual coordinates map to the base's; None if they are used unchanged."""
     layer_pairs: tuple[tuple[int, int], ...] = ()
     """Layers that seem to face each other (candidate, base), for methods that read whole matrices."""
 
     only_layers: frozenset[int] | None = None
-    """Layers that may be tested in this frame; others were used to learn it. None is all."""
+    """Layers that may be tested in this frame; others were used to learn it. None means all."""
     begun_alike: frozenset[tuple[str, int]] = frozenset()
     """Components and candidate layers whose units agree with layers that they do not face."""
 
@@ -97,8 +97,8 @@ class Pair:
     def n_layer_pairs(self) -> int:
         """How many pairs of layers `layer_pairs` was chosen from.
 
-        The choice may rest on the very weights that are tested, and layers may be dropped for what is seen in
-        them. So a test of one of the pairs pays for all that could have been chosen.
+        The choice may rest on the very weights that are tested, and layers may be dropped for what they show.
+        So a test of one of the pairs is corrected for all that could have been chosen.
         """
         return max(1, len(self.candidate.architecture.layers) * len(self.base.architecture.layers))
 
@@ -150,7 +150,7 @@ def _as_read(arrays: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One piece of one model that is read and made small at once, so that memory does not grow with depth."""
+    """One piece of one model that is read and reduced at once, so that memory does not grow with depth."""
 
     slices: tuple[TensorSlice, ...]
     reduce: Callable[[Sequence[Array]], Array] = field(default=_as_read, repr=False)
@@ -158,20 +158,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe(Generic[Found]):
-    """What to read of both models, and what to make of it. Whoever reads it knows its price beforehand."""
+    """What to read of both models, and how to evaluate it. Its cost is known before it is read."""
 
     candidate: tuple[Part, ...]
     base: tuple[Part, ...]
     evaluate: Callable[[list[Array], list[Array]], Found] = field(repr=False)
     same_parts: bool = False
-    """Whether both sides are the same parts of two models, so that equal values can be counted."""
+    """Whether both sides are the same parts of the two models, so that equal values can be counted."""
     keep: str = ""
-    """Probes of one such name make the same of the same slices, so what was made is kept for the next."""
+    """Probes with the same name reduce the same slices alike, so the result is kept for the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a probe brought to light."""
+    """What a probe found."""
 
     evidence: tuple[Evidence, ...] = ()
     maps: tuple[LayerMap, ...] = ()
@@ -204,7 +204,7 @@ class Plan:
 
 
 Planned: TypeAlias = Probe[Findings] | Skipped | Message
-"""What to read, what cannot be read of it, or why there is nothing to read at all."""
+"""What to read and what cannot be read, or why there is nothing to read at all."""
 
 
 class Method(ABC):
@@ -214,7 +214,7 @@ class Method(ABC):
         self.card = card
 
     def plan(self, pair: Pair) -> Plan:
-        """Say what to read. Headers are all that is known here."""
+        """Say what to read. Only headers are known here."""
         problem = self.problem(pair)
         planned = tuple(self.planned(pair)) if problem is None else (problem,)
         return Plan(

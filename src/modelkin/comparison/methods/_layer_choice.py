@@ -1,4 +1,4 @@
-"""Which layers are read to hold them against each other, and how much of each: as the bytes allow."""
+"""Which layers are read to contrast them, and how much of each: as the bytes allow."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .tied import is_tied
 _MOST_LAYERS = 6
 _ENOUGH_LAYERS = 4
 _SHARE_OF_UNITS = 0.6
-"""Part of the bytes for units, where so many layers fit into it; the rest is for heads."""
+"""Share of the bytes for units, if enough layers fit into it; the rest is for heads."""
 _DEPTHS = tuple(
     ReadingDepth(share=share, writes=writes, routed=routed)
     for routed in (True, False)
     for writes, shares in ((True, (1.0, 0.5, 0.25)), (False, (1.0, 0.5, 0.25, 0.12, 0.09)))
     for share in shares
 )
-"""From all that there is to the least that is of use."""
+"""From everything to the least that is useful."""
 TOO_FEW_LAYERS = say("own-layers-few")
 
 
@@ -45,9 +45,9 @@ class ChosenLayers:
     layers: tuple[tuple[LayerMatrices, ...], tuple[LayerMatrices, ...]]
     heads: tuple[tuple[HeadMatrices, ...], tuple[HeadMatrices, ...]]
     pairs: tuple[tuple[int, int], ...]
-    """Layers that are taken to face each other."""
+    """Layers that are assumed to face each other."""
     search: bool
-    """Whether it is to be found out which layers face each other: all of them are read."""
+    """Whether to find out which layers face each other: then all of them are read."""
 
 
 def choose_layers(pair: Pair) -> ChosenLayers | Message:
@@ -119,7 +119,7 @@ def _fitting(
 def _heads_of(
     pair: Pair, pairs: Sequence[tuple[int, int]], wanted: Sequence[Sequence[int]], room: int
 ) -> tuple[tuple[HeadMatrices, ...], tuple[HeadMatrices, ...]]:
-    """Choose heads of the same layers, of as many as there are bytes left for."""
+    """Choose heads of the same layers, of as many layers as the remaining bytes allow."""
     found = [
         {layer: made for layer in layers if (made := head_matrices(side, layer))}
         for side, layers in zip(pair.sides, wanted, strict=True)
@@ -163,11 +163,11 @@ class SidePlan:
         yield from gain_parts(self.side, [item.layer for item in self.layers])
 
     def units(self, arrays: list[Array]) -> SideUnits:
-        """Make units of what was read, in the order of `parts`."""
+        """Make units from what was read, in the order of `parts`."""
         units: dict[int, LayerUnits] = {}
         heads: dict[int, LayerUnits] = {}
         tied: dict[int, bool] = {}
-        arrays.reverse()  # so that each is handed over and not held
+        arrays.reverse()  # so that each is handed over and freed
 
         def taken(count: int) -> list[Array]:
             return [arrays.pop() for _ in range(count)]

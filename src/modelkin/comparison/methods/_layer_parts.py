@@ -1,4 +1,4 @@
-"""What is read of a layer for its units and heads as directions: which matrices, how many rows of them."""
+"""What is read of a layer to get its units and heads as directions: which matrices, how many rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ROLES = (
     (Role.EXPERT_GATE, Role.EXPERT_UP, Role.EXPERT_DOWN, "expert_mlp"),
 )
 _MOST_OF_A_HEAD = 16
-"""Directions of a head that are taken, the strongest."""
+"""How many of a head's strongest directions are used."""
 _FEWEST_UNITS = 16
-"""With fewer, one unit that agrees by chance is a large share of them."""
+"""With fewer, one unit that agrees by chance is a large share."""
 _FEW_EXPERTS = 4
-"""Experts that stand for all where there is no room for more: some hundred units or more."""
+"""Experts that represent all if there is no room for more: some hundreds of units or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,17 @@ class ReadingDepth:
     """How much of a layer is read."""
 
     share: float
-    """Of the units, where rows can be read one by one."""
+    """Share of the units, if rows can be read one by one."""
     writes: bool
-    """Whether what gated units write is read too: mostly a whole matrix, however few units are wanted."""
+    """Whether what gated units write is read too: usually a whole matrix, however few units are wanted."""
     routed: bool
-    """Whether all experts that a router chooses from are read. Else an expert that every token passes stands
-    for them or, where there is none, the first few: their order is then taken to be the same."""
+    """Whether all experts that a router chooses from are read. Otherwise a shared expert represents them or,
+    if there is none, the first few: their order is then assumed to be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerMatrices:
-    """The matrices of one layer's MLP, a group for each expert."""
+    """The matrices of one layer's MLP, one group per expert."""
 
     layer: int
     gated: bool
@@ -56,7 +56,7 @@ class LayerMatrices:
         return self.groups[0][0].entry.role.value
 
     def chosen(self, how: ReadingDepth) -> tuple[tuple[RowSource, ...], ...]:
-        """Return the groups that are read: all of them, those that every token passes, or the first few."""
+        """Return the groups that are read: all of them, shared experts, or the first few."""
         always = tuple(group for group in self.groups if group[0].expert is None)
         groups = self.groups if how.routed else always or self.groups[:_FEW_EXPERTS]
         return groups if how.writes or not self.gated else tuple(group[:2] for group in groups)
@@ -77,7 +77,7 @@ class LayerMatrices:
         return tuple(made)
 
     def units(self, side: Side, how: ReadingDepth, arrays: Sequence[Array]) -> LayerUnits | None:
-        """Make units of what was read; None if there are too few."""
+        """Make units from what was read; None if there are too few."""
         groups, read = self.chosen(how), iter(arrays)
         by_group = [[next(read) for _ in group] for group in groups]
         rows = [
@@ -98,7 +98,7 @@ class LayerMatrices:
 
 
 def _common(group: Sequence[Array]) -> int:
-    """Return how many units all matrices of a group have: those that lie across bytes were read whole."""
+    """Return how many units all matrices of a group have: those stored input-first were read whole."""
     return min(len(matrix) for matrix in group)
 
 
@@ -107,7 +107,7 @@ def _count(source: RowSource, how: ReadingDepth) -> int:
 
 
 def layer_matrices(side: Side, layer: int) -> LayerMatrices | None:
-    """Find the matrices of a layer's MLP; None where it has none whose rows are units of residual width."""
+    """Find the matrices of a layer's MLP; None if it has none whose rows are units of residual width."""
     width = side.architecture.sizes.get("residual")
     groups = [group for group in _groups(side, layer) if all(item.n_features == width for item in group)]
     sizes = {len(group) for group in groups}
@@ -135,7 +135,7 @@ def _groups(side: Side, layer: int) -> Iterator[tuple[RowSource, ...]]:
 
 
 def _bias_parts(side: Side, reader: RowSource) -> list[Part]:
-    """Plan the bias of ungated units and, where their norm has one too, that bias over the gain."""
+    """Plan the bias of ungated units and, if their norm has one too, that bias divided by the gain."""
     architecture, layer = side.architecture, reader.entry.layer
     entry = architecture.find(reader.entry.role, layer=layer, part="bias")
     if entry is None or entry.segment is not None or side.index[entry.tensor].shape != (reader.n_units,):
@@ -156,7 +156,7 @@ def _over_gain(shift: Array, gain: Array, architecture: Architecture) -> Array:
 
 
 def _acting_bias(rows: Array, biases: Sequence[Array]) -> Array | None:
-    """Return the bias of units with what the bias of their norm adds; None where there is none."""
+    """Return the bias of units plus what the bias of their norm adds; None if there is none."""
     if not biases:
         return None
     bias = np.asarray(biases[0], dtype=np.float32)[: len(rows)]
@@ -210,7 +210,7 @@ class HeadMatrices:
 
 
 def _directions(value: Array, output: Array) -> tuple[Array, Array]:
-    """Return rows that a head reads and rows that it writes, the strongest first, each of its strength."""
+    """Return the directions that a head reads and writes, the strongest first, scaled by strength."""
     read_basis, read_small = np.linalg.qr(value.T)
     write_basis, write_small = np.linalg.qr(output.T)
     left, strengths, right = np.linalg.svd(write_small @ read_small.T)
@@ -220,7 +220,7 @@ def _directions(value: Array, output: Array) -> tuple[Array, Array]:
 
 
 def head_matrices(side: Side, layer: int) -> HeadMatrices | None:
-    """Find values and outputs of a layer's attention; None where they are not there by heads."""
+    """Find values and outputs of a layer's attention; None if they are not organised by heads."""
     value = source_of(side, Role.ATTENTION_VALUE, "v_dim", layer)
     output = source_of(side, Role.ATTENTION_OUTPUT, "v_dim", layer)
     sizes = side.architecture.sizes

@@ -18,7 +18,7 @@ from ._result import Evidence
 from .axis import N_PERMUTATIONS, as_evidence
 
 _MOST_VECTORS = 512
-"""Vectors used at most; beyond that they add bytes and no power."""
+"""Most vectors used; more would add bytes but no power."""
 
 
 @final
@@ -46,7 +46,7 @@ class NormProfile(Method):
             result = axis_test(
                 candidate=joint.candidate,
                 base=joint.base,
-                exchangeable=True,  # `problem` has refused models for which it is not
+                exchangeable=True,  # `problem` has refused models for which it is not true
                 seed=pair.seed,
                 options=AxisOptions(unit_rows=False, n_permutations=N_PERMUTATIONS),
             )
@@ -60,8 +60,8 @@ class NormProfile(Method):
 def _trained(vectors: Sequence[Array]) -> npt.NDArray[np.bool_]:
     """Say which dimensions were trained.
 
-    Padding keeps its first value (0 or 1) in all layers, and stands at the same end of every model that is
-    padded: strangers would agree there.
+    Padding keeps its initial value (0 or 1) in all layers, and is at the same end of every padded model:
+    strangers would agree there.
     """
     table = np.stack([np.asarray(vector, np.float32) for vector in vectors])
     untouched = ((table == 0) | (table == 1)).all(axis=0)

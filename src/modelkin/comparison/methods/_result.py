@@ -1,4 +1,4 @@
-"""What a method found: a test, an agreement, a contrast of layers, values of equal name; or why nothing."""
+"""What a method found: a test, an agreement, a contrast of layers, values of equal name; or why not."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Status = Literal["ok", "skipped"]
 LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
 FEW_ORDERS = "few-orders"
-"""Flag of a test that could not have reached that, whatever the units are: they have too few orders."""
+"""Flag of a test that could not have reached that whatever the data: units have too few orders."""
 EQUAL_VALUES = "equal-values"
 """Flag of a test whose values are all equal, bit for bit."""
 Details = Mapping[str, float | int | str | Message]
-"""What is shown to people beside the numbers; no code reads it back."""
+"""What people are shown with the numbers; no code reads it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Effect:
     low: float
     high: float
     level: float = 0.99
-    """Share of repetitions in which the interval holds the true value."""
+    """Share of repetitions in which the interval contains the true value."""
 
 
 class Where(TypedDict, total=False):
@@ -62,9 +62,9 @@ class _Finding:
     layers: tuple[int, ...] = ()
     """Layers of the candidate; empty for what is outside the layers."""
     base_layers: tuple[int, ...] = ()
-    """Layers of the base that they were compared with, where these are not the ones of equal number."""
+    """Layers of the base that they were compared with, if not those of the same number."""
     frame: str = "identity"
-    """Coordinates of the residual stream in which it was made: as they are, or mapped by an alignment."""
+    """Coordinates of the residual stream it was made in: the original ones, or mapped by an alignment."""
     null: Message
 
 
@@ -90,28 +90,28 @@ class Tested(_Finding):
     detection_limit: float | None = None
     """Smallest effect that this test finds with 99.9 % power."""
     sign_free: bool = False
-    """Whether only the square of a cosine means something, so that the effect is never far below zero."""
+    """Whether only the square of a cosine is meaningful, so that the effect is never far below zero."""
     reordered: bool = False
-    """Whether it holds although units have other numbers."""
+    """Whether it holds although units were renumbered."""
     flags: tuple[str, ...] = ()
-    """What speaks against an arbitrary order of units, by name."""
+    """Signs that the order of units is not arbitrary, by name."""
     details: Details = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """Where an agreement stands among those of pairs with unrelated models."""
+    """How an agreement ranks among those of pairs with unrelated models."""
 
     log10_p: float
     control_pairs: int
     largest_control: float
     packaged_pairs: int = 0
-    """How many of the pairs have a model in them that comes with the package."""
+    """How many of the pairs include a model that comes with the package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement(_Finding):
-    """How many units two matchings agree on: without a null of its own, so controls show what is chance."""
+    """How many units two matchings agree on: it has no null of its own, so controls show what chance does."""
 
     status: ClassVar[Status] = "ok"
     exact: ClassVar[bool] = False
@@ -126,7 +126,7 @@ class Agreement(_Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatched:
-    """How much layers agree that do not face each other, of the same two models in the same coordinates."""
+    """How much layers that do not face each other agree, in the same two models and coordinates."""
 
     n_pairs: int
     """Pairs of layers that were measured."""
@@ -138,7 +138,7 @@ class Mismatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast(_Finding):
-    """How many units agree in two layers that face each other, against layers that do not.
+    """How many units agree in two layers that face each other, compared with layers that do not.
 
     Calibrated on the pair's own layers. Not exact: it assumes that unrelated models agree in facing layers
     about as rarely as in mismatched ones, and `null` says so.
@@ -159,18 +159,18 @@ class Contrast(_Finding):
     """Units that agree."""
     mismatched: Mismatched
     rank: Rank | None = None
-    """Among pairs with unrelated models of the caller; None where there are none."""
+    """Among pairs with unrelated models of the caller; None if there are none."""
     archive: Rank | None = None
-    """Among the pairs of unrelated models whose numbers come with the package; None if none is like this."""
+    """Among the packaged measurements of unrelated pairs; None if none is comparable."""
     same_numbers: float | None = None
-    """Share of units that hold the very numbers of a unit of the other layer, in another order; None where
-    that was not counted, or where strangers could have the same numbers."""
+    """Share of units that hold exactly the numbers of a unit of the other layer, in another order; None if
+    that was not counted, or if strangers could have the same numbers."""
     details: Details = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likeness(_Finding):
-    """How alike the values of two tensors of equal name are: no test, as nobody knows what they are for."""
+    """How alike the values of two tensors of equal name are: not a test, as their purpose is unknown."""
 
     status: ClassVar[Status] = "ok"
     exact: ClassVar[bool] = False

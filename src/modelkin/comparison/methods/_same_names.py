@@ -1,4 +1,4 @@
-"""Tensors of equal name and shape whose purpose nobody knows: equality and measures, no p-value."""
+"""Tensors of equal name and shape with unknown purpose: equality and measures, no p-value."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .equality import count_equal
 _MOST_TENSORS = 48
 _BLOCKS, _BLOCK_ELEMENTS = 8, 4096
 """Tensors, spread over the file, places in each, and values at each place: 6 MB of a model in BF16 at most.
-Nothing is decided by it, so that more would only show more of the same."""
+Nothing is decided by it, so more would only show more of the same."""
 
 
 @final
 class SameNames(Method):
-    """Compare values of tensors with equal names, where the architecture is unknown."""
+    """Compare values of tensors with equal names, if the architecture is unknown."""
 
     def problem(self, pair: Pair) -> None:
         """Any two models have names."""
@@ -65,7 +65,7 @@ class SameNames(Method):
         return sample_probe(slices[:1], slices[1:], evaluate=evaluate)
 
     def _measured(self, name: str, mine: Array, theirs: Array, dtypes: tuple[str, str]) -> Evidence:
-        # Exporters' tables are recognised by their shape; a sample has lost it, so small tensors come whole.
+        # Exporters' tables are recognised by shape, which a sample loses, so small tensors are read whole.
         fixed = looks_fixed(mine) or looks_fixed(theirs)
         if fixed is not None:
             return self.skip(say("fixed-table", tensor=name, reason=fixed), role=name)

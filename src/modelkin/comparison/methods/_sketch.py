@@ -28,13 +28,13 @@ class RowSource:
     row_bytes: int
     """Bytes of one unit if it were read alone."""
     matrix_bytes: int
-    """Of the stored matrix, with other roles that are fused into it."""
+    """Of the stored matrix, including other roles fused into it."""
     along_columns: bool
-    """Whether units run along the columns, as in matrices that are stored input-first: then one unit costs as
-    much as all of them, and features can be saved instead."""
+    """Whether units run along the columns, as in matrices stored input-first: then one unit costs as much as
+    all of them, and features can be skipped instead."""
 
     def cost(self, count: int, *, features: int | None = None) -> int:
-        """Return the bytes that so many units take, with all their features or the first of them."""
+        """Return the bytes that this many units take, with all their features or only the first."""
         if not self.along_columns:
             return count * self.row_bytes
         return self.matrix_bytes * (features or self.n_features) // max(1, self.n_features)
@@ -60,7 +60,7 @@ def shared_layers(pair: Pair, role: Role) -> list[int]:
 
 
 def none_shared(pair: Pair, roles: Iterable[Role]) -> Message:
-    """Say why there is no layer to test: neither model has such a part at all, or only one of them has."""
+    """Say why there is no layer to test: neither model has such a part at all, or only one does."""
     wanted = tuple(roles)
     if any(side.architecture.layers_of(role) for side in pair.sides for role in wanted):
         return say("no-layers")
@@ -120,7 +120,7 @@ def rows_part(
 ) -> Part:
     """Plan the reading of the first rows, with the gain in front of them folded in.
 
-    First features alone are read where that saves bytes; elsewhere rows are whole.
+    Only the first features are read if that saves bytes; otherwise rows are whole.
     """
     features = features if features and source.along_columns else source.n_features
     choice = UnitChoice(first_unit=0, n_units=count or source.n_units, n_features=features)

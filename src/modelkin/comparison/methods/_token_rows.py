@@ -18,15 +18,15 @@ from ._result import EQUAL_VALUES, Evidence, Tested
 from .axis import unit_evidence
 
 _FEWEST_TOKENS = 16
-"""Features of the test on residual dimensions: with fewer, chance looks large in every one of them."""
+"""Fewest features of the test on residual dimensions: with fewer, chance looks large in every one."""
 _MOST_TOKENS = 512
-"""More rows make the interval of the effect narrower; p-values are far below any rule as it is."""
+"""More rows only narrow the interval of the effect; p-values are far below any rule already."""
 
 
 class _TokenRows(Method):
     role: ClassVar[Role]
     share: ClassVar[float]
-    """Part of the byte allowance."""
+    """Share of the byte allowance."""
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
         """Read a window of shared tokens whose rows lie near each other in both tables."""
@@ -43,8 +43,8 @@ class _TokenRows(Method):
         guessed = pair.candidate.architecture.guessed or pair.base.architecture.guessed
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
-            # Equal tables whose role was guessed may be random numbers that nobody trained. Trained rows that
-            # were copied show in other parts as well, or after any further training.
+            # Equal tables with a guessed role may be untrained random numbers. Trained rows that
+            # were copied also show in other parts, or after further training.
             if guessed and np.array_equal(candidate[0], base[0]):
                 return self.skip(say("guessed-equal-table"), role=self.role.value)
             found = unit_evidence(
@@ -85,15 +85,15 @@ class HeadRows(_TokenRows):
 
 
 def near_rows(tokens: TokenPairs, infos: Sequence[TensorInfo]) -> list[tuple[int, int]]:
-    """Return the rows of shared tokens, those first that stand early in both tables.
+    """Return the rows of shared tokens, starting with those early in both tables.
 
-    Common tokens do, in any two vocabularies that were made by counting, so that the first so many lie close
-    in both and take few requests. Ids alone decide, so nothing is assumed of the weights.
+    Common tokens are early in any two vocabularies built by counting, so the first ones are close together in
+    both and take few requests. Ids alone decide, so nothing is assumed about the weights.
     """
     mine, theirs = np.asarray(tokens.candidate, dtype=np.int64), np.asarray(tokens.base, dtype=np.int64)
     there = (mine < infos[0].n_rows) & (theirs < infos[1].n_rows)
     mine, theirs = mine[there], theirs[there]
-    # Arrays, since a vocabulary has a quarter of a million tokens and every fitting of a plan sorts them.
+    # Arrays, since a vocabulary has a quarter of a million tokens and each attempt to fit a plan sorts them.
     order = np.lexsort((np.minimum(mine, theirs), np.maximum(mine, theirs)))
     return list(zip(mine[order].tolist(), theirs[order].tolist(), strict=True))
 
@@ -101,7 +101,7 @@ def near_rows(tokens: TokenPairs, infos: Sequence[TensorInfo]) -> list[tuple[int
 def _window(
     pair: Pair, tokens: TokenPairs, infos: tuple[TensorInfo, TensorInfo], *, share: float
 ) -> list[tuple[int, int]]:
-    """Choose shared tokens that follow each other, beginning at a seeded place among the first half."""
+    """Choose consecutive shared tokens, beginning at a seeded place in the first half."""
     rows = near_rows(tokens, infos)
     row_bytes = max(info.row_bits // 8 for info in infos)
     n_wanted = min(_MOST_TOKENS, max(_FEWEST_TOKENS, int(share * pair.byte_allowance) // max(row_bytes, 1)))

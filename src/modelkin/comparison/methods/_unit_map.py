@@ -31,15 +31,15 @@ MOST_ELEMENTS = 24_000_000
 """Values of all sketches of a model together: 96 MB."""
 FEWEST_FEATURES = 24
 _SHARE = 0.08
-"""Part of the byte allowance for one map."""
+"""Share of the byte allowance for one map."""
 MOST_OTHERS = 6
 """Layers that a cell is compared with if it seems to agree with all."""
 CELL_P = 1e-3
-"""Chance that any cell of a map between strangers stands out."""
+"""Probability that any cell of a map between strangers stands out."""
 
 
 def cell_threshold(n_cells: int) -> float:
-    """Return the |z| that one of so many cells exceeds by chance once in a thousand maps."""
+    """Return the |z| that any of this many cells exceeds by chance once in a thousand maps."""
     return normal_quantile(math.log10(CELL_P / 2.0 / max(1, n_cells)))
 
 
@@ -48,11 +48,11 @@ class _Layer:
     number: int
     source: RowSource
     width: int
-    """Units that are numbered together: only layers alike in this can be compared."""
+    """Units that are numbered together: only layers with the same number can be compared."""
 
 
 class UnitMap(Method):
-    """Common part: sketch every layer, compare all pairs, test the cells on the path."""
+    """Shared base: sketch every layer, compare all pairs, test the cells on the path."""
 
     @abstractmethod
     def source(self, pair: Pair, side: Side, layer: int) -> RowSource | None:
@@ -98,7 +98,7 @@ class UnitMap(Method):
         return [Probe(candidate=parts[0], base=parts[1], evaluate=evaluate, keep=self.card.name)]
 
     def _sources(self, pair: Pair, side: Side) -> dict[int, RowSource]:
-        """Return the tensors of all layers that read the residual stream with such units."""
+        """Return the tensors of all layers whose units of this kind read the residual stream."""
         width = side.architecture.sizes.get("residual")
         layers = [n for n in side.architecture.layers if pair.only_layers is None or n in pair.only_layers]
         found = {layer: self.source(pair, side, layer) for layer in layers}
@@ -193,8 +193,8 @@ def _affordable(
 ) -> tuple[list[dict[int, RowSource]], tuple[int, ...]]:
     """Choose layers and numbers of features that the bytes allow, where units are stored input-first.
 
-    In coordinates as they are the first features of all layers will do. Another map of the residual stream
-    needs all features: then only some layers can be compared.
+    In the original coordinates the first features of all layers are enough. Another map of the residual
+    stream needs all features: then only some layers can be compared.
     """
     allowance = int(_SHARE * pair.byte_allowance)
     widths = tuple(next(iter(sources.values())).n_features for sources in found)
@@ -224,7 +224,7 @@ def _incomparable(
 
 
 def _component(usual: str, mine: Sequence[_Layer]) -> str:
-    """Name a component as the candidate has it: experts that were made of a dense MLP are experts."""
+    """Name a component as the candidate has it: experts made from a dense MLP are experts."""
     return "experts" if all(layer.source.expert is not None for layer in mine) else usual
 
 
@@ -246,5 +246,5 @@ class AttentionMap(UnitMap):
         return source_of(side, Role.ATTENTION_VALUE, "v_dim", layer)
 
     def group(self, source: RowSource, side: Side) -> int:
-        """Return the width of a head: dimensions of different heads do not change places."""
+        """Return the width of a head: dimensions are not exchanged between heads."""
         return side.architecture.sizes.get("v_dim", 0)

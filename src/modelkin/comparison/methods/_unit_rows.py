@@ -22,8 +22,8 @@ from .beginnings import Remembered, other_layers
 from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, step_bytes, unit_axis
 
 MOST_UNITS = 512
-"""Of a layer: the smallest effect that is found falls with the root of units times features, so that beyond
-this it is better to read more layers."""
+"""Per layer: the smallest detectable effect falls with the root of units times features, so beyond this it is
+better to read more layers."""
 FEWEST_UNITS = 16
 """16! orders are enough for a finding after all corrections; see `LOG10_ALPHA`."""
 FEWEST_FEATURES = 8
@@ -38,9 +38,9 @@ class Target:
     space: str
     """The space whose indices are the units."""
     share: float
-    """Part of the byte allowance, over all its layers."""
+    """Share of the byte allowance, over all its layers."""
     sign_free: bool = False
-    """Whether a unit may change its sign at will, so that only the square of a cosine means something."""
+    """Whether a unit's sign is arbitrary, so that only the square of a cosine is meaningful."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Place:
 
 
 class UnitRows(Method):
-    """Common part of the methods over units of one layer: choose, read, fold, test."""
+    """Shared base of the methods over units of one layer: choose, read, fold, test."""
 
     @abstractmethod
     def targets(self, pair: Pair) -> tuple[Target, ...]:
@@ -185,7 +185,7 @@ def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: i
     """Choose a block of units at a seeded place, as many as the stored rows that the bytes allow.
 
     It is the same in all layers, so that these can be compared with each other.
-    Units that lie across the stored rows are all in every one of these: there, rows buy features instead.
+    Units that lie across the stored rows are in every row: there, rows buy features instead.
     The models may differ in that; both then get the same units and the same features.
     """
     width = sources[0].n_features
@@ -207,13 +207,13 @@ def _choice(pair: Pair, place: Place, sources: Sequence[RowSource], allowance: i
     )
 
 
-# Gates have their signs and are tested best; up and down can be scaled and turned against each other.
+# Gates keep their signs and are tested best; up and down can be scaled and flipped against each other.
 _GATED = (
     Target(role=Role.MLP_GATE, space="mlp", share=0.4),
     Target(role=Role.MLP_UP, space="mlp", share=0.1, sign_free=True),
     Target(role=Role.MLP_DOWN, space="mlp", share=0.08, sign_free=True),
 )
-# Without a gate the activation sits on the up rows: their sign is fixed, and that of the down columns is.
+# Without a gate the activation follows the up rows: their sign is fixed, and so is the down columns'.
 _PLAIN = (
     Target(role=Role.MLP_UP, space="mlp", share=0.4),
     Target(role=Role.MLP_DOWN, space="mlp", share=0.1),
@@ -233,7 +233,7 @@ class MlpUnits(UnitRows):
 class ValueDimensions(UnitRows):
     """Ask whether value dimensions of the same number, in the same head, read the same directions.
 
-    Heads are not mixed: dimensions may change places inside a head, not with those of another. Query and key
+    Heads are not mixed: dimensions can be exchanged within a head, not between heads. Query and key
     dimensions are not tested at all: RoPE fixes their order.
     """
 
@@ -245,7 +245,7 @@ class ValueDimensions(UnitRows):
         )
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
-        """Yield one head a layer, of the same number in each."""
+        """Yield one head per layer, with the same number in each."""
         architecture = pair.base.architecture
         width = architecture.sizes.get("v_dim")
         for place in super().places(pair, target):
@@ -279,7 +279,7 @@ class ExpertUnits(UnitRows):
         )
 
     def places(self, pair: Pair, target: Target) -> Iterable[Place]:
-        """Yield one expert a layer, of the same number in each."""
+        """Yield one expert per layer, with the same number in each."""
         for place in super().places(pair, target):
             mine, theirs = (
                 set(side.architecture.experts_of(place.layer, target.role)) for side in pair.sides

@@ -1,6 +1,6 @@
 """What the layers write into the residual stream, over its dimensions: blind to the order of units and heads.
 
-A matrix that writes into the residual stream has one row for each residual dimension. Products of its rows do
+A matrix that writes into the residual stream has one row per residual dimension. Products of its rows do
 not change when units, heads or experts are reordered or flipped. Half of the dimensions serve as features of
 the other half; renumbering the other half then moves rows and nothing else, so the test on them is exact.
 """
@@ -30,10 +30,10 @@ from .tied import is_tied
 MOST_DIMENSIONS = 256
 FEWEST_DIMENSIONS = 24
 _SHARE = 0.23
-"""Part of the byte allowance."""
+"""Share of the byte allowance."""
 _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
 _ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
-"""What is left of them where all experts together are too large."""
+"""What is used if all experts together are too large."""
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
 
 
@@ -115,7 +115,7 @@ class ResidualWriters(Method):
                 base_layers=layers[1],
                 scores=scores,
                 threshold=cell_threshold(n_cells),
-                same_layers=False,  # layers of one model write alike, so those of a relative do as well
+                same_layers=False,  # layers of one model write alike, so those of a relative do too
             ),
         )
 
@@ -130,13 +130,13 @@ class _Split:
     described: npt.NDArray[np.intp]
 
     def is_tied(self, rows: Array) -> bool:
-        """Say whether dimensions are coupled by a pattern of their numbers, as in a model that was tiled."""
+        """Say whether dimensions are coupled by a pattern in their numbers, as in a tiled model."""
         units, features = self.described + self.first, self.features + self.first
         return is_tied(rows, units=units, features=features, width=self.width)
 
 
 def _choose(pair: Pair, roles: Sequence[Role], layers: Sequence[Sequence[int]]) -> _Split:
-    """Choose the block of residual dimensions, as long as the bytes allow, and divide it by chance."""
+    """Choose the largest block of residual dimensions that the bytes allow, and divide it at random."""
     width = pair.base.architecture.sizes["residual"]
     allowance = int(_SHARE * (0.25 if roles is _ATTENTION else 0.75) * pair.byte_allowance)
     counts = [MOST_DIMENSIONS, width]
@@ -182,7 +182,7 @@ def _products(rows: Array, split: _Split) -> Array:
     """Return the products of described dimensions with feature dimensions.
 
     Columns are scaled to norm 1 first: what a unit writes can be scaled at will if what it reads is scaled
-    back. The norm is over a set of dimensions and does not see their order.
+    back. The norm is over a set of dimensions and does not depend on their order.
     """
     values = np.nan_to_num(np.asarray(rows, dtype=np.float32), posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(values, axis=0)
@@ -201,7 +201,7 @@ def _pooled(features: Sequence[Array]) -> Array:
 
 
 def _own_part(features: Sequence[Array]) -> list[Array]:
-    """Take off what all layers of a model have in common; with two layers nothing would be left."""
+    """Subtract what all layers of a model have in common; with two layers nothing would be left."""
     if len(features) < 3:
         return list(features)
     scaled = _scaled(features)

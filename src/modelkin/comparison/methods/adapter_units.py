@@ -1,4 +1,4 @@
-"""Adapters without their base: whether their updates know the numbering of a model's MLP units."""
+"""Adapters without their base: whether their updates follow the numbering of a model's MLP units."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ MOST_UNITS = 4096
 """More than other methods read: an update is faint, and its rows cost little."""
 FEWEST_UNITS = 16
 SHARE = 0.9
-"""Of the bytes that may be read: no other method reads an adapter without its base."""
+"""Share of the byte allowance: no other method reads an adapter without its base."""
 MOST_TESTS = 4
 """At standard depth: few layers with many units each find more than many layers with few."""
 ALIKE = 0.25
-"""Cosine of two matrices A above which they began with the same numbers. After training from one seed 0.51 to
-0.96 were measured, after training one base from two seeds at most 0.17, of either sign."""
+"""Cosine of two matrices A above which they began with the same numbers. After training from one seed, 0.51
+to 0.96 were measured, after training one base from two seeds at most 0.17, of either sign."""
 CHANCE = 6.0
 """Standard deviations that chance does not reach: small matrices need more than `ALIKE`."""
 
 _CROSSWISE = ((Role.MLP_GATE, Role.MLP_UP), (Role.MLP_UP, Role.MLP_GATE))
 """What a gated unit learns in one of its two matrices passes through the other: the gradient of either is
-multiplied by what the other one lets through."""
+multiplied by the output of the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,13 @@ class _Place:
 
 @final
 class AdapterUnits(Method):
-    """Ask whether an adapter's updates belong to the units of the same number in a base, or in another's."""
+    """Ask whether an adapter's updates belong to the same-numbered units of a base, or of another adapter."""
 
     def problem(self, pair: Pair) -> None:
         """Adapters are compared unit by unit, whatever the residual streams are."""
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Plan tests where one side, or both, is an adapter without its base; none elsewhere."""
+        """Plan tests if one side, or both, is an adapter without its base; none otherwise."""
         bare = [side for side in pair.sides if side.updates is not None]
         if not bare:
             return []
@@ -97,7 +97,7 @@ class AdapterUnits(Method):
         return sample_probe(*slices, evaluate=evaluate, same_parts=False)
 
     def _both(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
-        """Plan the updates of two adapters against each other: their products, which no gauge changes."""
+        """Plan the updates of two adapters against each other: their products, which are gauge-invariant."""
         pairs = [_factors(side, place) for side in pair.sides]
         one, two = (_shape(side, held) for side, held in zip(pair.sides, pairs, strict=True))
         if one != two:
@@ -117,8 +117,8 @@ class AdapterUnits(Method):
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             if any(began_alike(mine, theirs) for mine, theirs in zip(candidate[2:], base[2:], strict=True)):
                 return self._skipped(place, say("adapter-same-start"))
-            # B begins with zeros as a rule. Where it does not, one seed gives it equal rows on any two bases.
-            # Equal values of B say so only beside equal values of A: other seeds span other directions.
+            # B usually begins as zeros. Otherwise, one seed gives it equal rows on any two bases.
+            # Equal values of B mean that only with equal values of A: other seeds span other directions.
             if all(began_alike(candidate[number], base[number]) for number in (0, 1)):
                 return self._skipped(place, say("adapter-same-factors"))
             rows = _updates_of(candidate[0], candidate[1]), _updates_of(base[0], base[1])
@@ -142,7 +142,7 @@ class AdapterUnits(Method):
 
 
 def began_alike(mine: Array, theirs: Array) -> bool:
-    """Say whether two matrices A grew from the same random numbers: from one seed, or one from the other.
+    """Say whether two matrices A grew from the same random numbers: from one seed, or one from the other's.
 
     They are then numbered alike wherever A is numbered, whatever the adapters were trained on.
     """
@@ -189,8 +189,8 @@ def _has(pair: Pair, role: Role, layer: int) -> bool:
 def _starts(side: Side, pair: Pair, layer: int) -> list[Factors]:
     """Return the down projection's matrices, if both adapters have them.
 
-    Its A is numbered like the units, from random numbers that know nothing of them. Where two adapters begin
-    with the same numbers, unit i of both learns from the same ones: an agreement that comes from no base.
+    Its A is numbered like the units, from random numbers unrelated to them. If two adapters begin with the
+    same numbers, unit i of both learns from the same ones: an agreement that comes from no base.
     """
     known = (Role.MLP_DOWN, layer) in _common(pair)
     return [(side.updates or {})[Role.MLP_DOWN, layer]] if known else []
@@ -208,7 +208,7 @@ def _shape(side: Side, factors: Factors) -> tuple[int, int]:
 def _in_reach(a: Array, b: Array, weights: Matrix) -> tuple[Matrix, Matrix]:
     """Return updates and weights as seen in the few directions that A reads, in an orthonormal basis.
 
-    The basis is one of many; cosines in it are the same in all.
+    The basis is one of many; cosines are the same in all.
     """
     basis, triangle = np.linalg.qr(np.asarray(a, np.float64).T)
     updates = np.asarray(b, np.float64) @ triangle.T

@@ -1,4 +1,4 @@
-"""The test on an axis as methods use it: guarded, with one number of permutations, dressed as evidence."""
+"""The test on an axis as methods use it: guarded, with one number of permutations, wrapped as evidence."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ N_PERMUTATIONS = 9_999
 take four times as long and change no verdict."""
 
 N_CHOSEN = 999
-"""Drawn orders of a test that was picked from many: corrected for these, a rank can decide nothing, and only
-the bounds can."""
+"""Drawn orders of a test that was picked from many: after that correction a rank can decide nothing, only the
+bounds can."""
 
 FEWEST_ALONE = 4
 SAME = 1e-4
-"""Distance of two directions below which they are one; rounding leaves less, training far more."""
+"""Distance below which two directions are the same; rounding leaves less, training far more."""
 
 
 def _signed_root(value: float) -> float:
@@ -52,14 +52,14 @@ def as_evidence(
     reordered: bool = False,
     **where: Unpack[Where],
 ) -> Tested | Skipped:
-    """Dress a result with what the method knows about it.
+    """Wrap a result with what the method knows about it.
 
     Parameters
     ----------
     chosen_from
         Number of tests that this one was picked from; p-values are corrected for it (Bonferroni).
     reordered
-        Whether the units that face each other have other numbers.
+        Whether the units that face each other have different numbers.
     """
     if isinstance(result, NotTestable):
         return method.skip(result.reason, **where)
@@ -73,7 +73,7 @@ def as_evidence(
     flags = [*result.flags, *(["signs"] if result.up_to_sign else [])]
     if isinstance(limit, NotTestable):
         flags.append(FEW_ORDERS)
-    # Squared cosines become cosines again, so that effects and limits of all tests have one unit.
+    # Squared cosines become cosines again, so that all effects and limits are in one unit.
     scale = _signed_root if result.sign_free or result.up_to_sign else float
     return Tested(
         **method.heading(**where),
@@ -111,12 +111,12 @@ def unit_evidence(
     others: OtherLayers | None = None,
     **where: Unpack[Where],
 ) -> Tested | Skipped:
-    """Test the numbering of units, one row a unit, candidate and base.
+    """Test the numbering of units, one row per unit, candidate and base.
 
     The caller has refused axes whose order is fixed. Units that are tied to coordinates in both models are
-    refused here, for every method alike, and units that stand in one model several times are left out. Where
-    both models have zeros or sizes in the same places, or a beginning in common with all layers, the test
-    claims no more than what is left beside these.
+    refused here, for every method alike, and units that appear several times in one model are left out. If
+    both models have zeros or sizes in the same places, or an initialisation common to all layers, the test
+    claims no more than what is left beyond these.
 
     Parameters
     ----------
@@ -150,13 +150,13 @@ def unit_evidence(
 
 
 def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
-    """Say of each unit whether no other unit of the same model has its direction.
+    """Say for each unit whether no other unit of the same model has its direction.
 
-    Zeros that were added to fill up a block come back from some codes as one and the same small vector. Two
-    strangers that were filled up in the same places agree there, all of them at once. Which units are left
-    out depends on each model alone, so that the order of the others is as arbitrary as before.
+    Some codes decode padding zeros to one and the same small vector. Two strangers that were padded in the
+    same places agree there, all at once. Which units are left out depends on each model alone, so the order
+    of the others stays arbitrary.
 
-    Units that are zero or no numbers stand alone: the test leaves them out itself.
+    Units that are zero or NaN count as alone: the test leaves them out itself.
 
     >>> stands_alone(np.array([[1.0, 2.0], [3.0, 4.0], [2.0, 4.0], [0.0, 0.0], [0.0, 0.0]])).tolist()
     [False, True, False, True, True]
@@ -167,7 +167,7 @@ def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
     alone = np.ones(len(values), np.bool_)
     if values.shape[1] < 2 or len(usable) < 2:
         return alone
-    # Equal directions are neighbours when sorted along any line; of the others only few are, by chance.
+    # Equal directions are neighbours when sorted along any line; others only rarely, by chance.
     line = np.random.default_rng(0).standard_normal(values.shape[1])
     along = (values @ line)[usable] / norms[usable]
     order = np.argsort(along, kind="stable")

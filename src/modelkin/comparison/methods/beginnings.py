@@ -1,8 +1,8 @@
-"""Beginnings without a random number: layers that agree with layers they do not face, in both models.
+"""Initialisations without random numbers: layers that agree with layers they do not face, in both models.
 
 Some recipes begin every layer from the same public matrix, such as rows of a Hadamard matrix or of a
 cosine basis in a fixed order. Unit i then agrees with unit i of every layer of every such model, and the
-order of units is not arbitrary. A random beginning, shared or not, numbers each layer independently:
+order of units is not arbitrary. A random initialisation, shared or not, numbers each layer independently:
 there a layer agrees with the one it faces and with no other.
 """
 
@@ -21,31 +21,31 @@ from modelkin.tensors import Array
 from ._result import Tested
 
 BEGUN_ALIKE = say("begun-alike")
-"""Why units of a layer are not looked for that bear the mark of a common beginning."""
+"""Why units of a layer that show a common initialisation are not searched for."""
 BEGINNING_FLAGS = frozenset({"every-layer", "beginning-alone"})
-"""Flags of a test whose layer bears it: beside what is left of the test, and in place of it."""
+"""Flags of a test whose layer shows it: with what is left of the test, and in place of the test."""
 EVERYWHERE_Z = 3.0
-"""z at which layers agree that do not face each other, all together. It is low, as a beginning of which
-little is left still numbers the units; it must show inside either model and across."""
+"""z from which layers that do not face each other agree, all together. It is low, as an initialisation of
+which little is left still orders the units; it must show within each model and across."""
 CERTAIN_Z = 6.0
-"""The same where nothing can be tested beside it."""
+"""The same if nothing else can be tested."""
 FEWEST_OTHERS = 2
-"""Other layers of each model that are needed to tell a common beginning from more."""
+"""Other layers of each model needed to tell a common initialisation from more."""
 _MOST_SHARE = 4.0
 _SIGMA_ROWS = 64
 _FOUND, _NOT_FOUND = -6.0, -3.0
-"""Where a test finds something, and where it does not."""
+"""log10 p where a test finds something, and where it does not."""
 
 
 @dataclass(slots=True, eq=False)
 class Remembered:
     """Directions of layers, and how much any two agree.
 
-    Every layer is compared with every other one, so that all would be made again for each that is tested.
+    Every layer is compared with every other one, so all would be recomputed for each tested one.
     """
 
     _directions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
-    """By the identity of the rows, which are kept so that no other array gets it."""
+    """By the id of the rows, which are kept so that no other array gets the same id."""
     _scores: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def directions(self, rows: Array) -> Array:
@@ -84,23 +84,23 @@ def other_layers(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonBeginning:
-    """What is left of the agreement of two layers beside what all layers of both models have."""
+    """What is left of the agreement of two layers beyond what all layers of both models share."""
 
     log10_p: float
 
 
 def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBeginning | None:
-    """Say whether the tested layers agree with layers that they do not face, and what is left beside that.
+    """Say whether the tested layers agree with layers that they do not face, and what is left beyond that.
 
-    It must show inside each model and across: one model that numbers each layer independently is enough
-    for an exact test. Layers that were copied inside a model look the same; then, too, what is beside the
-    copy counts.
+    It must show within each model and across: one model that numbers each layer independently is enough for
+    an exact test. Layers that were copied within a model look the same; then, too, what goes beyond the copy
+    counts.
 
     Let R be what all layers began from, and let layers keep different shares of it. The tested layer of the
-    candidate, less a multiple of another of its layers, has no R left if the multiple is the ratio of their
+    candidate, minus a multiple of another of its layers, has no R left if the multiple is the ratio of their
     shares, which shows in their agreement with layers that neither of them faces. The same is done for the
-    base. Null hypothesis: beside R, a unit of the base might as well have changed places between these two
-    layers. That turns the sign of the unit's term in the sum of products, and changes nothing else.
+    base. Null hypothesis: apart from R, a unit of the base might as well have been swapped between these two
+    layers. That flips the sign of the unit's term in the sum of products, and changes nothing else.
     """
     kept = [
         both
@@ -129,7 +129,7 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
 
 
 def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -> Tested:
-    """Let a test claim no more than what is left of it beside a common beginning."""
+    """Let a test claim no more than what is left beyond a common initialisation."""
     log10_p = min(0.0, left.log10_p + math.log10(chosen_from))
     in_the_beginning = test.log10_p < _FOUND and log10_p > _NOT_FOUND
     return replace(
@@ -168,7 +168,7 @@ def _equal(one: Array, two: Array) -> bool:
 
 
 def _beside(rows: Array, near: Array, far: Sequence[Array]) -> Array:
-    """Take off what a layer has in common with another one, in the share that layers beyond both tell."""
+    """Subtract what a layer has in common with another one, in the share that third layers indicate."""
     along, against = (math.fsum(float(np.vdot(side, other)) for other in far) for side in (rows, near))
     share = min(max(along / against, 0.0), _MOST_SHARE) if against > 0.0 else 0.0
     return np.asarray(rows - np.float32(share) * near, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Units of one tensor as rows: which bytes to read for them, and how to turn these into (units x features).
+"""Units of one tensor as rows: which bytes to read, and how to turn these into (units x features).
 
 A *unit* is one index of an exchangeable space: an MLP unit, a value dimension of a head, an expert. Whatever
 the layout (input-first, fused, experts stacked), the same units of two models end up as the same rows.
@@ -32,7 +32,7 @@ class UnitBlock:
     """Whether units run along the columns of the stored stretch."""
 
     def matrix(self, values: Array) -> Matrix:
-        """Turn what was read into one row a unit."""
+        """Turn what was read into one row per unit."""
         stored = np.asarray(values, dtype=np.float32).reshape(self.shape)
         if self.pick_rows is not None:
             stored = stored[self.pick_rows]
@@ -69,7 +69,7 @@ def unit_block(
     Parameters
     ----------
     entry, info
-        What the tensor is for, and where it lies.
+        What the tensor is for, and where it is.
     space
         The space whose indices are the units.
     choice
@@ -89,7 +89,7 @@ def unit_block(
     units = _indices(entry, axis, info.shape[axis])[choice.first_unit :][: choice.n_units]
     rows, columns = (units, features) if along_rows else (features, units)
     first, last = int(rows.min()), int(rows.max())
-    # Whole rows cost as much as parts of them, unless bytes run along the columns.
+    # Whole rows cost as much as parts, unless bytes run along the columns.
     start, stop = (int(columns.min()), int(columns.max()) + 1) if info.columns_first else (0, n_columns)
     begin = _lead(entry, info, expert) * n_rows
     return UnitBlock(
@@ -154,7 +154,7 @@ def _stretches(name: str, rows: tuple[int, int], columns: tuple[int, int], width
 
 
 def spread(n_layers: int, n_wanted: int) -> tuple[int, ...]:
-    """Choose layers spread evenly over the depth, ends included where there are enough.
+    """Choose layers spread evenly over the depth, including both ends if there are enough.
 
     >>> spread(32, 4)
     (0, 10, 21, 31)

@@ -1,4 +1,4 @@
-"""The methods we know, by name: their cards are data, their code is imported when it is used."""
+"""The known methods, by name: their cards are data, their code is imported when used."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_cards(text: str) -> dict[str, MethodCard]:
 
 @cache
 def load_cards() -> Mapping[str, MethodCard]:
-    """Return the cards of all methods, in the order in which they are asked."""
+    """Return the cards of all methods, in the order in which they run."""
     file = resources.files("modelkin.comparison.methods").joinpath("data", "cards.toml")
     return read_cards(file.read_text(encoding="utf-8"))
 

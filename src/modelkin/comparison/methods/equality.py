@@ -12,11 +12,11 @@ import numpy.typing as npt
 from modelkin.tensors import DTYPES, Array, decode, encode
 
 FEWEST_VALUES = 256
-"""Fewer equal values than this are no ground for saying that models are equal."""
+"""Fewer equal values than this are no basis for calling models equal."""
 _COARSE = ("BF16", "F16", "F8_E4M3")
 """Formats a copy may have been rounded to, fine first."""
 _STEPS = {"BF16": (2.0**-7, 0.0), "F16": (2.0**-10, 2.0**-24), "F8_E4M3": (2.0**-3, 2.0**-9)}
-"""One step of a coarse format as a share of the number, and the step of the least numbers."""
+"""One step of a coarse format as a share of the number, and the step of the smallest numbers."""
 _ODDLY_ROUNDED = 1e-3
 _BITS_OF_CODES = re.compile(r"[1-8](?![0-9])")
 _FLOAT_CODES, _TABLE_CODES = ("FP", "MXFP", "NVFP"), ("NF", "IQ")
@@ -53,8 +53,8 @@ def count_equal(
 ) -> EqualityCount:
     """Count equal values in arrays of equal shape.
 
-    Left out are arrays of other shapes, of integers or truth values (indices and masks, which training never
-    touches), and constant ones: gains that are all one and biases that are all zero are equal between
+    Arrays of different shapes, of integers or booleans (indices and masks, which training never touches), and
+    constant ones are left out: gains that are all one and biases that are all zero are equal even between
     strangers.
 
     Parameters
@@ -74,8 +74,8 @@ def count_equal(
 def equal_after_rounding(candidate: Array, base: Array, *, dtypes: tuple[str, str]) -> bool:
     """Say whether all values are equal once both are rounded to the coarser of their formats.
 
-    Of values that are stored differently one in a thousand may be off by one step of the coarser format:
-    some converters round ties or tiny numbers in their own way.
+    If values are stored differently, one in a thousand may be off by one step of the coarser format: some
+    converters round ties or tiny numbers in their own way.
     """
     odd = candidate.size - _counted(candidate, base, dtypes).n_equal_after_rounding
     if odd == 0 or dtypes[0] == dtypes[1]:
@@ -87,9 +87,9 @@ def equal_after_rounding(candidate: Array, base: Array, *, dtypes: tuple[str, st
 
 
 def code_step(dtype: str) -> float | None:
-    """Return the widest gap between two neighbouring codes of a format, where the largest magnitude is 1.
+    """Return the widest gap between neighbouring codes of a format, relative to the largest magnitude.
 
-    None for formats of plain numbers, and for those whose name does not tell.
+    None for formats of plain numbers, and for those whose name does not say.
 
     >>> code_step("GPTQ-4"), code_step("Q8_0"), code_step("BF16")
     (0.13333333333333333, 0.00784313725490196, None)
@@ -99,19 +99,19 @@ def code_step(dtype: str) -> float | None:
     evenly = 2.0 / ((1 << int(bits.group())) - 1)
     if dtype.startswith(_FLOAT_CODES):
         return _FLOAT_GAPS.get(int(bits.group()))
-    # Tables of codes lie closer together in the middle, and so wider apart at the ends.
+    # Codes from tables are denser in the middle, and so wider apart at the ends.
     return 2.5 * evenly if dtype.startswith(_TABLE_CODES) else evenly
 
 
 def share_within(candidate: Array, base: Array, *, steps: float, largest: float | None = None) -> float:
-    """Return the share of values that differ by at most some part of the largest magnitude.
+    """Return the share of values that differ by at most a fraction of the largest magnitude.
 
     Parameters
     ----------
     candidate, base
         Rows of both models.
     steps
-        The part.
+        The fraction.
     largest
         The largest magnitude; by default that of each row.
     """
@@ -145,7 +145,7 @@ def _counted(mine: Array, theirs: Array, dtypes: tuple[str, str]) -> EqualityCou
             return EqualityCount(mine.size, equal, equal)
         near, nearer = (int(np.count_nonzero(steps <= limit)) for limit in (16, 1))
         return EqualityCount(mine.size, equal, equal, nearer, near, mine.size)
-    # Either side may be the rounded one: BF16 is coarser than F16 in some values and finer in others.
+    # Either side may be the rounded one: BF16 is coarser than F16 for some values and finer for others.
     rounded = [
         _n_equal(_rounded(mine, dtype), _rounded(theirs, dtype)) for dtype in dtypes if dtype in _COARSE
     ]

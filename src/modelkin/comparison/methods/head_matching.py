@@ -1,6 +1,6 @@
-"""Heads that were reordered, mixed or thinned out: each is looked for among all heads of the other layer.
+"""Heads that were reordered, mixed or pruned: each is searched for among all heads of the other layer.
 
-What a head passes on is the product of its output and value matrices. It does not change when the value
+What a head computes is the product of its output and value matrices. It does not change when the value
 dimensions inside the head are mixed, and it belongs to the head whatever its number. Heads are matched on one
 half of the residual dimensions, and the order of the other half is tested.
 """
@@ -28,9 +28,9 @@ from .unit_matching import FOUND_COSINE, in_order
 
 MOST_DIMENSIONS = 192
 HEADS_FOUND = 0.5
-"""Share of the heads that must be found. In the same coordinates heads that do the same work look alike: of a
-student of hidden states, who has no head in common with its teacher, one in four was found; of relatives,
-after any training, all."""
+"""Share of the heads that must be found. In the same coordinates, heads that do the same work look alike: for
+a student of hidden states, which has no head in common with its teacher, one in four was found; for
+relatives, after any training, all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class HeadMatching(Method):
     def _judged(
         self, pair: Pair, layers: tuple[int, int], products: tuple[Array, Array], seen: Array, kept: Array
     ) -> Evidence:
-        """Match heads by their products among seen dimensions; judge them by those that reach kept ones."""
+        """Match heads by their products among seen dimensions; judge them by those with held-out ones."""
         if (self.card.component, layers[0]) in pair.begun_alike:
             return self.skip(BEGUN_ALIKE, layers=(layers[0],))
         inner = [heads[:, seen][:, :, seen].reshape(len(heads), -1) for heads in products]
@@ -89,7 +89,7 @@ class HeadMatching(Method):
         found = float(np.mean([_cosine(a, b) > FOUND_COSINE for a, b in zip(*outer, strict=True)]))
         if found < HEADS_FOUND:
             return self.skip(say("heads-found", share=found), layers=(layers[0],))
-        # Described by seen dimensions only: renumbering the kept ones moves rows and nothing else.
+        # Described by seen dimensions only: renumbering the held-out ones moves rows and nothing else.
         rows = [heads[:, kept][:, :, seen].transpose(1, 0, 2).reshape(len(kept), -1) for heads in paired]
         return unit_evidence(
             self,
@@ -130,7 +130,7 @@ def _parts(side: Side, heads: _Heads, first: int, n: int) -> tuple[Part, ...]:
 
 
 def _products(arrays: Sequence[Array], heads: _Heads, first: int, n: int) -> Array:
-    """Return for each head what it passes on among the chosen dimensions (heads x written x read)."""
+    """Return for each head its product over the chosen dimensions (heads x written x read)."""
     value = arrays[0][:, first : first + n].reshape(heads.n_groups, heads.width, n)
     output = arrays[1].reshape(n, heads.n_heads, heads.width).transpose(1, 0, 2)
     spread = np.repeat(value, heads.n_heads // heads.n_groups, axis=0)

@@ -1,8 +1,8 @@
 """When every axis was renumbered: coordinates from the units themselves, controls from the models themselves.
 
-With residual stream, units and heads all in another order, or rotated, no order is left whose chance could be
-computed. What is left is agreement of units in coordinates that other layers taught, held against layers of
-the same two models that do not face each other: evidence that is calibrated on the pair's own layers.
+With residual stream, units and heads all reordered or rotated, no order is left whose chance could be
+computed. What is left is agreement of units in coordinates learned from other layers, contrasted with layers
+of the same two models that do not face each other: evidence that is calibrated on the pair's own layers.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _WAYS = 6
 begun by invariants or by gains. The p-value of a layer is corrected for all of them, and for the levels of
 agreement, tried or not."""
 _LOWEST = -12.0
-"""No log10 p below this is given: an assumption, tried on thousands of pairs of unrelated models, carries no
-more."""
+"""No log10 p below this is reported: an assumption that was tried on thousands of pairs of unrelated models
+does not support more."""
 _FLOOR = 0.2
-"""Agreement, of what could agree, from which on coordinates are worth no further attempt."""
+"""Agreement, as a share of what could agree, from which no other coordinates are tried."""
 _STANDS_OUT = 1.0
-"""Deviations by which two layers must be nearer to each other than others, to be taken to face each other."""
+"""Deviations by which two layers must be closer to each other than to others to count as facing."""
 
 
 @final
@@ -113,7 +113,7 @@ class OwnLayers(Method):
     def _searched(
         self, pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]
     ) -> list[ContrastOfLayers] | Message:
-        """Return what was found in the best of all coordinates, or why there is nothing."""
+        """Return what was found in the best coordinates, or why there is nothing."""
         if len(facing) < 2:
             return TOO_FEW_LAYERS
         if any(both[0].tied.get(i) and both[1].tied.get(j) for i, j in facing):
@@ -132,7 +132,7 @@ class OwnLayers(Method):
     def _attempts(
         self, pair: Pair, layers: PairedLayers, both: tuple[SideUnits, SideUnits]
     ) -> list[list[ContrastOfLayers]]:
-        """Try coordinates until units agree in some: tokens' first, then what units teach."""
+        """Try coordinates until units agree in some: those from tokens first, then those from units."""
         found: list[list[ContrastOfLayers]] = []
         if pair.frame is not None and pair.frame.kind != "identity":
             given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)), enough=_enough)
@@ -182,9 +182,9 @@ class OwnLayers(Method):
         found: Sequence[ContrastOfLayers],
         cells: int,
     ) -> Iterator[Contrast]:
-        """Hold heads against each other, which taught nothing: in the coordinates of units, if these agree.
+        """Compare heads, which no coordinates were learned from: in the coordinates of units, if these agree.
 
-        Attention may have been taken over without the MLPs: then in those of tokens and of gains as well.
+        Attention may have been copied without the MLPs: then also in those of tokens and of gains.
         """
         held = [(i, j) for i, j in facing if i in both[0].heads and j in both[1].heads]
         if len(held) < 2:
@@ -211,7 +211,7 @@ class OwnLayers(Method):
 
 
 def _enough(item: ContrastOfLayers) -> bool:
-    """Say whether these coordinates are the right ones: units of half of the layers agree in them."""
+    """Say whether these coordinates are right: units of half of the layers agree in them."""
     agree = [
         face.count.share > item.limit and face.count.share / face.could_agree > _FLOOR for face in item.facing
     ]
@@ -219,7 +219,7 @@ def _enough(item: ContrastOfLayers) -> bool:
 
 
 def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
-    """Order attempts: coordinates that are the right ones first, then by how much agrees in them."""
+    """Sort key of attempts: right coordinates first, then by how much agrees in them."""
     return any(_enough(item) for item in found), max(item.mean_share for item in found)
 
 
@@ -236,7 +236,7 @@ def _with_sign(pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[t
 
 
 def _matrix(frame: Frame | None) -> Array | None:
-    """Return a map as a matrix; None for coordinates as they are."""
+    """Return a map as a matrix; None for the original coordinates."""
     if frame is None or frame.kind == "identity":
         return None
     return frame.apply(np.eye(frame.widths[0], dtype=np.float32))
@@ -281,7 +281,7 @@ def _frames(found: Sequence[ContrastOfLayers]) -> tuple[Frame, ...]:
 
 
 def _facing(both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> tuple[tuple[int, int], ...]:
-    """Return the layers that are taken to face each other: by number, or by what nothing alters."""
+    """Return the layers that are assumed to face each other: by number, or by their invariants."""
     proposed = _proposed(*both) if chosen.search else ()
     if len({j for _, j in proposed}) < 2:
         proposed = chosen.pairs
@@ -301,7 +301,7 @@ def _proposed(mine: SideUnits, theirs: SideUnits) -> tuple[tuple[int, int], ...]
 def _completed(
     both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]], matrix: Array | None
 ) -> tuple[tuple[int, int], ...]:
-    """Find the partners of layers that face none yet, or the wrong one, in coordinates that were found."""
+    """Find partners of layers that face none yet, or the wrong one, in the coordinates found."""
     known = dict(facing)
     for layer, units in both[0].units.items():
         shares = {other: agreeing(units, held, matrix=matrix).share for other, held in both[1].units.items()}

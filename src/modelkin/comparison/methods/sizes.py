@@ -1,7 +1,7 @@
 """Weights of the same sizes in the same places: sizes may come from a recipe, signs do not.
 
-A common mask whose zeros a code, an update or noise has filled, or a public table of scales, makes units of
-equal number alike in size. Two models that were trained apart still have signs of their own.
+A common mask whose zeros were filled by a code, an update or noise, or a public table of scales, makes units
+of the same number alike in size. Two independently trained models still have their own signs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LN10 = math.log(10.0)
 WORTH_ASKING = -3.0
 """Above this log10 p a test claims nothing, and there is nothing to bound."""
 ENOUGH = -12.0
-"""Below this log10 p every rule is satisfied, and a sharper bound would change nothing but its cost."""
+"""Below this log10 p every rule is satisfied, and a sharper bound would only cost more."""
 
 
 def given_sizes(test: Tested, candidate: Array, base: Array, *, chosen_from: int) -> Tested:
@@ -35,7 +35,7 @@ def given_sizes(test: Tested, candidate: Array, base: Array, *, chosen_from: int
 
 
 def log10_p_of_signs(candidate: Array, base: Array) -> float:
-    """Bound the chance that two matrices agree so much, had each sign of one been tossed.
+    """Bound the chance that two matrices agree this much if each sign of one were random.
 
     Two statistics, each with a rigorous bound over independent signs, and a factor of two for the choice. The
     sum of all products is a sum of fixed numbers with random signs (Hoeffding; Chernoff, which is never

@@ -14,14 +14,14 @@ Numbers = npt.NDArray[np.intp]
 
 TIED = say("tied")
 MOST_Z = 5.0
-"""Chance reaches this once in two million models; an initialisation near the identity exceeds it by far."""
+"""Chance reaches this once in two million models; an initialisation near the identity far exceeds it."""
 MOST_RHO = 0.75
 """The same for few units, which cannot reach `MOST_Z`. Both models must be tied, so one in ten thousand here
 is one in a hundred million."""
 _STRIPE = 1024
-"""Units that are looked at at once: copies of a whole layer of a wide model take hundreds of megabytes."""
+"""Units examined at once: copies of a whole layer of a wide model take hundreds of megabytes."""
 _PATTERN_P = 1e-5
-"""Chance that a model of the usual kind shows a pattern. Both models must."""
+"""Probability that an ordinary model shows a pattern. Both models must."""
 
 
 def is_tied(
@@ -35,15 +35,15 @@ def is_tied(
 
     Some models begin near the identity (unit i reads dimension i), in blocks or in strides (unit i reads
     dimensions of the same remainder), by design and not by chance. Two strangers of that kind agree in their
-    numbering, and an order test would take it for a common origin. In a model of the usual kind the place of
-    a unit's strongest feature has nothing to do with its own.
+    numbering, and an order test would take it for a common origin. In an ordinary model the place of a unit's
+    strongest feature has nothing to do with its own.
 
     Parameters
     ----------
     rows
-        One row a unit.
+        One row per unit.
     units, features
-        Numbers of rows and columns in the model, where they are not counted from 0.
+        Numbers of rows and columns in the model, if not counted from 0.
     width
         Size of the space that features live in; as many as there are columns, if not given.
     """
@@ -65,7 +65,7 @@ def _strongest(rows: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.bool_], Nu
     usable, places = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.intp)
     for start in range(0, len(rows) if rows.shape[1] else 0, _STRIPE):
         sizes = np.abs(np.asarray(rows[start : start + _STRIPE]))
-        at = np.argmax(sizes, axis=1)  # the first number that is none, where there is one
+        at = np.argmax(sizes, axis=1)  # the first NaN, if there is one
         largest = sizes[np.arange(len(sizes)), at]
         usable[start : start + _STRIPE] = np.isfinite(largest) & (largest > 0)
         places[start : start + _STRIPE] = at
@@ -75,10 +75,10 @@ def _strongest(rows: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.bool_], Nu
 def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: int) -> bool:
     """Say whether units and their strongest features keep a distance, modulo a divisor of the width.
 
-    Each is numbered by its remainder or by its block. How often chance gives a distance depends on which
-    units and which features there are to be paired: of a narrow run of a wide space all have the same block,
-    and their distances are small whatever the model is like. So the rate is that of the same units and the
-    same features, paired in any order.
+    Each is numbered by its remainder or by its block. How often a distance occurs by chance depends on which
+    units and features there are to pair: in a narrow run of a wide space all have the same block, and their
+    distances are small whatever the model. So the rate is that of the same units and features, paired in any
+    order.
     """
     periods = [period for period in range(2, width + 1) if width % period == 0]
     price = math.log(4 * len(periods) / _PATTERN_P) if periods else 0.0
@@ -120,7 +120,7 @@ def _keeps_a_distance(unit: _Numbered, feature: _Numbered, period: int, price: f
 
 
 def _log_tail(n: int, rate: float, count: int) -> float:
-    """Bound the log of the chance that a distance has so large a share (Chernoff)."""
+    """Bound the log of the chance that a distance has this large a share (Chernoff)."""
     share, rate = count / n, max(rate, 1.0 / n**2)
     if share <= rate:
         return 0.0

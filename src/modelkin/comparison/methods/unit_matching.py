@@ -1,10 +1,10 @@
-"""Units that were reordered, thinned out or copied: each is looked for among all units of the other layer.
+"""Units that were reordered, pruned or copied: each is searched for among all units of the other layer.
 
-Matching is a search, and searches find something in strangers too. Two tests pay for it in two ways:
+Matching is a search, and searches find something in strangers too. Two tests account for it in two ways:
 
 * `MlpMatching` matches units on one half of the residual dimensions and tests the order of the other half,
-  which the search has not seen. Exact where the residual stream itself was left as it is.
-* `MlpOrder` asks whether the matches come in rising order, as after pruning. Exact in any coordinates.
+  which the search has not seen. Exact if the residual stream itself is unchanged.
+* `MlpOrder` asks whether the matches are in ascending order, as after pruning. Exact in any coordinates.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .tied import TIED, is_tied
 from .zeros import zeros_of
 
 MOST_UNITS = 512
-"""Units of the candidate that are looked for in each layer."""
+"""Units of the candidate that are searched for in each layer."""
 ZEROS_LOG10_P = -3.0
-"""Where the order of zeros alone says too much for an order of units to mean something."""
+"""log10 p from which the order of zeros alone makes an order of units meaningless."""
 FOUND_COSINE = 0.5
 """A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
 FOUND_SHARE = 0.2
@@ -41,10 +41,10 @@ FOUND_SHARE = 0.2
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
 TOO_LARGE = say("layer-large")
 SHARE = 0.25
-"""Part of the byte allowance for one role of one layer of the base."""
+"""Share of the byte allowance for one role of one layer of the base."""
 _FEWEST_OF_BASE = 0.4
 """Share of the base's units that must be read: no more of the candidate's can be found again, and this is
-twice as many as `FOUND_SHARE` asks for."""
+twice as many as `FOUND_SHARE` requires."""
 
 
 Facing = tuple[tuple[int, int], Sequence[RowSource], Sequence[RowSource]]
@@ -52,7 +52,7 @@ Facing = tuple[tuple[int, int], Sequence[RowSource], Sequence[RowSource]]
 
 
 class Matching(Method):
-    """Common part: which units of the candidate are looked for, and among which of the base."""
+    """Shared base: which units of the candidate are searched for, and among which of the base."""
 
     def problem(self, pair: Pair) -> Message | None:
         """Say why rows over the residual streams cannot be compared in this frame."""
@@ -165,7 +165,7 @@ class MlpMatching(_HalfMatching):
 
 @final
 class RouterMatching(_HalfMatching):
-    """Ask the same of the rows of a router: experts in another order take their rows along."""
+    """Ask the same of the rows of a router: reordered experts take their rows along."""
 
     def _layers(self, pair: Pair) -> Iterator[Facing]:
         for layers in pair.layer_pairs:
@@ -177,7 +177,7 @@ class RouterMatching(_HalfMatching):
 
 @final
 class MlpOrder(_Search):
-    """Ask whether the best matches of units come in rising order, as after pruning."""
+    """Ask whether the best matches of units are in ascending order, as after pruning."""
 
     def _layers(self, pair: Pair) -> Iterator[Facing]:
         for layers, mine, theirs in super()._layers(pair):
@@ -218,15 +218,15 @@ class MlpOrder(_Search):
 
 
 def in_order(places: npt.NDArray[np.intp]) -> bool:
-    """Say whether most matches come in rising order."""
+    """Say whether most matches are in ascending order."""
     return longest_increasing(places.tolist()) > len(places) / 2
 
 
 def _units_in_order(match: UnitMatch, candidate: Sequence[Array], base: Sequence[Array]) -> bool:
-    """Say whether most units that can be found again come in rising order.
+    """Say whether most units that can be found again are in ascending order.
 
-    Where one MLP faces several experts, a unit has the number that it has in its own expert: experts that
-    were made of an MLP have its order each, whichever of the models is the candidate.
+    If one MLP faces several experts, a unit has the number that it has in its own expert: each expert made
+    from an MLP has its order, whichever of the models is the candidate.
     """
     if min(len(candidate), len(base)) > 1 or len(candidate) == len(base):
         return in_order(match.places[match.usable])
@@ -234,14 +234,14 @@ def _units_in_order(match: UnitMatch, candidate: Sequence[Array], base: Sequence
     starts = np.cumsum([len(rows) for rows in candidate])[:-1]
     experts = [number[places[places >= 0]] for places in np.split(match.places, starts)]
     possible = np.minimum([len(found) for found in experts], max(len(rows) for rows in base))
-    # Of n numbers in an order of chance about 2 √n rise.
+    # In a random order of n numbers the longest increasing subsequence has about 2 √n.
     by_chance = np.minimum(possible, 2.0 * np.sqrt(possible)).sum()
     rising = sum(longest_increasing(found.tolist()) for found in experts)
     return bool(rising - by_chance > (possible.sum() - by_chance) / 2)
 
 
 def _fixed_order(candidate: Array, base: Array) -> Message | None:
-    """Say why the order of units means something in both models, by what they hold."""
+    """Say why the order of units is meaningful in both models, from their contents."""
     if is_tied(candidate) and is_tied(base):
         return TIED
     if all(is_sorted(np.linalg.norm(rows, axis=1)) for rows in (candidate, base)):
@@ -250,7 +250,7 @@ def _fixed_order(candidate: Array, base: Array) -> Message | None:
 
 
 def _zeros_in_order(candidate: Array, base: Array) -> Message | None:
-    """Say so if places of zeros alone lead to matches in rising order: one mask, with more or fewer rows."""
+    """Say whether places of zeros alone lead to ascending matches: one mask, with more or fewer rows."""
     mine, theirs = zeros_of(candidate), zeros_of(base)
     if mine is None or theirs is None:
         return None
@@ -261,7 +261,7 @@ def _zeros_in_order(candidate: Array, base: Array) -> Message | None:
 
 
 def joined(parts: Sequence[Array]) -> Array:
-    """Return all units in one array, without a copy where they are in one already."""
+    """Return all units in one array, without a copy if they already are."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -271,7 +271,7 @@ def cost(sources: Sequence[RowSource]) -> int:
 
 
 def _n_read(pair: Pair, sources: Sequence[RowSource]) -> int | None:
-    """Return how many units of each matrix of the base can be read; None if they are too few."""
+    """Return how many units of each matrix of the base can be read; None if too few."""
     share = min(1.0, SHARE * pair.byte_allowance / max(1, cost(sources)))
     if share < _FEWEST_OF_BASE or (share < 1.0 and any(source.along_columns for source in sources)):
         return None
@@ -295,7 +295,7 @@ def _all_readers(side: Side, layer: int) -> tuple[RowSource, ...]:
 
 
 def _some(readers: tuple[RowSource, ...], *, seed: int) -> tuple[RowSource, ...]:
-    """Choose experts until they have units enough; a dense MLP is one reader and stays."""
+    """Choose experts until they have enough units; a dense MLP is one reader and stays."""
     turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
     wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))
     return tuple(turned[:wanted])

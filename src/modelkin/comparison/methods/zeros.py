@@ -1,4 +1,4 @@
-"""Weights that are zero in the same places: a common mask is part of a recipe, and no common weights."""
+"""Weights that are zero in the same places: a common mask is part of a recipe, not shared weights."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ._result import Tested
 Places = npt.NDArray[np.bool_]
 
 FEWEST_ZEROS = 0.05
-"""Share of zeros in both models from which their places are looked at. With fewer, they explain too little
+"""Share of zeros in both models from which their places are examined. With fewer, they explain too little
 of any agreement: at one zero in twenty the squared cosine of equal places is larger by a twentieth."""
 SOFT_ZEROS = 0.2
-"""The same for values that are nearly zero, as a mask leaves them after some codes; of weights that nobody
-masked one in twenty-five is that small."""
+"""The same for values that are nearly zero, as some codes leave masked ones; among unmasked weights one in
+twenty-five is that small."""
 SMALL = 0.05
 """Of the root mean square of the matrix: what counts as nearly zero."""
 SAME_PLACES_Z = 5.0
-"""z at which places of zeros agree unit by unit. Where they do not, a mask explains nothing."""
+"""z from which places of zeros agree unit by unit. If they do not, a mask explains nothing."""
 _FOUND, _NOT_FOUND = -6.0, -3.0
-"""Where a test finds something, and where it does not."""
+"""log10 p where a test finds something, and where it does not."""
 FEWEST_PAIRS = 21
-"""Of units that exchange their values. With fewer, the best of all exchanges has a p above that of a finding,
-whatever the values are: such a test could only ever say that it found nothing."""
+"""Of units that exchange their values. With fewer, even the best of all exchanges has a p above that of a
+finding: such a test could only ever say that it found nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def common_zeros(
 ) -> CommonZeros | Message | None:
     """Test units given the zeros that both models have in the same places.
 
-    None where they have none: then zeros explain nothing. A message where nothing is left to be tested.
+    None if they have none: then zeros explain nothing. A message if nothing is left to test.
     """
     places = [zeros_of(rows) for rows in (candidate, base)]
     if places[0] is None or places[1] is None:
@@ -64,7 +64,7 @@ def common_zeros(
 
 
 def given_zeros(test: Tested, zeros: CommonZeros, *, chosen_from: int) -> Tested:
-    """Let a test claim no more than what is left of it given the places of zeros."""
+    """Let a test claim no more than what is left given the places of zeros."""
     left = min(0.0, zeros.log10_p + math.log10(chosen_from))
     in_the_pattern = test.log10_p < _FOUND and left > _NOT_FOUND
     return replace(
@@ -82,13 +82,13 @@ def zeros_of(rows: Array) -> Places | None:
     exact = finite == 0.0
     if exact.mean() >= FEWEST_ZEROS:
         return np.asarray(exact)
-    # One limit for the whole matrix: exchanging two larger values leaves both of them larger.
+    # One limit for the whole matrix: exchanging two values above it leaves both above it.
     limit = SMALL * math.sqrt(float(np.mean(np.square(finite, dtype=np.float64))))
     small = np.abs(finite) < limit
     return np.asarray(small) if small.mean() >= SOFT_ZEROS else None
 
 
 def _in_the_same_places(mine: Places, theirs: Places) -> bool:
-    """Say whether zeros agree unit by unit. Zeros that are alike in all units tell none from another."""
+    """Say whether zeros agree unit by unit. Zeros that are alike in all units distinguish none."""
     z = cross_z([mine.astype(np.float32)], [theirs.astype(np.float32)])[0, 0]
     return bool(z > SAME_PLACES_Z)

@@ -1,7 +1,7 @@
-"""What was done to a model: differences of facing tensors, what they look like, and what that allows to say.
+"""What was done to a model: differences of facing tensors, what they look like, and what follows from that.
 
 ``facing``, ``orders``, ``deltas``
-    Which tensors, rows and columns face each other, and their rows, read within bytes.
+    Which tensors, rows and columns face each other, and their rows, read within the byte allowance.
 ``steps``, ``scales``, ``lattice``, ``spectrum``
     Pure arrays: resolution of formats, factors, levels of quantisers, directions of differences.
 ``measure``, ``values``, ``shapes``

@@ -20,7 +20,7 @@ _BLOCK = 4096
 """Values summed in float32: two blocks of them stay in the first cache, the sum keeps six digits, and counts
 fit into sixteen bits."""
 _GLANCE = 256
-"""Words of 64 bits that are compared before a block is called equal so far."""
+"""64-bit words that are compared before a block counts as equal so far."""
 _REORDERED = {"reassoc", "contract", "nsz"}
 """Sums may be taken in any order; NaN and infinity stay what they are."""
 
@@ -29,7 +29,7 @@ _SCALE = _f32(F16_SCALE)
 
 
 def _jit(function: Any) -> Any:  # noqa: ANN401
-    """Compile on first use; what was compiled is kept for the next run, where there is a place for it."""
+    """Compile on first use; the result is cached for the next run if there is a place for it."""
     try:
         return numba.njit(nogil=True, fastmath=_REORDERED, cache=True)(function)
     except RuntimeError:  # numba found no folder it may write to
@@ -38,7 +38,7 @@ def _jit(function: Any) -> Any:  # noqa: ANN401
 
 @_jit
 def _same(left: Any, right: Any) -> bool:  # noqa: ANN401
-    for start in range(0, left.size, _GLANCE):  # what differs does so early
+    for start in range(0, left.size, _GLANCE):  # differences show early
         mine, theirs = left[start : start + _GLANCE], right[start : start + _GLANCE]
         other = np.uint64(0)
         for i in range(mine.size):
@@ -61,7 +61,7 @@ def _steps_16(left: Any, right: Any, counts: Any) -> None:  # noqa: ANN401
     equal = near = nearby = zeros = base_zeros = _u16(0)
     for i in range(left.size):
         a, b = left[i], right[i]
-        # Negative numbers run backwards: turn all bits but the sign.
+        # Negative numbers run backwards: flip all bits but the sign.
         mine = _i16(a ^ _i16(_i16(a >> _i16(15)) & _i16(0x7FFF)))
         theirs = _i16(b ^ _i16(_i16(b >> _i16(15)) & _i16(0x7FFF)))
         apart = _u16(_u16(mine) - _u16(theirs))
@@ -130,7 +130,7 @@ def _square_32(values: Any) -> float:  # noqa: ANN401
 
 @_jit
 def _sizes_bf16(left: Any, right: Any, sums: Any, counts: Any) -> None:  # noqa: ANN401
-    """Take two numbers from each word of 32 bits: the upper is in its place, the lower is moved up."""
+    """Take two numbers from each 32-bit word: the upper is in place, the lower is shifted up."""
     change = square = _f32(0)
     top = _i32(0)
     for i in range(left.size):
@@ -161,7 +161,7 @@ def _square_bf16(values: Any) -> float:  # noqa: ANN401
 
 @_jit
 def _count_bf16(left: Any, right: Any, sums: Any, counts: Any) -> bool:  # noqa: ANN401
-    """Count whole words of 64 bits, four numbers in each."""
+    """Count whole 64-bit words, four numbers in each."""
     for start in range(0, left.size, _BLOCK // 4):
         mine, theirs = left[start : start + _BLOCK // 4], right[start : start + _BLOCK // 4]
         words = theirs.view(_u32)
@@ -257,7 +257,7 @@ _COUNTED = {"BF16": _count_bf16, "F16": _count_f16, "F32": _count_f32}
 
 
 def tally_compiled(left: Bits, right: Bits, dtype: str) -> Tally:
-    """Count stored bits; F16 with infinity or NaN in it is left to numpy."""
+    """Count stored bits; F16 with infinities or NaN is left to numpy."""
     a_word = 8 // left.dtype.itemsize
     whole = left.size // a_word * a_word
     sums, counts = np.zeros(2), np.zeros(6, np.int64)

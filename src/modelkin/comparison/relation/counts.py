@@ -1,8 +1,8 @@
 """Every value of two models, counted tensor by tensor in one pass: bounded memory, both cores.
 
-Of models on this machine, each thread counts stretches of both files as the system holds them, without a
-copy. Of others, pieces are read ahead by the fetchers and counted as they come. numpy and numba let go of the
-interpreter while they count.
+For local models, each thread counts memory-mapped stretches of both files, without a copy. For others, pieces
+are read ahead by the fetchers and counted as they arrive. numpy and numba release the interpreter lock while
+they count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tally import Kernel, Tally, chosen_kernel
 
 _WALK = 1 << 20
 _AHEAD = 2
-"""Pieces of a core that wait for it."""
+"""Pieces that wait per core."""
 _STRETCH = 16 << 20
 """Bytes of a tensor that a thread takes at once: one entry of the ledger, and both files opened once."""
 
@@ -41,12 +41,12 @@ class TensorCount:
     values: int
     equal: int
     within_1_ulp: int | None
-    """At most one step of the stored format apart; None where the formats differ."""
+    """At most one step of the stored format apart; None if the formats differ."""
     within_16_ulps: int | None
     zeros: int
     base_zeros: int
     relative_change: float | None
-    """Size of the difference over the size of the base; None where one of them is not finite, or is zero."""
+    """Size of the difference over the size of the base; None if one of them is not finite, or zero."""
     largest_change: float | None
 
 
@@ -58,8 +58,8 @@ def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> t
     candidate, base
         Opened models.
     digested
-        Whether what is read of files on this machine gets its digest in the ledger: that takes several times
-        as long as counting it. What comes from elsewhere always gets one.
+        Whether ranges read from local files get their digests in the ledger: that takes several times as long
+        as counting. Ranges from elsewhere always get one.
     """
     names = [
         name
@@ -94,7 +94,7 @@ def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> t
 
 
 def all_equal(candidate: Model, base: Model, counts: Sequence[TensorCount]) -> bool | None:
-    """Say whether all stored values of two models are equal; None where some were not counted as stored."""
+    """Say whether all stored values of two models are equal; None if some were not counted as stored."""
     if any(item.equal < item.values for item in counts if item.dtype == item.base_dtype):
         return False
     plain = {item.tensor for item in counts if item.within_1_ulp is not None}
@@ -154,7 +154,7 @@ def _count_here(
     *,
     digested: bool,
 ) -> None:
-    """Count files on this machine: each thread takes the next stretch of a tensor and looks at both sides."""
+    """Count local files: each thread takes the next stretch of a tensor and looks at both sides."""
 
     def counted(stretch: tuple[str, int, int]) -> tuple[str, Tally]:
         with (
@@ -183,7 +183,7 @@ def _count_stream(
     *,
     digested: bool,
 ) -> None:
-    """Count pieces as they come, in step: as one stream where both models have the tensors in one order."""
+    """Count pieces as they arrive, in step: as one stream if both models have tensors in the same order."""
     orders = [_in_files(model, names) for model in (candidate, base)]
     walks = [orders[0]] if orders[0] == orders[1] else [[name] for name in orders[0]]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

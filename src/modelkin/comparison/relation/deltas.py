@@ -1,4 +1,4 @@
-"""The reader of sampled differences: rows of facing tensors, planned within bytes, read one after another."""
+"""The reader of sampled differences: rows of facing tensors, planned within an allowance, read one by one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 
 _ROWS = (384, 256, 192, 128, 96, 64, 48)
-"""Rows of a matrix that are tried, until a plan fits: of n rows, n/3 directions can be counted."""
+"""Numbers of rows of a matrix to try until a plan fits: with n rows, n/3 directions can be counted."""
 MOST_ROWS = _ROWS[0]
 _FEWEST_LAYERS = 2
 _ORDER_ROWS = 4096
 """Rows of shared tokens by which residual dimensions are told apart."""
 _KEY = "relation"
-"""Stands for names of tensors where rows are drawn: matrices of one shape are read at the same places, so
-that a direction can be followed through the layers."""
+"""Replaces tensor names when rows are drawn: matrices of one shape are read at the same places, so that a
+direction can be followed through the layers."""
 _HEAD_ROLES = ("attention_query", "attention_key", "attention_value")
 
 
@@ -45,12 +45,12 @@ class DeltaPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LineOrder:
-    """The order in which places of an axis face each other."""
+    """The order in which indices of an axis face each other."""
 
     mine: Places
     theirs: Places
     signs: Floats
-    """Of the candidate's places, before they are moved."""
+    """Of the candidate's indices, before reordering."""
     moved: bool = False
 
 
@@ -66,7 +66,7 @@ class DeltaReader:
     def plan(self, facing: Sequence[FacingTensors], *, allowance: int, most_layers: int) -> DeltaPlan:
         """Choose layers and rows so that both models stay within an allowance of bytes.
 
-        Rows are given up first, then layers, then tensors beside attention.
+        Rows are given up first, then layers, then tensors other than attention.
         """
         layers = sorted({item.layer for item in facing if item.layer is not None})
         fewest = min(_FEWEST_LAYERS, len(layers))
@@ -87,7 +87,7 @@ class DeltaReader:
         return DeltaPlan(facing=tuple(few), n_rows=_ROWS[-1])
 
     def slices(self, plan: DeltaPlan) -> tuple[list[TensorSlice], list[TensorSlice]]:
-        """Return what is read of both models, orders apart."""
+        """Return what is read of both models, except for orders."""
         found = [item for each in plan.facing if (item := self._slices(each, plan.n_rows)) is not None]
         return [mine for mine, _ in found], [theirs for _, theirs in found]
 
@@ -123,7 +123,7 @@ class DeltaReader:
     def whole_layers(
         self, facing: Sequence[FacingTensors], *, allowance: int, most_layers: int
     ) -> list[FacingTensors]:
-        """Choose as many layers as may be read whole; what is outside of layers comes first."""
+        """Choose as many layers as may be read whole; what is outside layers comes first."""
         layers = sorted({item.layer for item in facing if item.layer is not None})
         for count in range(min(most_layers, len(layers)), 0, -1):
             chosen = set(_spread(layers, count))
@@ -191,12 +191,12 @@ class DeltaReader:
         mine, theirs = read
         if mine.ndim == 1:
             return self._ordered_vector(item, mine, theirs, orders)
-        # Quantisers see the order that they find: groups are looked for before anything is moved.
+        # Quantisers work in the order they find: groups are searched for before anything is reordered.
         lattice = lattice_of(mine, infos[0].dtype)
         rows = self._line_order(item, orders, 0, len(mine), len(theirs))
         if rows is None:
             return None
-        # Only the rows that are kept are put into order: whole matrices of wide models take seconds to move.
+        # Only the kept rows are reordered: whole matrices of wide models take seconds.
         chosen, facing = rows.mine[:n_rows], rows.theirs[:n_rows]
         mine, theirs = mine[chosen] * rows.signs[chosen, None], theirs[facing]
         steps = None if lattice is None else level_steps(mine, lattice)
@@ -235,7 +235,7 @@ class DeltaReader:
             if signs is not None and len(signs) == n_mine and not _is_gain(item):
                 order = replace(order, signs=signs)
             if places is not None and len(places) and places.max() < n_theirs:
-                # Groups of quantisers and patterns of zeros are seen in the order they were made in.
+                # Groups of quantisers and patterns of zeros show in the order they were made in.
                 if _is_permutation(places, n_theirs):
                     order = replace(order, mine=np.argsort(places), moved=True)
                 else:
@@ -282,7 +282,7 @@ def _is_permutation(places: npt.NDArray[np.intp], size: int) -> bool:
 
 
 def _is_gain(item: FacingTensors) -> bool:
-    """Say whether a vector multiplies the residual stream: then signs of its dimensions do not touch it."""
+    """Say whether a vector multiplies the residual stream: then signs of its dimensions do not affect it."""
     return item.component == "norms" and not item.role.endswith("_bias")
 
 
@@ -293,7 +293,7 @@ def _lines(values: npt.NDArray[np.generic]) -> Floats:
 
 
 def some_experts(facing: Sequence[FacingTensors]) -> list[FacingTensors]:
-    """Keep few experts of each layer: they are many, and were treated alike or not at all."""
+    """Keep a few experts per layer: there are many, and they were treated alike or not at all."""
     numbers = sorted({item.expert for item in facing if item.expert is not None})
     kept = set(_spread(numbers, 2))
     return [item for item in facing if item.expert is None or item.expert in kept]

@@ -1,4 +1,4 @@
-"""Which tensor of one model faces which of the other, once it is known which layers do."""
+"""Which tensor of one model faces which of the other, once the facing layers are known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FacingTensors:
     base_layer: int | None
     expert: int | None
     transposed: tuple[bool, bool] = (False, False)
-    """Whether inputs stand first, in candidate and base."""
+    """Whether inputs come first, in candidate and base."""
     axes: Axes = ()
     """Spaces of the candidate's axes, outputs first."""
     fused: bool = False
@@ -48,10 +48,10 @@ def facing_tensors(
     candidate, base
         Opened models.
     layers
-        Layer of the candidate, layer of the base. Tensors outside of layers face each other by role.
+        Layer of the candidate, layer of the base. Tensors outside layers face each other by role.
     split
         Whether fused tensors (queries, keys and values in one; gates and units in one) come part by part:
-        each has an order of its own, and faces a tensor of its own where only one of the models is fused.
+        each has its own order, and its own counterpart if only one of the models is fused.
     """
     mine, theirs = candidate.architecture, base.architecture
     if not (mine.is_known and theirs.is_known):

@@ -17,22 +17,22 @@ Steps = Callable[[Floats], Floats]
 Levels = Literal["symmetric", "asymmetric", "table"]
 
 _SMALLEST_GROUP, _LARGEST_GROUP = 8, 2048
-"""Numbers of a line that may share their levels, besides a whole line; no tool has other groups."""
+"""Group sizes in which numbers of a line may share levels, besides a whole line; no tool uses others."""
 _SMALL_GROUP, _SMALL_BITS = 16, 6
-"""In groups smaller than this only so many bits are looked for. By chance all of eight numbers are near some
-levels in one of 200 groups, of BF16 in one of 20, and 22 of 24 groups have to be: none of 3,301 matrices of
-the zoo is."""
+"""In groups smaller than this, only up to this many bits are searched for. By chance all of eight numbers are
+near some levels in one of 200 groups, of BF16 in one of 20, and 22 of 24 groups have to be: none of 3,301
+matrices of the zoo is."""
 _UNEVEN_GROUPS = (128, 64, 32)
-"""Groups that tools use on lines which they do not divide; a shorter rest is left out."""
+"""Group sizes that tools use even if they do not divide a line; a shorter remainder is left out."""
 _RUN = 16
 """Divides nearly all sizes of groups."""
 _LOOKED_AT = 24
-"""Groups of a matrix; each is asked on its own."""
+"""Groups of a matrix that are examined, each on its own."""
 _NEARLY_ALL = 0.9
 _ON_LEVEL = 0.12
-"""Of a step: a number this near to a level is on it. Any number is with probability 0.24."""
+"""As a share of a step: a number this close to a level is on it. Any number is with probability 0.24."""
 _FEWEST_TELLING = 10
-"""Numbers of a group that the stored format resolves: fewer could all be near a level by chance."""
+"""Fewest numbers of a group that the stored format resolves: fewer could all be near a level by chance."""
 _MOST_BITS = 8
 """More levels than 256 cannot be told from plain numbers of sixteen bits."""
 
@@ -47,22 +47,22 @@ class Lattice:
     levels: Levels
     """``symmetric``: as many below zero as above. ``table``: few values that are not evenly spaced."""
     share: float
-    """Of the groups looked at that lie on such levels."""
+    """Share of the examined groups that lie on such levels."""
 
 
 def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
-    """Find the levels of a matrix whose lines were quantised in groups; None if its numbers are on none.
+    """Find the levels of a matrix whose lines were quantised in groups; None if there are none.
 
     Parameters
     ----------
     values
         Lines of numbers.
     steps
-        Gives the distance of neighbouring numbers in the stored format, at each place of some numbers: levels
-        that were rounded once more to be stored are off by half of it.
+        Gives the distance of neighbouring numbers in the stored format, for each number: levels that were
+        rounded again for storage are off by half of it.
     """
     held = _held(values)
-    # Two groups together have few values as well: evenly spaced levels are looked for first.
+    # Two groups together have few values too: evenly spaced levels are searched for first.
     return _found(values, held, steps, tables=False) or _found(values, held, steps, tables=True)
 
 
@@ -76,14 +76,14 @@ def _found(values: Floats, held: Counts, steps: Steps, *, tables: bool) -> Latti
             told += [] if found is None else [found]
             missed += found is None
             if missed > (1 - _NEARLY_ALL) * len(groups):
-                break  # mostly after three groups: plain weights cost next to nothing
+                break  # usually after three groups: plain weights cost next to nothing
         else:
             if not told:
                 continue
             bits = statistics.mode(bits for bits, _ in told)
             kinds = [kind for _, kind in told]
             common: Levels = max(("symmetric", "asymmetric", "table"), key=kinds.count)
-            # Single groups may happen to reach as far below zero as above.
+            # A single group may happen to be symmetric about zero.
             if common == "symmetric" and kinds.count("asymmetric") > 0.2 * len(kinds):
                 common = "asymmetric"
             return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
@@ -121,7 +121,7 @@ def _held(values: Floats) -> Counts:
 
 def _groups(values: Floats, held: Counts, size: int) -> list[Floats]:
     """Return groups that are spread over the matrix and hold more than zeros."""
-    each = values.shape[1] // size  # a shorter rest is left out
+    each = values.shape[1] // size  # a shorter remainder is left out
     if size % _RUN:
         counts = np.count_nonzero(values[:, : each * size].reshape(-1, size), axis=1)
     else:
@@ -167,7 +167,7 @@ def _table(numbers: Floats, _: Floats) -> tuple[int, Levels] | None:
 
 
 def _common_step(distinct: npt.NDArray[np.float64], width: npt.NDArray[np.float64]) -> float | None:
-    """Return the smallest distance between two numbers that storing them did not make."""
+    """Return the smallest distance between two numbers that is not due to storage."""
     gaps = np.diff(distinct)
     real = gaps[gaps > 2 * np.maximum(width[1:], width[:-1])]
     if not len(real):
@@ -187,7 +187,7 @@ def _on_levels(
     values, error = distinct[telling] - origin, width[telling]
     if not len(values):
         return False
-    for _ in range(2):  # the extremes were rounded when stored: the step is learned again from all
+    for _ in range(2):  # the extremes were rounded in storage: the step is refitted from all
         places = np.round(values / step)
         square = float(places @ places)
         step = float(places @ values) / square if square else step

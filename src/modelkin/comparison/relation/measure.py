@@ -1,4 +1,4 @@
-"""One tensor of both models, subtracted: what became of it, by numbers alone."""
+"""One tensor of both models, subtracted: what became of it, from numbers alone."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Floats = npt.NDArray[np.float32]
 
 UNLIKE = 0.2
 """Correlation below which two tensors are unlike. Chance alone stays far below it; output heads of strangers
-that were trained on one text reach 0.15."""
+trained on the same text reach 0.15."""
 _ON_CODE = 0.9
-"""Share of values that have to be within one step of their level. Rounding leaves none outside; GPTQ makes up
-for its errors and leaves some."""
+"""Share of values that must be within one step of their level. Rounding leaves none outside; GPTQ compensates
+its errors and leaves some."""
 _STRUCTURED = 1.15
-"""Above this, the largest singular value of a difference is no accident: random signs vary by two percent."""
+"""Above this, the largest singular value of a difference is not chance: random signs vary by two percent."""
 _SPARSE, _BASE_SPARSE = 0.2, 0.05
-"""Share of zeros from which on a tensor is sparse, and up to which the base is not."""
+"""Share of zeros from which a tensor is sparse, and up to which the base is not."""
 _KEPT = 0.999
 _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
 _STEP = 1.001
-"""A step, up to how it is computed."""
+"""One step, with tolerance for rounding."""
 _REFITTED = 2.0
-"""Steps that a number may be off where factors were multiplied in, or a rotation was undone: both round."""
+"""Steps that a number may be off if factors were multiplied in or a rotation was undone: both round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +47,16 @@ class Block:
     dtypes: tuple[str, str]
     whole: bool
     head: int = 0
-    """Rows of a head, where rows are made of heads; 0 otherwise."""
+    """Rows per head, if rows consist of heads; 0 otherwise."""
     reordered: bool = False
     levels: tuple[Lattice, Floats] | None = field(default=None, repr=False)
-    """Levels of the candidate and their distances, where an order was undone that they were made in."""
+    """Levels of the candidate and their distances, if the order they were made in was undone."""
     steps: Floats | None = field(default=None, repr=False)
-    """Of numbers that were turned into other coordinates: what storing them left, at each place."""
+    """For numbers rotated into other coordinates: the rounding error at each place."""
 
 
 def measure(block: Block, *, seed: int) -> TensorChange | None:
-    """Say what became of a tensor; None where there are no finite numbers to say it of."""
+    """Say what became of a tensor; None if it has no finite numbers."""
     mine, theirs = block.candidate, block.base
     if not mine.size or not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return None
@@ -134,7 +134,7 @@ class _Measured:
         return self._word_of(theirs, None)
 
     def _word_of(self, theirs: Floats, how: Word | None) -> Word:
-        """Name the change of a matrix, beside factors that were undone."""
+        """Name the change of a matrix, apart from factors that were undone."""
         if how is not None and self._is_rounded(theirs, slack=_REFITTED):
             return how
         self.lattice, levels = self._levels()
@@ -156,14 +156,14 @@ class _Measured:
         return "trained"
 
     def _levels(self) -> tuple[Lattice | None, Floats | None]:
-        """Look for levels along lines, and along columns where lines are stored inputs first."""
+        """Look for levels along lines, and along columns if lines are stored input-first."""
         if self.block.levels is not None:
             return self.block.levels
         if self.block.steps is not None:
             return None, None
         for turned in (False, True) if self.block.facing.transposed[0] else (False,):
             mine = np.ascontiguousarray(self.mine.T if turned else self.mine)
-            # Of the candidate alone: a coarser base does not blur its levels.
+            # From the candidate alone: a coarser base does not blur its levels.
             found = find_lattice(mine, lambda some: stored_steps(some, self.formats[0]))
             if found is not None:
                 levels = level_steps(mine, found)
@@ -171,7 +171,7 @@ class _Measured:
         return None, None
 
     def _refitted(self) -> tuple[Floats, Word | None]:
-        """Undo factors of rows and columns, or mixtures inside heads, where that explains much."""
+        """Undo factors of rows and columns, or mixtures within heads, if that explains much."""
         fitted, better = with_factors(self.mine, self.theirs)
         if better:
             return fitted, "rescaled"
@@ -187,9 +187,9 @@ class _Measured:
         return self.correlation is not None and self.correlation >= UNLIKE
 
     def _is_rounded(self, theirs: Floats, slack: float = 1.0) -> bool:
-        """Say whether the formats alone explain the difference: no number is further off than a step.
+        """Say whether the formats alone explain the difference: no number is off by more than a step.
 
-        Equal formats explain none, unless factors were multiplied in and rounded.
+        Equal formats explain nothing, unless factors were multiplied in and rounded.
         """
         if slack == 1.0 and self.formats[0] == self.formats[1]:
             return False
@@ -223,7 +223,7 @@ def _size(values: Floats) -> float:
 def _correlation(mine: Floats, theirs: Floats) -> float | None:
     left, right = (side.astype(np.float64) - side.mean(dtype=np.float64) for side in (mine, theirs))
     norm = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
-    # Constants less their mean are rounding, not zero.
+    # Constants minus their mean are rounding errors, not zero.
     if norm <= 1e-9 * max(1e-300, float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs))):
         return None
     return float(left.ravel() @ right.ravel()) / norm

@@ -1,4 +1,4 @@
-"""Which row and column of one model is which of the other, where an order was changed or a width cut.
+"""Which row and column of one model is which of the other, if an order was changed or a width cut.
 
 Orders are only used to subtract matrices of models that are known to be related: no evidence rests on them.
 """
@@ -26,14 +26,14 @@ Key = tuple[str, int | None, int | None]
 MOST_ELEMENTS = 80_000_000
 """Largest matrix that is read whole to find an order in it."""
 _FOUND = 0.5
-"""Share of units that have to find a place of their own, or the order counts as not found."""
+"""Share of units that must find a distinct place, or the order counts as not found."""
 _SOME_NUMBERS = 512
-"""Of a row, by which it is looked for first: chance reaches a cosine of 0.2 among ten thousand rows."""
+"""Numbers of a row used for the first search: chance reaches a cosine of 0.2 among ten thousand rows."""
 _SURE = 0.71
-"""Cosine by all numbers from which on no other search is made: two rows that have nothing in common cannot
-both be so near to a third."""
+"""Cosine by all numbers from which no further search is made: two rows that have nothing in common cannot
+both be this close to a third."""
 _STRIPE = 1024
-"""Rows whose cosines are made at once."""
+"""Rows whose cosines are computed at once."""
 _UNITS = ("mlp", "expert_mlp", "shared_mlp", "encoder_mlp")
 
 
@@ -45,9 +45,9 @@ class Orders:
     signs: dict[Key, Floats] = field(default_factory=dict)
 
     def of(self, spaces: Sequence[str], facing: FacingTensors, sizes: Mapping[str, int]) -> Places | None:
-        """Return the places along an axis, or None if its order is as it was.
+        """Return the places along an axis, or None if its order is unchanged.
 
-        An axis of heads and their dimensions is put into order head by head.
+        An axis of heads and their dimensions is reordered head by head.
         """
         for key in _keys(spaces[0], facing):
             if key in self.places:
@@ -69,13 +69,13 @@ def _keys(space: str, facing: FacingTensors) -> tuple[Key, ...]:
 
 @dataclass(slots=True)
 class Matrices:
-    """Whole matrices of both models; those of the layer at hand are kept, since they are looked at twice."""
+    """Whole matrices of both models; those of the current layer are kept, since they are used twice."""
 
     models: tuple[Model, Model]
     kept: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def both(self, item: FacingTensors) -> tuple[Floats, Floats] | None:
-        """Return two facing matrices, outputs first; None if one is too large, or no matrix."""
+        """Return two facing matrices, outputs first; None if one is too large, or not a matrix."""
         infos = self.models[0].index[item.candidate], self.models[1].index[item.base]
         if any(len(info.shape) != 2 or info.n_elements > MOST_ELEMENTS for info in infos):
             return None
@@ -86,7 +86,7 @@ class Matrices:
         return mine, theirs
 
     def forget(self) -> None:
-        """Give back the matrices of a layer."""
+        """Release the matrices of a layer."""
         self.kept.clear()
 
     def _one(self, side: int, name: str, segment: Segment | None, transposed: bool) -> Floats:
@@ -191,7 +191,7 @@ class _Finder:
             _note(self.orders, key, mine.reshape(-1, wide), theirs.reshape(-1, wide), self.seed)
 
     def _in_order(self, theirs: Floats, item: FacingTensors, *, axis: int) -> Floats | None:
-        """Put the residual dimensions of a matrix of the base into the candidate's order."""
+        """Reorder the residual dimensions of a base matrix like the candidate's."""
         places = self.orders.of(item.axes[axis], item, self.sizes[1])
         signs = self.orders.sign_of(item.axes[axis], item)
         if places is not None:
@@ -204,7 +204,7 @@ class _Finder:
 
 
 def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> bool:
-    """Note where each row of the candidate is in the base, if most of them are somewhere of their own."""
+    """Record where each row of the candidate is in the base, if most of them have a distinct place."""
     found = matched_rows(mine, theirs, seed=seed)
     used = found.places[found.usable]
     if not len(mine) or len(np.unique(used)) < _FOUND * len(mine) or not len(used):
@@ -220,10 +220,10 @@ def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> 
 
 
 def matched_rows(mine: Floats, theirs: Floats, *, seed: int) -> UnitMatch:
-    """Match rows by some of their numbers, and those again by all of them that this leaves in doubt.
+    """Match rows by some of their numbers, and doubtful ones again by all of them.
 
-    Of a layer of a large model all numbers take ten seconds. By some hundred, chance reaches a cosine of a
-    fifth, and rows of relatives are far above: a match that holds by all numbers needs no other search.
+    For a layer of a large model, all numbers take ten seconds. With some hundreds, chance reaches a cosine of
+    a fifth, and rows of relatives are far above: a match that holds by all numbers needs no further search.
     """
     width = mine.shape[1]
     if width <= 2 * _SOME_NUMBERS:

@@ -21,15 +21,15 @@ Word = Literal[
     "trained",
     "unlike",
 ]
-"""What became of one tensor. ``rescaled``: equal but for factors of rows and columns. ``mixed``: equal but
-for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
+"""What became of one tensor. ``rescaled``: equal except for factors of rows and columns. ``mixed``: equal
+except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
 changed in a way that has structure and more directions than few. ``unlike``: what faces it is no more like it
 than chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorChange:
-    """What became of one tensor: numbers of the values that were compared."""
+    """What became of one tensor, in numbers over the compared values."""
 
     tensor: str
     base_tensor: str
@@ -54,31 +54,31 @@ class TensorChange:
     """Size of the difference over the size of a step of the stored format: below about 0.5 most of what
     training did cannot be seen, since it did not move a number to the next one that can be stored."""
     resolution: float
-    """Size of a step over the size of the numbers: changes below half of it are lost in storing."""
+    """Size of a step over the size of the numbers: changes below half of it are lost in storage."""
     cosine: float | None
-    """Of the centred values; None where one side is constant."""
+    """Of the centred values; None if one side is constant."""
     zeros: float
     """Share of zeros in the candidate."""
     base_zeros: float
     two_of_four: float | None
-    """Share of groups of four in a line with two zeros at least; None where a line is not made of fours."""
+    """Share of groups of four in a line with at least two zeros; None if lines do not divide into fours."""
     kept_equal: float | None
-    """Of the numbers that are not zero, the share that is equal to the base's; None where none are zero."""
+    """Share of non-zero numbers that equal the base's; None if there are no zeros."""
     rank: int | None
-    """Directions of the difference beside which only rounding is left; None if too many or not asked."""
+    """Directions of the difference after which only rounding is left; None if too many or not asked."""
     rank_most: int | None
     left_in_steps: float | None
-    """What is left beside these directions, in units of what rounding leaves."""
+    """What is left after these directions, in units of what rounding leaves."""
     over_chance: float | None
     """Largest singular value of the difference over that of the same numbers with random signs."""
     over_marchenko_pastur: float | None
     bits: int | None
-    """Of the levels that the candidate's numbers lie on; None if they are no such thing."""
+    """Bits of the levels that the candidate's numbers lie on; None if there are none."""
     group: int | None
     levels: str | None
     """``symmetric``, ``asymmetric`` or ``table``."""
     reordered: bool
-    """Whether rows or columns were put into the base's order first."""
+    """Whether rows or columns were first put into the base's order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ Floats = npt.NDArray[np.float32]
 
 _ROUNDS = 8
 BETTER = 0.5
-"""Factors count if they halve the difference at least: what training does, they do not undo."""
+"""Factors count if they at least halve the difference: they do not undo training."""
 
 
 def difference_size(candidate: Floats, base: Floats) -> float:
@@ -26,7 +26,7 @@ def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
     """
     rows, columns = np.ones(len(base)), np.ones(base.shape[1])
     theirs = base.astype(np.float64)
-    # Each round is a product with a vector, once the products of all numbers are made.
+    # Each round is a product with a vector, once the products of all numbers are computed.
     products, squares = candidate * theirs, theirs * theirs
     for _ in range(_ROUNDS):
         columns = _fitted(rows @ products, rows**2 @ squares)
@@ -37,9 +37,9 @@ def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
 
 
 def mixed_in_heads(candidate: Floats, base: Floats, head: int) -> tuple[Floats, bool]:
-    """Mix the rows of the base inside each head as fits best; say whether that explains much.
+    """Find the best-fitting mixture of the base's rows within each head; say whether that explains much.
 
-    Values of a head may be mixed freely, and pairs of queries and keys turned, if what reads them is too.
+    Values of a head may be mixed freely, and pairs of queries and keys rotated, if what reads them is too.
     """
     if head < 2 or len(base) % head or base.shape[1] < 3 * head:
         return base, False

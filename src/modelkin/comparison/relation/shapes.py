@@ -1,4 +1,4 @@
-"""What became of the shape: depth, widths, experts, vocabulary, parts that were put in from elsewhere."""
+"""What became of the shape: depth, widths, experts, vocabulary, parts inserted from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from modelkin.tokenizer import TokenPairs
 from .result import RelationFinding, TensorChange
 
 _LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
-"""Components whose common origin says that the layers are those of the other model."""
+"""Components whose common origin implies that the layers are those of the other model."""
 WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
-"""Sizes whose change is a change of width, each said by its own name."""
+"""Sizes whose change is a change of width, each reported by name."""
 _NEARLY_ALL = 0.8
-"""Share of the tensors of a part that have to be unlike: gains and biases of strangers can be alike."""
+"""Share of a part's tensors that must be unlike: gains and biases of strangers can be alike."""
 Sizes = Mapping[str, int]
 
 
@@ -29,7 +29,7 @@ def shape_findings(
     tokens: Tokens,
     changes: Sequence[TensorChange],
 ) -> list[RelationFinding]:
-    """Tell what became of the shape; the first one names the kind. Parts that share nothing say nothing."""
+    """Return what became of the shape; the first one names the kind. Parts that share nothing say nothing."""
     found = {name for name, item in verdict.components.items() if item.conclusion.related}
     told: list[RelationFinding] = []
     if found & _LAYERED:
@@ -81,7 +81,7 @@ def _widths(mine: Sizes, theirs: Sizes, *, upcycled: bool) -> Iterable[RelationF
 def _replaced(
     verdict: Verdict, changes: Sequence[TensorChange], *, vocabulary: bool
 ) -> Iterable[RelationFinding]:
-    """Tell the components that share nothing although they face each other, and layers that do not."""
+    """Return the components that share nothing although they face each other, and layers that face none."""
     names: list[str] = []
     for name, item in verdict.components.items():
         faced = [change for change in changes if change.component == name]
@@ -89,7 +89,7 @@ def _replaced(
         if name == "norms" or item.conclusion.related or not faced:
             continue
         if vocabulary and name in ("embedding", "head"):
-            continue  # told with the vocabulary
+            continue  # reported with the vocabulary
         if unlike >= _NEARLY_ALL * len(faced):
             names.append(name)
     layers = _unlike_layers(changes, names)
@@ -134,7 +134,7 @@ def _vocabulary(mine: Sizes, theirs: Sizes, tokens: Tokens) -> Iterable[Relation
 
 
 def _differ(mine: Sizes, theirs: Sizes, name: str) -> bool:
-    """Say whether a size differs; one that is not known does not."""
+    """Say whether a size differs; an unknown one does not."""
     return name in mine and name in theirs and mine[name] != theirs[name]
 
 

@@ -13,28 +13,28 @@ Floats = npt.NDArray[np.float32]
 _FLIPS = 3
 """Draws of random signs. The largest singular value of noise varies by a percent or so between draws."""
 ROUNDED = 1.5
-"""What is left beside few directions may be so many times as large as rounding makes it. Merged adapters of
-the zoo leave 0.9 to 1.0; training in full leaves 2.9 and more (docs/relations.md)."""
+"""What is left after a few directions may be this many times as large as rounding alone. Merged adapters of
+the zoo leave 0.9 to 1.0; full training leaves 2.9 and more (docs/relations.md)."""
 _MOST_OF_RANK = 3
-"""A rank counts as low up to the smaller side over this: beyond it, any difference is of such a rank."""
+"""A rank counts as low up to the smaller side over this: beyond it, any difference has such a rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """The singular values of one difference beside what chance and rounding make of them."""
+    """The singular values of one difference, compared with what chance and rounding give."""
 
     rank: int | None
     """Fewest directions that leave no more than rounding; None if that takes too many of them."""
     most: int
-    """The largest rank that was looked for."""
+    """The largest rank that was searched for."""
     left: float
-    """Size of what is left beside these directions (or beside `most`), in units of what rounding leaves."""
+    """Size of what is left after these directions (or after `most`), in units of what rounding leaves."""
     over_chance: float
     """Largest singular value over the largest of the same numbers with random signs: 1 is chance."""
     over_marchenko_pastur: float
     """The same over the edge for independent numbers of one size, after Marchenko and Pastur."""
     gap: float | None
-    """How far singular values drop behind the last direction; None where none were counted."""
+    """How far singular values drop after the last direction; None if none were counted."""
 
 
 def spectrum(difference: Floats, steps: Floats | float, *, seed: int) -> Spectrum:
@@ -63,7 +63,7 @@ def spectrum(difference: Floats, steps: Floats | float, *, seed: int) -> Spectru
     most = max(1, n_rows // _MOST_OF_RANK)
     energy = np.cumsum(values[::-1] ** 2)[::-1]  # of this singular value and all smaller ones
     left = np.sqrt(np.maximum(np.append(energy, 0.0), 0.0) / wide.size)
-    # Directions that were taken out have taken some of the rounding with them.
+    # Removed directions took some of the rounding with them.
     free = np.sqrt(np.maximum(1 - np.arange(len(left)) * (n_rows + n_columns) / wide.size, 0.05))
     fits = np.flatnonzero(left[: most + 1] <= ROUNDED * rounding * free[: most + 1])
     rank = int(fits[0]) if len(fits) else None

@@ -31,27 +31,27 @@ _MOST_LAYERS = {"quick": 0, "standard": 6, "deep": 12, "full": 12}
 _FEW_DIRECTIONS = 2
 _ORDERED_LAYERS, _ORDERED_ROWS = 4, 256
 _WHOLE_LAYERS_HERE = 4_000_000_000
-"""Bytes of layers that are read whole to find orders in them, of models that lie here."""
+"""Bytes of layers that are read whole to find orders in them, for local models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deltas:
-    """What became of the tensors that were looked at."""
+    """What became of the examined tensors."""
 
     changes: tuple[TensorChange, ...] = ()
     common_direction: float | None = None
     """Least cosine between the single directions in which matrices of one role changed, over layers; None
     where there are no two of them."""
     turn: Turn | None = None
-    """The map that the candidate's weights were turned by, where the residual stream was rotated."""
+    """The map that the candidate's weights were rotated by, if the residual stream was rotated."""
     skipped: Message | None = None
     """Why nothing was subtracted."""
 
     def unlike_in(self, components: Collection[str]) -> Deltas:
-        """Call nothing of a component trained on that shows no sign of a common origin.
+        """Do not call a component trained if it shows no sign of a common origin.
 
         Rows of frequent tokens, and means, agree between strangers: enough to look like a large change of one
-        model, and not enough to be found by a test.
+        model, but not enough for a test to find.
         """
         return replace(
             self,
@@ -86,7 +86,7 @@ def read_deltas(
     residual, units
         How dimensions and units were paired by the comparison.
     rotation
-        The map from the candidate's residual stream to the base's, where it found one.
+        The map from the candidate's residual stream to the base's, if one was found.
     """
     if residual == "rotation":
         return _rotated(pair, layers, tokens, rotation)
@@ -124,7 +124,7 @@ def _measured(blocks: Iterable[Block], seed: int, turn: Turn | None = None) -> D
 def _rotated(
     pair: ModelPair, layers: Layers, tokens: Tokens, rotation: npt.NDArray[np.float32] | None
 ) -> Deltas:
-    """Subtract what faces each other once the candidate's residual stream is turned back."""
+    """Subtract what faces each other after rotating the candidate's residual stream back."""
     widths = [model.architecture.sizes.get("residual") for model in pair.models]
     if rotation is None or rotation.shape != (widths[0], widths[0]) or widths[0] != widths[1]:
         return Deltas(skipped=say("delta-rotated"))
@@ -137,7 +137,7 @@ def _rotated(
     matrices, rows = turned_tables(pair.models, reader, rotation, facing)
     numbers = sorted({item.layer for item in facing if item.layer is not None})
     first = [item for item in facing if item.layer in numbers[:1]]
-    # Orders are looked for in the coordinates that were found; they need no better ones.
+    # Orders are searched for in the coordinates found; they need no better ones.
     layer_orders(orders, matrices, first, moved=moved, seed=seed)
     own = [found for item in first if (found := reader.vectors(item, orders, matrices)) is not None]
     turn = learned_turn(rotation, [*rows, *own])
@@ -177,7 +177,7 @@ def deltas_at_most(pair: ModelPair, tokens: Tokens) -> tuple[int, int]:
     if pair.options.depth == "quick":
         return 0, 0
     ways = [_sampled_at_most(pair, tokens)]
-    # Without alignment an order is looked for only where a width was cut; far away, not even then.
+    # Without alignment an order is searched for only if a width was cut; for remote models, not even then.
     if pair.is_deep or (not pair.is_far and _moved(pair, "identity", "identity")):
         ways.append(_ordered_at_most(pair, tokens))
     return max(mine for mine, _ in ways), max(theirs for _, theirs in ways)
@@ -196,7 +196,7 @@ def _sampled_at_most(pair: ModelPair, tokens: Tokens) -> tuple[int, int]:
             return own.one_by_one(own.slices(DeltaPlan(facing=tuple(items), n_rows=MOST_ROWS))[0])
 
         everything = own.one_by_one(slices) + _heaviest(pair, model, layer_cost, most)
-        # What is planned fits; read tensor by tensor, gaps between rows of tokens may be read with them.
+        # What is planned fits; read tensor by tensor, gaps between rows of tokens may be read too.
         fitting = int(allowance * (1 + pair.options.fetch.max_waste)) + FREE_WASTE * len(slices)
         found.append(min(everything, fitting))
     return found[0], found[1]
@@ -231,7 +231,7 @@ def _outside(pair: ModelPair) -> list[FacingTensors]:
 def _heaviest(
     pair: ModelPair, model: Model, layer_cost: Callable[[Sequence[FacingTensors]], int], most: int
 ) -> int:
-    """Return what the layers of a model cost at most, so many of them; one may face several of the other."""
+    """Return what this many layers of a model cost at most; one may face several of the other."""
     layers = model.architecture.layers
     facing = facing_tensors(model, model, [(number, number) for number in layers])
     costs = []
@@ -263,9 +263,9 @@ def _in_order(
 
 
 def _with_layers_left(pair: ModelPair, layers: Layers) -> Layers:
-    """Add layers that face none, by their number, where models are equally deep.
+    """Add layers that face none, by number, if models are equally deep.
 
-    Nothing was found in them. Subtracting says whether that is because they are another model's.
+    Nothing was found in them. Subtraction shows whether they come from another model.
     """
     mine, theirs = (set(model.architecture.layers) for model in pair.models)
     if len(mine) != len(theirs):
@@ -275,7 +275,7 @@ def _with_layers_left(pair: ModelPair, layers: Layers) -> Layers:
 
 
 def _moved(pair: ModelPair, residual: str, units: str) -> frozenset[str]:
-    """Return the spaces in which an entry may be in another place."""
+    """Return the spaces whose entries may have moved."""
     mine, theirs = (model.architecture.sizes for model in pair.models)
     cut = {name for name in WIDTHS if name in mine and name in theirs and mine[name] != theirs[name]}
     moved: set[str] = set()

@@ -12,10 +12,10 @@ Floats = npt.NDArray[np.float32]
 _DIGITS = {"F64": 24, "F32": 24, "F16": 11, "BF16": 8, "F8_E4M3": 4, "F8_E5M2": 3}
 """Bits of the significand, the leading one included; numbers are compared as F32."""
 _LEAST = {"F16": 2.0**-24, "F8_E4M3": 2.0**-9, "F8_E5M2": 2.0**-16}
-"""The step of the least numbers of formats that have few exponents."""
+"""The step of the smallest numbers of formats that have few exponents."""
 _EXPONENT = np.uint32(0x7F800000)
 _FIRST = 4096
-"""Numbers that are tried before all are: those of a finer format mostly show at once."""
+"""Numbers tested before all are: those of a finer format usually show at once."""
 _COARSE = ("F8_E4M3", "BF16", "F16")
 
 
@@ -23,7 +23,7 @@ def stored_steps(values: Floats, dtype: str) -> Floats:
     """Return the distance of the next number that a format can hold, at each place; codes count as F32."""
     digits = _DIGITS.get(dtype, 24)
     held = np.ascontiguousarray(values, np.float32)
-    # The exponent alone is the power of two at or below a number: ten times as fast as taking numbers apart.
+    # The exponent alone is the power of two at or below a number: ten times as fast as frexp.
     powers = (held.view(np.uint32) & _EXPONENT).view(np.float32)
     steps = powers * np.float32(2.0 ** (1 - digits))
     odd = ~np.isfinite(powers) | (powers == 0.0)
@@ -33,7 +33,7 @@ def stored_steps(values: Floats, dtype: str) -> Floats:
 
 
 def effective_format(values: Floats, dtype: str) -> str:
-    """Return the coarsest format that all numbers fit into: BF16 saved as F32 is BF16 still."""
+    """Return the coarsest format that all numbers fit into: BF16 saved as F32 is still BF16."""
     for coarse in _COARSE:
         finer = _DIGITS.get(dtype, 24) > _DIGITS[coarse]
         if finer and _fits(values.reshape(-1)[:_FIRST], coarse) and _fits(values, coarse):
@@ -42,5 +42,5 @@ def effective_format(values: Floats, dtype: str) -> str:
 
 
 def _fits(values: Floats, dtype: str) -> bool:
-    with np.errstate(over="ignore"):  # what is too large for a format does not fit into it
+    with np.errstate(over="ignore"):  # numbers too large for a format do not fit into it
         return np.array_equal(decode(encode(values, dtype), dtype, values.size), values.reshape(-1))

@@ -1,8 +1,7 @@
-"""Counting stored bits of two tensors, block by block: in numpy always, compiled where numba is installed.
+"""Counting stored bits of two tensors, block by block: in numpy, or compiled if numba is installed.
 
-What can be told from stored bits is told from them: whole numbers of sixteen bits are added and compared
-several times as fast as floats are made of them. Blocks that are equal are not looked at any further, but for
-zeros and sizes.
+What stored bits can tell is read from them: 16-bit integers are added and compared several times as fast as
+they are converted to floats. Equal blocks are not examined further, except for zeros and sizes.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ _BLOCK = 1 << 18
 """Values handled at once: fewer cost more calls, more leave the cache of a core (a quarter slower at 2^16 and
 at 2^20). Even, as numbers of sixteen bits are taken two at a time."""
 _WORTH_COMPILING = 1 << 30
-"""Bytes of each model up to which numpy is done before numba is imported, which takes half a second, and two
-or three where nothing of it is kept from an earlier run."""
+"""Bytes of each model up to which numpy finishes before numba is imported, which takes half a second, and two
+or three if nothing is cached from an earlier run."""
 _NEAR, _NEARBY = 1, 16
 """Steps of the stored format, as `EqualityCount` has them."""
 F16_SPECIAL = 0x7C00
 """Bits of infinity in F16; NaN are larger."""
 F16_SCALE = np.float32(2.0**112)
-"""Bits of F16 that are put into the places of F32 make a number that is smaller by the difference of the two
-formats' exponents."""
+"""F16 bits shifted into the positions of F32 give a number that is smaller by the difference of the two
+formats' exponent biases."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums over some values; they add up in any order but for the last digits."""
+    """Sums over some values; they add up in any order, except for the last digits."""
 
     values: int = 0
     equal: int = 0
@@ -50,7 +49,7 @@ class Tally:
     largest: float = 0.0
 
     def add(self, other: Tally) -> None:
-        """Add the sums of further values; a largest difference that is no number stays so."""
+        """Add the sums of further values; a largest difference of NaN stays NaN."""
         self.values += other.values
         self.equal += other.equal
         self.near += other.near
@@ -68,7 +67,7 @@ Kernel: TypeAlias = Callable[[Bits, Bits, str], Tally]
 
 @cache
 def kernels() -> dict[str, Kernel]:
-    """Return the ways of counting that there are here, the fastest first."""
+    """Return the available ways of counting, the fastest first."""
     found: dict[str, Kernel] = {}
     if find_spec("numba") is not None:  # the extra `fast`
         from .compiled import tally_compiled
@@ -79,14 +78,14 @@ def kernels() -> dict[str, Kernel]:
 
 
 def chosen_kernel(n_bytes: int) -> Kernel:
-    """Return the way of counting that is done first with so many bytes of each model."""
+    """Return the way of counting that finishes first with this many bytes of each model."""
     if n_bytes < _WORTH_COMPILING:
         return tally_with_numpy
     return next(iter(kernels().values()))
 
 
 class _Buffers(local):
-    """Arrays of one thread, made once: large temporaries cost more than what is done with them."""
+    """Arrays of one thread, allocated once: large temporaries cost more than the work on them."""
 
     def __init__(self) -> None:
         self.flags = np.empty(_BLOCK, np.bool_)
@@ -115,7 +114,7 @@ def tally_with_numpy(left: Bits, right: Bits, dtype: str) -> Tally:
 
 
 def _less(found: Tally, zero: Tally) -> Tally:
-    """Take back the zero that was added to have an even number of values."""
+    """Subtract the zero that was added to make the number of values even."""
     for name in ("values", "equal", "near", "nearby", "zeros", "base_zeros"):
         setattr(found, name, getattr(found, name) - getattr(zero, name))
     return found
@@ -124,7 +123,7 @@ def _less(found: Tally, zero: Tally) -> Tally:
 def _tally_block(mine: Bits, theirs: Bits, dtype: str) -> Tally:
     n = mine.size
     room = _buffers.whole[mine.dtype.itemsize]
-    sizes = np.left_shift(theirs, 1, out=room[0][:n])  # magnitudes: the sign is pushed out
+    sizes = np.left_shift(theirs, 1, out=room[0][:n])  # magnitudes: the sign is shifted out
     zeros = n - int(np.count_nonzero(sizes))
     numbers = _as_floats(theirs, sizes, dtype, _buffers.floats[:2])
     square = sum(float(np.dot(part, part)) for part in numbers)
@@ -157,19 +156,19 @@ def _tally_block(mine: Bits, theirs: Bits, dtype: str) -> Tally:
 
 
 def _within(apart: Bits, reach: int) -> int:
-    """Count differences of at most so many steps, up or down: whole numbers without sign go round at zero."""
+    """Count differences of at most this many steps, up or down: unsigned integers wrap around at zero."""
     n = apart.size
     moved = np.add(apart, reach, out=_buffers.whole[apart.dtype.itemsize][0][:n])
     return int(np.count_nonzero(np.less_equal(moved, 2 * reach, out=_buffers.flags[:n])))
 
 
 def _apart(mine: Bits, theirs: Bits) -> Bits:
-    """Return differences in steps, in whole numbers that are ordered as the numbers are, across zero too."""
+    """Return differences in steps, as integers in the order of the numbers, also across zero."""
     n, size = mine.size, mine.dtype.itemsize
     bits, signed = 8 * size - 1, f"i{size}"
     ordered = []
     for values, out in zip((mine, theirs), _buffers.whole[size][1:], strict=True):
-        # Negative numbers run backwards: turn all bits but the sign.
+        # Negative numbers run backwards: flip all bits but the sign.
         turned = np.right_shift(values.view(signed), bits, out=out[:n].view(signed))
         np.bitwise_and(turned, (1 << bits) - 1, out=turned)
         ordered.append(np.bitwise_xor(turned, values.view(signed), out=turned).view(values.dtype))
@@ -178,7 +177,7 @@ def _apart(mine: Bits, theirs: Bits) -> Bits:
 
 
 def _as_floats(bits: Bits, sizes: Bits, dtype: str, rooms: Sequence[Floats]) -> tuple[Floats, ...]:
-    """Return the numbers; of formats of sixteen bits the upper and the lower ones of each word of 32 bits."""
+    """Return the numbers; for 16-bit formats, the upper and the lower ones of each 32-bit word."""
     if dtype == "F32":
         return (bits.view(np.float32),)
     words = bits.view(np.uint32)

@@ -1,9 +1,9 @@
-"""Rotated residual streams: weights are turned back into the base's coordinates before they are subtracted.
+"""Rotated residual streams: weights are rotated back into the base's coordinates before subtraction.
 
-A rotation moves every number of a matrix, and gains cannot stay where they are: they are multiplied into what
-reads them. So matrices are compared with gains folded in, the candidate's turned by a map that rows of tokens
-teach, or these and the units of one layer. What the map itself leaves is counted as rounding: smaller changes
-are not seen.
+A rotation changes every number of a matrix, and gains cannot stay separate: they are multiplied into what
+reads them. So matrices are compared with gains folded in, the candidate's rotated by a map learned from rows
+of tokens, or from these and the units of one layer. The error of the map itself counts as rounding: smaller
+changes are not seen.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NORM_OF = {
     Role.ROUTER.value: Role.MLP_NORM,
     Role.OUTPUT_HEAD.value: Role.FINAL_NORM,
 }
-"""What reads the residual stream through a norm, and which."""
+"""What reads the residual stream through a norm, and through which."""
 _RESIDUAL = ("residual",)
 _WIDEST, _WIDE_ROUNDS = 2048, 1
 """Beyond this width the map is learned again only so often: a round takes half a minute of CPU at 4,096."""
@@ -54,24 +54,24 @@ _WIDE_ENOUGH = 1e-4
 _JUDGED = 1024
 """Rows of a table by which a wide map is judged: what it leaves of so many is known to some percent."""
 _ARITHMETIC = 2e-6
-"""Of the size of numbers: what multiplying thousands of them in float32 leaves."""
+"""Relative error left by multiplying thousands of numbers in float32."""
 _ROUNDS = 3
 _HOLDS = 0.8
-"""Part of a table that may be left: without anything in common all of it is."""
+"""Share of a table that may be left over: without anything in common, all of it is."""
 _ZERO = 2.0
-"""Steps from zero within which a number counts as one: a rotation and back leave no exact zeros."""
+"""Steps from zero within which a number counts as zero: rotating there and back leaves no exact zeros."""
 _FAR = 4.0
-"""Steps that some number has to be off: without one, there is a copy and no search for levels."""
+"""Steps by which some number must be off: otherwise it is a copy, and no levels are searched for."""
 _APART, _LONGEST = 3.0, 12.0
-"""Steps between two levels at least, and of numbers that stand for one level at most."""
+"""Fewest steps between two levels, and most steps across numbers that belong to one level."""
 _MOST_LEVELS = 256
 _EXACT = 1e-3
-"""Error of the map up to which levels and zeros are looked for: beyond it, chance makes some."""
+"""Error of the map up to which levels and zeros are searched for: beyond it, chance produces some."""
 _SPARSE = 0.2
-"""Share of zeros from which on a matrix is told as thinned out: a few numbers are near zero anyway."""
+"""Share of zeros from which a matrix is reported as pruned: a few numbers are near zero anyway."""
 _NEARLY_ALL = 0.9
 _TRIED = 24
-"""Groups that are looked at before all are."""
+"""Groups examined before all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Turn:
     n_rows: int
     """Rows it was learned from."""
     error: float
-    """What it leaves of a matrix that nobody changed, over its size, by estimate."""
+    """Estimated relative error it leaves in an unchanged matrix."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class TurnedMatrices(Matrices):
     gains: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def both(self, item: FacingTensors) -> Vectors | None:
-        """Return two facing matrices, outputs first; None if one is too large, or no matrix."""
+        """Return two facing matrices, outputs first; None if one is too large, or not a matrix."""
         read = self.raw(item)
         return None if read is None else self.turned(item, *read)
 
@@ -107,7 +107,7 @@ class TurnedMatrices(Matrices):
         return values if gain is None or item.axes[1] != _RESIDUAL else values * gain
 
     def turned(self, item: FacingTensors, mine: Floats, theirs: Floats) -> Vectors:
-        """Fold gains in, and turn what is the candidate's."""
+        """Fold gains in, and rotate the candidate's matrix."""
         assert self.matrix is not None
         mine, theirs = self.folded(item, 0, mine), self.folded(item, 1, theirs)
         if item.axes[1] == _RESIDUAL:
@@ -117,7 +117,7 @@ class TurnedMatrices(Matrices):
         return mine, theirs
 
     def spread(self, item: FacingTensors, steps: Floats) -> Floats:
-        """Return the steps of turned numbers: each is made of all numbers along the axis that was turned."""
+        """Return the steps of rotated numbers: each is a sum over all numbers along the rotated axis."""
         steps = self.folded(item, 0, steps)
         if _RESIDUAL not in item.axes:
             return steps
@@ -140,18 +140,18 @@ class TurnedMatrices(Matrices):
 
 
 def can_be_turned(item: FacingTensors) -> bool:
-    """Say whether a tensor is a matrix that touches the residual stream along one axis, and no other part."""
+    """Say whether a tensor is a whole matrix with the residual stream along one axis."""
     return not item.fused and len(item.axes) == 2 and item.axes.count(_RESIDUAL) == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnedReader(DeltaReader):
-    """Reads rows of both models that face each other once the candidate is turned back."""
+    """Reads rows of both models that face each other once the candidate is rotated back."""
 
     error: float = 0.0
 
     def vectors(self, item: FacingTensors, orders: Orders, matrices: TurnedMatrices) -> Vectors | None:
-        """Return what a matrix has over the residual stream, unturned, in the order of the candidate."""
+        """Return a matrix's vectors over the residual stream, unrotated, in the order of the candidate."""
         read = matrices.raw(item) if can_be_turned(item) else None
         if read is None:
             return None
@@ -173,7 +173,7 @@ class TurnedReader(DeltaReader):
     def _ordered(self, item: FacingTensors, n_rows: int, orders: Orders, matrices: Matrices) -> Block | None:
         assert isinstance(matrices, TurnedMatrices)
         if len(self._infos(item)[0].shape) == 1:
-            # Gains are in the matrices; what is written to the stream at once was turned with it.
+            # Gains are in the matrices; vectors written directly to the stream were rotated with it.
             return (
                 None if _RESIDUAL in item.axes else DeltaReader._ordered(self, item, n_rows, orders, matrices)
             )
@@ -219,14 +219,14 @@ class TurnedReader(DeltaReader):
 
 
 def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice, Floats] | None:
-    """Look for levels that numbers were put on before they were turned: they are near them, not on them.
+    """Look for levels that numbers were quantised to before rotation: they are near them, not on them.
 
     Parameters
     ----------
     turned, steps
         Numbers in the base's coordinates, and how far storing them may have moved each.
     gain
-        Of each column, which was folded in after numbers were put on levels.
+        Of each column, which was folded in after quantisation.
     """
     if not np.all(np.abs(gain) > _ARITHMETIC):
         return None
@@ -247,7 +247,7 @@ def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice,
 
 
 def _gathered(line: Floats, step: float) -> Floats | None:
-    """Give numbers that are no further apart than rounding makes them one value; None if they are many."""
+    """Merge numbers that are no further apart than rounding explains; None if there are too many."""
     order = np.argsort(line)
     held = line[order]
     group = np.concatenate([[0], np.cumsum(np.diff(held) > _APART * step)])
@@ -265,8 +265,9 @@ def _gathered(line: Floats, step: float) -> Floats | None:
 def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     """Learn the map again from all rows at hand; those that changed least count most.
 
-    Training moves token rows as well, so that a map of them alone is off by that. What an adapter changes is
-    in matrices alone, and would spoil a map of all. So each table counts by what the map before left of it.
+    Training moves token rows too, so a map learned from them alone is off by that. What an adapter changes is
+    only in matrices, and would spoil a map learned from everything. So each table is weighted by what the
+    previous map left of it.
 
     Parameters
     ----------
@@ -278,7 +279,7 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     Returns
     -------
     Turn or None
-        None if no table is left with little enough.
+        None if the map leaves too much of every table.
     """
     if not tables:
         return None
@@ -313,7 +314,7 @@ def _procrustes(tables: Sequence[Vectors], weights: Sequence[float], *, wide: bo
     kind = np.float32 if wide else np.float64
     cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
     for (mine, theirs), weight in zip(tables, weights, strict=True):
-        # By the size of its numbers no table counts more than another.
+        # No table counts more than another because of the size of its numbers.
         scale = _size(mine) * _size(theirs)
         if scale > 0:
             product = np.asarray(mine, kind).T @ np.asarray(theirs, kind)
@@ -322,7 +323,7 @@ def _procrustes(tables: Sequence[Vectors], weights: Sequence[float], *, wide: bo
 
 
 def _left(matrix: Floats, mine: Floats, theirs: Floats) -> float:
-    """Return what is left between two tables once one is turned, over the size of the other, scale apart."""
+    """Return the relative difference of two tables once one is rotated, up to scale."""
     turned = mine @ matrix
     own = float(np.vdot(turned, turned))
     factor = float(np.vdot(turned, theirs)) / own if own > 0 else 0.0
@@ -337,7 +338,7 @@ def _size(values: Floats) -> float:
 def turned_tables(
     models: tuple[Model, Model], reader: TurnedReader, first: Floats, facing: Sequence[FacingTensors]
 ) -> tuple[TurnedMatrices, list[Vectors]]:
-    """Return matrices that are turned by a first map, and rows of shared tokens to learn a better one."""
+    """Return matrices rotated by a first map, and rows of shared tokens to learn a better one."""
     matrices = TurnedMatrices(models, matrix=first)
     outside = [item for item in facing if item.layer is None and item.role in TOKEN_ROLES]
     found: Iterator[Vectors | None] = (reader.token_vectors(item, matrices) for item in outside)

@@ -1,4 +1,4 @@
-"""What became of the values, all tensors together: copied, rounded, quantised, thinned, adapted, trained."""
+"""What became of the values, all tensors together: copied, rounded, quantised, pruned, adapted, trained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = dict[str, float | int | str]
 _NEARLY_ALL, _MOSTLY = 0.8, 0.9
 _SAME_DIRECTION = 0.9
 _LOST_IN_STORING = 0.5
-"""Changes smaller than so many steps are mostly not seen: half a step is what moves a number to the next."""
+"""Changes smaller than this many steps are mostly not seen: half a step moves a number to the next."""
 _MOST_TRAINED = 1.0
 """A change as large as the weights themselves leaves nothing of them that could be called trained on; heavy
 fine-tunes of the zoo change by 0.6."""
@@ -42,11 +42,11 @@ def kind_of_values(changes: Sequence[TensorChange]) -> str:
         return _unchanged(changes, matrices)
     words = Counter(item.what for item in changed)
     if words["quantised"] <= _MOSTLY * len(changed):
-        # What is on levels and nothing else tells how the model was stored, not what was done before.
+        # Levels alone tell how the model was stored, not what was done before.
         changed = [item for item in changed if item.what != "quantised"]
         words = Counter(item.what for item in changed)
     for word, kind in _KINDS.items():
-        # Small matrices say little about directions, so that a few may look otherwise.
+        # Small matrices say little about directions, so a few may look different.
         if words[word] >= _NEARLY_ALL * len(changed):
             return kind
     trained = [item.relative_change for item in changed if item.what == "trained"]
@@ -70,7 +70,7 @@ def _is_vector(item: TensorChange) -> bool:
 def findings_of_values(
     kind: str, changes: Sequence[TensorChange], directions: float | None, turn: Turn | None = None
 ) -> list[RelationFinding]:
-    """Tell what the values say, each with its numbers; what changed otherwise than most is told, too.
+    """Return what the values say, each with its numbers, including tensors that changed unlike most.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def findings_of_values(
     directions
         Least cosine between single directions of change, over layers.
     turn
-        The map that the candidate's weights were turned by before, if they were.
+        The map that the candidate's weights were rotated by first, if they were.
     """
     found: list[RelationFinding] = []
     by_word: dict[str, list[TensorChange]] = {}
@@ -113,7 +113,7 @@ def findings_of_values(
 
 
 def _levels(kind: str, changes: Sequence[TensorChange]) -> Iterable[RelationFinding]:
-    """Tell on which levels numbers lie, whatever else became of them."""
+    """Say on which levels numbers lie, whatever else became of them."""
     coded = [item for item in changes if item.bits is not None]
     if not coded or len(coded) < 2:
         return
@@ -200,7 +200,7 @@ def _trained(
 
 
 def _by_depth(trained: Sequence[TensorChange]) -> Iterable[RelationFinding]:
-    """Say where the change is large, in matrices: gains and their resolution are another matter."""
+    """Say where the change is large, in matrices only: gains have another resolution."""
     layers = sorted({item.layer for item in trained if item.layer is not None})
     if len(layers) < 3:
         return
@@ -214,7 +214,7 @@ def _by_depth(trained: Sequence[TensorChange]) -> Iterable[RelationFinding]:
 
 
 def _frozen(changes: Sequence[TensorChange]) -> Iterable[RelationFinding]:
-    """Tell the roles that did not change at all, where others did."""
+    """Return the roles that did not change at all, if others did."""
     still: dict[str, bool] = {}
     for item in changes:
         still[item.role] = still.get(item.role, True) and item.what == "equal"

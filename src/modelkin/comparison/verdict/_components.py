@@ -28,8 +28,8 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     """Combine the tests of one component.
 
     The best test counts, corrected for the number of tests (Bonferroni). Layers number their units
-    independently of each other in most models, which would allow stronger combinations; but not in all: a
-    model that repeats its layers would count one accident many times, and accuse another such stranger.
+    independently of each other in most models, which would allow stronger combinations, but not in all: a
+    model that repeats its layers would count one coincidence many times, and accuse another such stranger.
 
     One layer that is certain is a finding. What is claimed must not be negligible: each layer is held to the
     effect floor by itself, so that others in which nothing is shared do not hide it.
@@ -37,11 +37,11 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     Parameters
     ----------
     tests
-        All evidence of the component, skipped ones included.
+        All evidence of the component, including skipped tests.
     rule
         When it is enough.
     penalty
-        What is added to log10 p for looking at several components and for stages.
+        Added to log10 p for looking at several components and for stages.
     """
     made = [test for test in tests if isinstance(test, Tested)]
     by_layer = _by_layer(made)
@@ -55,7 +55,7 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         reasons += _measures(tests)
         return _not_testable(joined(reasons or [say("nothing-to-test")]))
     if not certain and all(FEW_ORDERS in test.flags for test in made):
-        # Nothing could have been found, so that finding nothing says nothing.
+        # Nothing could have been found, so finding nothing says nothing.
         return _not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
     shared, other = _split_layers(by_layer, rule) if certain else ((), ())
     return ComponentVerdict(
@@ -77,7 +77,7 @@ def certain_tests(made: Sequence[Tested], rule: DecisionRule, *, penalty: float)
 
 
 def without_echoes(found: Sequence[Tested], rule: DecisionRule) -> list[Tested]:
-    """Leave out what shows a little in coordinates as they are of what is found in others."""
+    """Leave out what shows faintly in the original coordinates but is found in others."""
     changed: dict[tuple[int, ...], float] = {}
     for test in found:
         if test.frame != "identity":
@@ -96,7 +96,7 @@ def _not_testable(reason: Message) -> ComponentVerdict:
 
 
 def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdict | None:
-    """Judge what was measured on controls: the only evidence that is not exact and may still decide."""
+    """Judge what was calibrated on controls: evidence that is not exact and may still decide."""
     made = [(test, test.rank) for test in tests if isinstance(test, Agreement) and test.rank]
     if not made:
         return None
@@ -104,7 +104,7 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
     strong = [test for test, _ in made if test.effect.low > limits["floor"]]
     log10_p = max(rank.log10_p for _, rank in made)
     n_pairs = min(rank.control_pairs for _, rank in made)
-    # Among many pairs the second rank is a small p-value, too, and not enough: 1 / (n + 1), not 2 / (n + 1).
+    # Among many pairs even the second rank is a small p-value, but not enough: 1 / (n + 1), not 2 / (n + 1).
     beats_all = log10_p < math.log10(1.5 / (1 + n_pairs))
     if not beats_all or n_pairs < limits["control_pairs"] or len(strong) < min(limits["layers"], len(made)):
         return None
@@ -119,7 +119,7 @@ def _calibrated(tests: Sequence[Evidence], rule: DecisionRule) -> ComponentVerdi
 
 
 def _contrasted(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float) -> ComponentVerdict | None:
-    """Judge what was held against mismatched layers of the same two models, where that is enough.
+    """Judge what was contrasted with mismatched layers of the same two models, if that is enough.
 
     It has no exact null, so a small p-value is not enough: much must agree, in several layers.
     """
@@ -127,8 +127,8 @@ def _contrasted(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float
     limits = rule.own_layers
     level = rule.layer_log10_p - math.log10(max(1, len(made)))
     strong = [test for test in made if test.effect.low > limits["floor"] and test.log10_p < level]
-    # Where fewer layers were read than are asked for, all of them must agree: a feature that depends on depth
-    # stands in facing layers too, and in one or two it is no mark of a copy.
+    # If fewer layers were read than required, all of them must agree: a feature that depends on depth
+    # appears in facing layers too, and in one or two it does not show a copy.
     if not strong or len(strong) < min(limits["layers"], len(made)):
         return None
     log10_p = bonferroni([test.log10_p for test in made])
@@ -147,7 +147,7 @@ def _contrasted(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float
 
 
 def _measures(tests: Sequence[Evidence]) -> list[Message]:
-    """Say what was measured without a test: it decides nothing, but a reader wants to know it."""
+    """Report what was measured without a test: it decides nothing, but readers want to know."""
     alike = [test for test in tests if isinstance(test, Likeness)]
     if not alike:
         return []
@@ -179,7 +179,7 @@ def _not_negligible(test: Tested, rule: DecisionRule) -> bool:
 def _conclusion(certain: Sequence[Tested], other: tuple[int, ...]) -> Conclusion:
     if not certain:
         return Conclusion.NO_EVIDENCE
-    # Of a square nobody knows the sign, so it says nothing of a changed form where others do.
+    # A square has no sign, so it says nothing about a changed form if other tests do.
     signed = [test for test in certain if not test.sign_free]
     if all(_in_changed_form(test) for test in signed or certain):
         return Conclusion.SHARED_REPARAMETRISED
@@ -187,9 +187,9 @@ def _conclusion(certain: Sequence[Tested], other: tuple[int, ...]) -> Conclusion
 
 
 def _in_changed_form(test: Tested) -> bool:
-    """Say whether a finding is one of units elsewhere, in other coordinates, or of changed signs.
+    """Say whether a finding is about moved units, other coordinates, or changed signs.
 
-    Chance never anti-correlates so much that a test is sure of it: a flipped or rotated copy does.
+    Chance never anti-correlates strongly enough for a test to be certain: a flipped or rotated copy does.
     """
     turned = "signs" in test.flags or (not test.sign_free and test.effect.high < 0)
     return test.frame != "identity" or test.reordered or turned
@@ -208,7 +208,7 @@ def _best_of(group: Sequence[Tested]) -> float:
 
 
 def _effect(made: Sequence[Agreement | Contrast]) -> Effect:
-    """Average the effect over layers, of the tensor whose effects are largest: others have freedoms left."""
+    """Average the effect over layers, for the tensor with the largest effects: others have freedoms left."""
     by_role: dict[tuple[str, str | None, str], list[Effect]] = {}
     for test in made:
         by_role.setdefault((test.method, test.role, test.frame), []).append(test.effect)
@@ -219,7 +219,7 @@ def _effect(made: Sequence[Agreement | Contrast]) -> Effect:
 
 def _mean_effect(effects: Sequence[Effect]) -> Effect:
     value = _mean(effect.value for effect in effects)
-    # As wide as the widest of one layer: layers need not be independent, so averaging buys nothing.
+    # As wide as the widest of one layer: layers need not be independent, so averaging gains nothing.
     below = max(effect.value - effect.low for effect in effects)
     above = max(effect.high - effect.value for effect in effects)
     return Effect(value=value, low=value - below, high=value + above, level=effects[0].level)
@@ -233,8 +233,8 @@ def _mean(values: Iterable[float]) -> float:
 def _deciding_effect(certain: Sequence[Tested], made: Sequence[Tested], other: set[int]) -> Effect:
     """Return the effect of the test that decided, over the layers that are claimed.
 
-    Where nothing is claimed it is that of the best test, over all layers. Squares are used there only if
-    there is nothing else: they are never far below zero, so that chance looks larger in them than it is.
+    If nothing is claimed it is that of the best test, over all layers. Squares are used there only if there
+    is nothing else: they are never far below zero, which makes chance look larger than it is.
     """
     signed = [test for test in made if not test.sign_free]
     best = min(
@@ -251,7 +251,7 @@ def _deciding_effect(certain: Sequence[Tested], made: Sequence[Tested], other: s
 
 
 def _layer_limit(by_layer: Mapping[tuple[int, ...], Sequence[Tested]]) -> float | None:
-    """Return from which effect on a layer would have been found, whichever of the tested ones it is."""
+    """Return the effect from which any one of the tested layers would have been found."""
     limits = [
         min((test.detection_limit for test in group if test.detection_limit is not None), default=None)
         for layers, group in by_layer.items()

@@ -25,7 +25,7 @@ class Identity:
     all_files_equal: bool = False
     """Every file with weights has the same published digest on both sides, or every byte was compared."""
     how: Message | None = None
-    """In what way it is known; not None for equal files."""
+    """How it is known; not None for equal files."""
 
 
 def decide(
@@ -42,9 +42,9 @@ def decide(
 ) -> Verdict:
     """Turn evidence into a verdict.
 
-    `parameters` are those of the candidate, by component: the verdict says how much it is about.
-    `unfaced` are layers of the base that no layer of the candidate is like, by component: the verdict on a
-    model and a part of it is the same whichever of them is the candidate.
+    `parameters` are those of the candidate, by component: the verdict says how much it is about. `unfaced`
+    are layers of the base that resemble no layer of the candidate, by component: the verdict on a model and a
+    part of it is the same whichever of them is the candidate.
 
     The p-value of the verdict is that of its strongest component, corrected for the number of components
     tested (Bonferroni) and for the stages at which reading could have stopped.
@@ -84,7 +84,7 @@ def decide(
     log10_p = None if best is None or best.log10_p is None else min(0.0, best.log10_p + penalty)
     by_controls = [item for item in judged.values() if item.basis == "rank" and item.log10_p is not None]
     ranked = bool(by_controls) and not exactly and not contrasted
-    if ranked:  # one test, planned as such: there is nothing that it was chosen from
+    if ranked:  # one test, planned as such: it was not chosen from several
         best = by_controls[0]
         log10_p = best.log10_p
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
@@ -134,11 +134,12 @@ def _only_in_changed_coordinates(
     *,
     penalty: float,
 ) -> bool:
-    """Say whether all that was found was found in other coordinates than those the models came with.
+    """Say whether everything was found in coordinates other than those the models came with.
 
-    It needs a finding: that a map of the residual stream was tried, or fits, says nothing of coordinates as
-    they are. And one finding in these is enough to know that the models share them: of directions that agree,
-    since gains know nothing of signs, and turned signs leave a pattern that is found without agreeing.
+    It needs a finding: that a map of the residual stream was tried, or fits, says nothing about the original
+    coordinates. And one finding in these is enough to know that the models share them: of directions that
+    agree, since gains say nothing about signs, and flipped signs leave a pattern that is found without
+    agreeing.
     """
     shared = {name for name, item in judged.items() if item.conclusion in _SHARED}
     found: list[Evidence] = [
@@ -167,9 +168,9 @@ def _knowing_of_others(
 ) -> ComponentVerdict:
     """Judge a component anew, knowing that the models share weights somewhere.
 
-    Agreement of units then says where; it needs no p-value for that. And where the models share other
-    coordinates only, a component that was tested in the old ones was not really tested. In all other cases
-    a component that was tested keeps its result.
+    Agreement of units then says where, without needing a p-value. And if the models share only other
+    coordinates, a component that was tested in the old ones was not really tested. In all other cases a
+    tested component keeps its result.
     """
     if item.conclusion is not Conclusion.NO_EVIDENCE:
         return item
@@ -181,7 +182,7 @@ def _knowing_of_others(
             item, conclusion=Conclusion.SHARED_REPARAMETRISED, effect=strong[0].effect, layers=layers
         )
     if any(isinstance(test, Contrast) for test in tests):
-        return item  # it was held against mismatched layers in the coordinates that were found
+        return item  # it was contrasted with mismatched layers in the coordinates that were found
     if changed and all(test.frame == "identity" for test in tests if isinstance(test, Tested)):
         return replace(item, conclusion=Conclusion.NOT_TESTABLE, reason=say("other-coordinates"))
     return item
@@ -190,7 +191,7 @@ def _knowing_of_others(
 def _without_counterpart(
     tests: Sequence[Evidence], item: ComponentVerdict, rule: DecisionRule, unfaced: Collection[int]
 ) -> ComponentVerdict:
-    """Call a component shared in part where all layers of the candidate are found, but not of the base."""
+    """Call a component partly shared if all layers of the candidate are found, but not all of the base."""
     if item.conclusion is not Conclusion.SHARED or not item.layers:
         return item
     facing = {
@@ -225,7 +226,7 @@ def _overall(
 def _shared_share(
     judged: Mapping[str, ComponentVerdict], parameters: Mapping[str, int] | None
 ) -> float | None:
-    """Return which share of all parameters is in what was found, as far as layers were tested."""
+    """Return the share of all parameters that was found shared, as far as layers were tested."""
     if parameters is None or not sum(parameters.values()):
         return None
     found = sum(parameters.get(name, 0) * item.share_found for name, item in judged.items())
@@ -233,14 +234,14 @@ def _shared_share(
 
 
 def _exactly_shared(item: ComponentVerdict, rule: DecisionRule, penalty: float) -> bool:
-    """Say whether a component is shared by an exact test, not by controls or by what others showed."""
+    """Say whether an exact test shows a component to be shared, not controls or other components."""
     if not item.is_exact or item.conclusion not in _SHARED or item.log10_p is None:
         return False
     return item.log10_p + penalty < rule.log10_p
 
 
 def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]) -> bool:
-    """Say whether all units of the shared layers hold the very numbers of the other model's."""
+    """Say whether all units of the shared layers hold exactly the numbers of the other model's."""
     found = [
         test.same_numbers
         for test in evidence
@@ -253,7 +254,7 @@ def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVe
 
 
 def _units_in_part(evidence: Sequence[Evidence]) -> bool:
-    """Say whether layers that are held against each other were too large to be read whole."""
+    """Say whether contrasted layers were too large to be read whole."""
     return any(
         (isinstance(test, Contrast) and "could_agree" in test.details)
         or (isinstance(test, Skipped) and test.method == "own-layers" and test.reason.code == "layer-large")

@@ -23,7 +23,7 @@ class Conclusion(Enum):
 
     @property
     def related(self) -> bool | None:
-        """True for a common origin, False for no evidence of one, None when nothing could be tested."""
+        """True for a common origin, False for no evidence of one, None if nothing could be tested."""
         if self is Conclusion.NOT_TESTABLE:
             return None
         return self is not Conclusion.NO_EVIDENCE
@@ -41,15 +41,15 @@ Reading = Literal[
     "zeros-alone",
     "beginning-alone",
 ]
-"""Patterns of findings that have words of their own.
+"""Patterns of findings that have names of their own.
 
-``norm-gains-only``: nothing but norm gains is shared, and other parts were tested.
-``norm-gains-alone``: nothing but norm gains was tested, and they are shared.
+``norm-gains-only``: only norm gains are shared, and other parts were tested.
+``norm-gains-alone``: only norm gains were tested, and they are shared.
 ``token-tables-only``: token tables are equal bit for bit, and no units are shared.
 ``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
 ``coordinates-so-far``: the same, before reordered units were looked for.
-``zeros-alone``: nothing is shared beside the places of zeros.
-``beginning-alone``: nothing is shared beside what all layers of both models have in common.
+``zeros-alone``: nothing is shared except the places of zeros.
+``beginning-alone``: nothing is shared except what all layers of both models have in common.
 """
 
 
@@ -63,30 +63,30 @@ class ComponentVerdict:
     effect: Effect | None
     n_tests: int
     layers: tuple[int, ...] = ()
-    """Tested layers in which the component is shared; empty where layers do not apply."""
+    """Tested layers in which the component is shared; empty if layers do not apply."""
     other_layers: tuple[int, ...] = ()
     """Tested layers in which it is not."""
     unfaced_base_layers: tuple[int, ...] = ()
     """Layers of the base that were compared with all of the candidate's and face none of them."""
     detection_limit: float | None = None
-    """Smallest effect that its most sensitive test would have found, in equal numbering."""
+    """Smallest effect that its most sensitive test would have found, with unchanged numbering."""
     layer_detection_limit: float | None = None
-    """The same for one layer, whichever of the tested ones; None where layers are not tested one by one."""
+    """The same for any one of the tested layers; None if layers are not tested one by one."""
     reason: Message | None = None
     """Why it is not testable."""
     basis: Basis = "exact"
-    """What `log10_p` rests on, where something was tested."""
+    """What `log10_p` rests on, if anything was tested."""
     parameters: int | None = None
-    """How many parameters of the candidate belong to it; None where nobody counted."""
+    """How many parameters of the candidate belong to it; None if they were not counted."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether `log10_p` rests on nothing but the null of an exact test."""
+        """Whether `log10_p` rests only on the null of an exact test."""
         return self.basis == "exact"
 
     @property
     def share_found(self) -> float:
-        """Part of the component that is shared, by the layers that were tested one by one."""
+        """Share of the component that is shared, by the layers that were tested one by one."""
         if not self.conclusion.related:
             return 0.0
         tested = len(self.layers) + len(self.other_layers)
@@ -107,7 +107,7 @@ class Verdict:
     shared_parameters: float | None
     """Share of the candidate's parameters in components and tested layers found shared; None if unknown."""
     reading: Reading | None
-    """A pattern of findings that is told in words of its own."""
+    """A pattern of findings that is described separately."""
     headline: Message
     """The verdict in a few words, with how much it is about."""
     summary: Message

@@ -25,18 +25,18 @@ class DecisionRule:
     matched_floor: int
     layer_log10_p: float
     body: Sequence[str]
-    """Components of which one must be shared before a whole model is called so; empty for any."""
+    """Components of which one must be shared before a whole model is called shared; empty for any."""
     echo: float
-    """Share of the effect in changed coordinates below which one in the old coordinates does not count."""
+    """Share of the effect in new coordinates below which an effect in the old ones does not count."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
-    """When an agreement that was measured on controls counts: floor, control_pairs, layers."""
+    """When an agreement calibrated on controls counts: floor, control_pairs, layers."""
     own_layers: Mapping[str, float]
-    """When an agreement counts that was held against mismatched layers of the pair: floor, layers, part."""
+    """When an agreement contrasted with mismatched layers of the pair counts: floor, layers, part."""
     calibration: Mapping[str, str]
 
     def stage_penalty(self, stage: str) -> float:
-        """Return what is added to log10 p for having the choice of stages."""
+        """Return what is added to log10 p for the choice of stages."""
         return -math.log10(self.stages[stage])
 
 

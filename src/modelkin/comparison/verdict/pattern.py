@@ -1,8 +1,8 @@
-"""Patterns of findings that have words of their own, most with another common cause than a common origin.
+"""Patterns of findings with names of their own; most have another common cause than a common origin.
 
 What is compared along the residual stream (token tables, gains, what layers write) agrees as soon as two
 models use the same coordinates. What is compared along units (MLP units, value dimensions, experts) agrees
-only where layers come from one another. Coordinates without units are what a student of hidden states has.
+only if one layer comes from the other. Coordinates without units are what a student of hidden states has.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def pattern_of(
     *,
     stage: str,
 ) -> Reading | None:
-    """Name the pattern, or None where there is none of these.
+    """Name the pattern, or return None if it is none of these.
 
-    Before the deep stage units were compared in equal numbering only, so coordinates without units may also
-    be a copy whose units were reordered.
+    Before the deep stage, units were compared only with unchanged numbering, so coordinates without units may
+    also mean a copy whose units were reordered.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
     if conclusion is Conclusion.NO_EVIDENCE:

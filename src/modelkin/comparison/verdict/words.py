@@ -27,11 +27,11 @@ def limitations(
     stage
         The last stage that was read: only the deep one undoes disguises.
     ranked
-        Whether a part of the verdict rests on controls.
+        Whether part of the verdict rests on controls.
     contrasted
-        Whether a part of it rests on mismatched layers of the same two models.
+        Whether part of it rests on mismatched layers of the same two models.
     units_in_part
-        Whether layers were too large to be read whole where units have to teach coordinates.
+        Whether layers were too large to be read whole although units must teach coordinates.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
@@ -44,7 +44,7 @@ def limitations(
             return _limitations("distillation", *hidden, "sampled")
         case Conclusion.NOT_TESTABLE:
             return _limitations("nothing") if deep else _limitations("nothing", "other_shapes")
-        case Conclusion.SHARED_PARTIAL:  # what shows nothing may be disguised
+        case Conclusion.SHARED_PARTIAL:  # what shows nothing may be in disguise
             return (*related, *_limitations(*hidden))
         case _:
             rests_on = (*(("own_layers",) if contrasted else ()), *(("ranked",) if ranked else ()))
@@ -64,7 +64,7 @@ def headline(
     ranked: bool = False,
     contrasted: bool = False,
 ) -> Message:
-    """Say the verdict in a few words; of a part, also how much of the model it is."""
+    """State the verdict in a few words; for a part, also how much of the model it is."""
     if ranked or contrasted:
         return say("headline.shared-ranked" if ranked else "headline.shared-own-layers")
     if conclusion is not Conclusion.SHARED_PARTIAL:
@@ -92,7 +92,7 @@ def _short_part(name: str, item: ComponentVerdict) -> Message:
 
 
 def _amount(share: float) -> Message:
-    """Tell a share in percent, rounded down: nothing that is missing somewhere is told as all of it."""
+    """State a share in percent, rounded down: an incomplete share never reads as all of it."""
     percent = 100 * share
     digits = 2 - math.floor(math.log10(percent)) if percent > 0 else 0
     return say("headline.amount", percent=math.floor(percent * 10.0**digits) / 10.0**digits)
@@ -112,12 +112,12 @@ def summary(
     reading: Reading | None = None,
     same_numbers: bool = False,
 ) -> Message:
-    """Say the verdict in one sentence; of what was not testable also what would make it so.
+    """State the verdict in one sentence; if nothing was testable, also what would make it so.
 
     A pattern that has a reading is followed by what it commonly means.
 
-    `ranked` is one that rests on nothing but controls, `contrasted` one that rests on mismatched layers of
-    the same two models; `same_numbers` says that units hold the very same numbers in another order.
+    `ranked` is one that rests only on controls, `contrasted` one that rests on mismatched layers of the same
+    two models; `same_numbers` says that units hold exactly the same numbers in another order.
     """
     said = _verdict(
         conclusion,
@@ -182,7 +182,7 @@ def _named(names: Iterable[str]) -> tuple[Message, ...]:
 
 
 def _with_rest(said: Message, components: Mapping[str, ComponentVerdict]) -> Message:
-    """Add of the components without a finding whether they show nothing, or were tested elsewhere."""
+    """Add, for components without a finding, whether they show nothing or were tested elsewhere."""
     silent = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
     elsewhere = [
         name
@@ -223,7 +223,7 @@ def _remedy(reasons: Iterable[Message], *, stage: str) -> Message:
 
 
 def _parts(reason: Message) -> list[Message]:
-    """Return the reasons that were told side by side, one by one."""
+    """Return joined reasons one by one."""
     if reason.code != "joined":
         return [reason]
     parts = reason["parts"]
@@ -233,7 +233,7 @@ def _parts(reason: Message) -> list[Message]:
 def _no_evidence(pair: Message, limits: Mapping[str, float]) -> Message:
     """Say what would have been found, for the most and the least sensitive component.
 
-    It holds for weights in their places: a disguise hides more than that.
+    This applies to weights in their places: a disguise hides more.
     """
     if not limits:
         return say("summary.no-evidence-none", pair=pair)

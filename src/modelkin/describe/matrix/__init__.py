@@ -1,4 +1,4 @@
-"""Measures over tensors of several models: choose roles and layers, read once, measure, set a null beside."""
+"""Measures over tensors of several models: choose roles and layers, read once, measure, add baselines."""
 
 from ._items import find_item
 from ._options import BASELINES, KnownRelation, MatrixOptions, RoleChoice, parse_layer_list, parse_role

@@ -1,4 +1,4 @@
-"""The baselines of one role: what each measure is where nothing, or something known, connects the tensors."""
+"""The baselines of one role: what each measure is when nothing, or something known, connects the tensors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FoundKey = tuple[str, str, tuple[tuple[Layer, Layer], ...]]
 """Two models, and the pairs of layers."""
 _TOKEN_DRAWS = 20
 _RELATED = 0.3
-"""Mean correlation over layers far above what independent models were ever seen to have (below 0.1)."""
+"""Mean correlation over layers far above any seen between independent models (below 0.1)."""
 _TOKEN_PAIRS = 2000
 _NOTHING_MEASURED = say("baseline-nothing-measured")
 _DEPENDENT = say("baseline-dependent")
@@ -55,7 +55,7 @@ _DEPENDENT = say("baseline-dependent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What the baselines of one role are made from: its vectors, and which of them face each other."""
+    """What the baselines of one role are computed from: its vectors, and which of them face each other."""
 
     choice: RoleChoice
     shelves: Mapping[str, Shelf]
@@ -68,7 +68,7 @@ class Ground:
     joints: dict[tuple[str, str, tuple[LayerPairing, ...] | None], Joint | Message] = field(
         default_factory=dict, repr=False
     )
-    """Those that were made: several baselines look at the same pairs."""
+    """Those computed so far: several baselines use the same pairs."""
 
     def row(
         self,
@@ -81,7 +81,7 @@ class Ground:
         reason: Message = _NOTHING_MEASURED,
         note: Message = NOTHING,
     ) -> Baseline:
-        """Sum up numbers to one baseline; or say why there are none."""
+        """Summarise numbers as one baseline; or say why there are none."""
         if isinstance(values, Message):
             reason, values = values, None
         null = values if values is None or isinstance(values, Distribution) else distribution(values)
@@ -97,11 +97,11 @@ class Ground:
         )
 
     def refused(self, baseline: str, scope: Message, reason: Message) -> Iterator[Baseline]:
-        """Say of every measure why there is no baseline."""
+        """Say for every measure why there is no baseline."""
         return (self.row(baseline, measure, scope, reason) for measure in self.measures)
 
     def joint(self, a: str, b: str, pairings: Sequence[LayerPairing] | None = None) -> Joint | Message:
-        """Return the vectors of two models and their pairs, of the shape that most pairs have."""
+        """Return the vectors of two models and their pairs, for the most common shape."""
         key = a, b, None if pairings is None else tuple(pairings)
         if key not in self.joints:
             self.joints[key] = self._joint(a, b, pairings)
@@ -111,7 +111,7 @@ class Ground:
         shelves = self.shelves[a], self.shelves[b]
         expect = pairings is None and "expectation" in self.options.baselines
         if pairings is None:
-            # Where the table pairs layers in several ways, baselines go with the first.
+            # If the table pairs layers in several ways, baselines use the first.
             pairings = [next((item for item in self.options.pairs if (item == "within") == (a == b)), "same")]
         found: dict[object, list[tuple[Layer, Layer]]] = {}
         for mine, theirs in self.pairs(self.choice, a, b, pairings):
@@ -313,7 +313,7 @@ def _groups(ground: Ground) -> Iterator[Baseline]:
         if not groups:
             yield ground.row("groups", measure, say("word.none"), say("baseline-no-groups"))
         for first, second in combinations_with_replacement(groups, 2):
-            # Without repetition and in this order: a mean over a set would differ in its last digit by run.
+            # Unique and in this order: a mean over a set would differ in its last digit between runs.
             members = dict.fromkeys(
                 frozenset((a, b)) for a in groups[first] for b in groups[second] if a != b
             )

@@ -1,4 +1,4 @@
-"""From roles, layers and tokens to tensors: what of each model is to be read, or why it is not there."""
+"""From roles, layers and tokens to tensors: what to read of each model, or why it is not there."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .views import Truncation, View, truncations, view_of
 Layer = int | None
 TOKEN_ROLES = (Role.EMBEDDING, Role.OUTPUT_HEAD)
 VOCABULARY_BYTES = 4_000_000
-"""Of a long tokenizer the beginning is enough: some thousand shared tokens."""
+"""The beginning of a long tokenizer is enough: some thousands of shared tokens."""
 _TOKENIZER = "tokenizer.json"
 
 
 Signature = tuple[tuple[int, ...], bool, int]
-"""Shape, whether a sample is of a turned tensor, and number of values."""
+"""Shape, whether a sample is of a transposed tensor, and number of values."""
 _PUBLISHED = {
     Role.ATTENTION_NORM: "input_layernorm.weight",
     Role.MLP_NORM: "post_attention_layernorm.weight",
@@ -45,7 +45,7 @@ def published_name(choice: RoleChoice, layer: Layer) -> str:
 
 
 def all_of(messages: Iterable[Message]) -> Message:
-    """Make one message of several that stand side by side, each once."""
+    """Join several messages into one, each once."""
     said = [message for message in dict.fromkeys(messages) if message != NOTHING]
     return NOTHING if not said else said[0] if len(said) == 1 else say("joined", parts=tuple(said))
 
@@ -61,7 +61,7 @@ class Item:
 
     @property
     def signature(self) -> Signature:
-        """What two items must share to be compared: the shape, for samples the layout, and how much of it."""
+        """What two items must share to be compared: the shape, and for samples the layout and size."""
         return self.views[0].shape, self.views[0].transposed and not self.whole, self.n_values
 
     @property
@@ -71,7 +71,7 @@ class Item:
 
     @property
     def format(self) -> str | None:
-        """How it is stored; a difference is not."""
+        """How it is stored; a difference is not stored."""
         return self.views[0].info.dtype if len(self.views) == 1 else None
 
     @property
@@ -82,7 +82,7 @@ class Item:
         return all_of([self.views[0].note, say("matrix-sample", n=self.n_values, m=self.views[0].size)])
 
     def vector(self, arrays: Sequence[Array]) -> Array:
-        """Make the vector of what was read."""
+        """Make the vector from what was read."""
         parts = [
             view.ordered(array, whole=self.whole) for view, array in zip(self.views, arrays, strict=True)
         ]
@@ -100,8 +100,8 @@ def make_item(
         return say("matrix-empty")
     if any(view.shape != first.shape or view.transposed != first.transposed for view in views):
         return say("matrix-two-shapes")
-    # The same places in all layers and models: what differs between models and layers is not part of the key,
-    # but for the published windows, which differ between layers.
+    # The same places in all layers and models: what differs between them is not part of the key,
+    # except for the published windows, which differ between layers.
     key = published_name(choice, layer) if options.windows else choice.label
     slices = tuple(
         view.chosen(limit=options.sample, seed=options.seed, key=key, windows=options.windows)

@@ -14,7 +14,7 @@ from modelkin.message import say
 from modelkin.options import FetchOptions
 
 MAX_LAYER = 9_999
-"""No model has as many layers; a typing error must not become a list of a billion numbers."""
+"""No model has that many layers; a typo must not become a list of a billion numbers."""
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 _PARTS: dict[str, Part] = {"weight": "weight", "bias": "bias", "packed": "packed", "scale": "scale"}
@@ -85,14 +85,14 @@ class KnownRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixOptions:
-    """What is measured, over what, and beside which baselines."""
+    """What is measured, over what, and against which baselines."""
 
     measures: tuple[str, ...] = DEFAULT
     """Names, or ``all``. The cosine never comes without rho x rho and r."""
     roles: tuple[str, ...] = ("attention_norm", "mlp_norm")
     """See `parse_role`."""
     layers: str | None = None
-    """Such as ``0-10,20``; None is all decoder layers."""
+    """Such as ``0-10,20``; None means all decoder layers."""
     layers_of: Mapping[str, str] = field(default_factory=dict)
     """Name of a model -> its own layers, for mixed pairs."""
     pairs: tuple[LayerPairing, ...] = ("same",)
@@ -107,10 +107,10 @@ class MatrixOptions:
     sample: int = 65_536
     """Most values of a tensor that are read: larger ones are sampled in seeded blocks, each value once."""
     windows: int = 0
-    """If not 0: so many windows of `sample` values each, at the places of the published probe of attention
-    weights, which differ between layers. Only layers of equal number can face each other then."""
+    """If not 0: this many windows of `sample` values each, at the places of the published probe of attention
+    weights, which differ between layers. Then only layers of the same number can be compared."""
     draws: int = 100
-    """Of the baselines that are drawn; fewer of large data, as stated in the result."""
+    """Draws per random baseline; fewer for large data, as stated in the result."""
     tokens: int = 256
     """Shared tokens whose rows are read for the baselines of tokens."""
     seed: int = 0
@@ -178,7 +178,7 @@ def parse_role(text: str) -> RoleChoice:
 
 
 def parse_layer_list(text: str) -> tuple[int, ...]:
-    """Read a list of layers such as ``0-10,20,30-35``; its order counts where layers are paired by place.
+    """Read a list of layers such as ``0-10,20,30-35``; the order matters if layers are paired by position.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def parse_layer_list(text: str) -> tuple[int, ...]:
     Raises
     ------
     BadSelection
-        It is no such list.
+        It is not such a list.
     """
     found: dict[int, None] = {}
     for item in text.split(","):

@@ -1,4 +1,4 @@
-"""What is to be read of all models, decided before a tensor is read; then read once, and stacked."""
+"""What to read of all models, decided before any tensor is read; then read once, and stacked."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .views import Truncation
 
 _TOKEN_BASELINES = {"random-tokens", "permuted-tokens"}
 MAX_WASTE = 1.0
-"""Share of unneeded bytes that joining ranges may add. Columns of a matrix that is cut to a smaller one lie
-some kilobytes apart: row by row they took 5,554 requests of GLM-4.5-Air, and a request costs more."""
+"""Share of unneeded bytes that joining ranges may add. Columns of a matrix that is cut to a smaller one are
+some kilobytes apart: row by row they took 5,554 requests for GLM-4.5-Air, and a request costs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +50,20 @@ class Shelf:
 
 @dataclass(slots=True)
 class SliceReader:
-    """Slices that are wanted of each model; each is read once, however often it is wanted."""
+    """Slices wanted of each model; each is read once, however often it is wanted."""
 
     models: Mapping[str, Model]
     wanted: dict[RoleChoice, dict[str, Counter[TensorSlice]]] = field(default_factory=dict)
-    """Of each role and model, in the order of asking, and how often."""
+    """For each role and model, in order of request, and how often."""
     _left: dict[str, Counter[TensorSlice]] = field(default_factory=dict)
     _arrays: dict[tuple[str, TensorSlice], Array] = field(default_factory=dict)
 
     def want(self, choice: RoleChoice, name: str, slices: Sequence[TensorSlice]) -> None:
-        """Note what is wanted of a model for a role."""
+        """Record what is wanted of a model for a role."""
         self.wanted.setdefault(choice, {}).setdefault(name, Counter()).update(slices)
 
     def read(self, choice: RoleChoice) -> None:
-        """Read all of one role, each model in one planned pass, side by side; other roles are let go."""
+        """Read all of one role, each model in one planned pass, side by side; release other roles."""
         self._arrays = {}
         self._left = {name: Counter(slices) for name, slices in self.wanted.get(choice, {}).items()}
         own = {name: list(slices) for name, slices in self.wanted.get(choice, {}).items()}
@@ -75,7 +75,7 @@ class SliceReader:
                 self._arrays.update(zip(((name, item) for item in slices), found, strict=True))
 
     def arrays(self, name: str, slices: Sequence[TensorSlice]) -> list[Array]:
-        """Return what was read; it is let go once it was taken as often as it is wanted."""
+        """Return what was read; it is released once it has been taken as often as wanted."""
         found = [self._arrays[name, item] for item in slices]
         for item in slices:
             self._left[name][item] -= 1
@@ -166,7 +166,7 @@ class Chosen:
                 raise BadSelection("layers", say("problem.no-layer-in", text=repr(text[:60]), n=len(own)))
 
     def choose(self, reading: SliceReader) -> None:
-        """Decide what is to be read. Headers are read, no tensor."""
+        """Decide what to read. Only headers are read."""
         self._check_layers()
         opened = list(self.models.values())
         for name, model in self.models.items():

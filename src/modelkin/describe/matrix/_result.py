@@ -1,4 +1,4 @@
-"""The complete record of one `matrix`: numbers, what chance makes of them, what was not measured."""
+"""The complete record of one `matrix`: numbers, what chance would give, what was not measured."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class MatrixModel:
     """One of the models."""
 
     name: str
-    """How tables call it."""
+    """Its name in tables."""
     ref: str
     origin: str
     revision: str | None
     family: str | None
     layers: tuple[int, ...]
     mtp_layers: tuple[int, ...]
-    """Multi-token-prediction layers: no decoder layers, and never mixed with them."""
+    """Multi-token-prediction layers: not decoder layers, and never mixed with them."""
     hidden_size: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRecord:
-    """One tensor in numbers; those that are not known are None, and `reason` says why."""
+    """One tensor in numbers; unknown ones are None, and `reason` says why."""
 
     model: str
     role: str

@@ -36,14 +36,14 @@ Models = Mapping[str, ModelLike] | Sequence[ModelLike]
 def matrix(
     models: Models, options: MatrixOptions | None = None, *, progress: Progress | None = None
 ) -> MatrixResult:
-    """Measure tensors of several models, layer by layer, beside what chance makes of each number.
+    """Measure tensors of several models, layer by layer, with what chance would give for each number.
 
     Parameters
     ----------
     models
         Model references, sources or opened models; a mapping gives them names.
     options
-        What is measured, over what, and beside which baselines.
+        What is measured, over what, and against which baselines.
     progress
         Told about long reads.
 
@@ -88,7 +88,7 @@ class _MatrixRun:
     chosen: Chosen
     measures: tuple[Measure, ...]
     found: dict[FoundKey, Mapping[str, MeasuredPairs]] = field(default_factory=dict)
-    """What was measured of the role at hand: baselines look at the same pairs."""
+    """What was measured for the current role: baselines use the same pairs."""
 
     def result(self) -> MatrixResult:
         models, options = self.chosen.models, self.chosen.options
@@ -99,7 +99,7 @@ class _MatrixRun:
         tensors: list[TensorRecord] = []
         baselines: list[Baseline] = []
         for choice in self.chosen.roles:
-            # One role after another: only its vectors are in memory at a time.
+            # One role after another: only one role's vectors are in memory at a time.
             reading.read(choice)
             self.found = {}
             shelves = {name: reading.shelve(name, self.chosen.items[name, choice]) for name in models}
@@ -149,7 +149,7 @@ class _MatrixRun:
             for plan in plans if own == choice else ():
                 shelf = reading.shelve((a, b)[plan.larger], plan.items)
                 both = (shelf, shelves[b]) if plan.larger == 0 else (shelves[a], shelf)
-                # Layers of other shapes have cuts of their own.
+                # Layers of other shapes have their own cuts.
                 pairs = [
                     (mine, theirs)
                     for mine, theirs in self.chosen.pairs(choice, a, b)
@@ -168,7 +168,7 @@ class _MatrixRun:
         *,
         view: str,
     ) -> Iterator[MeasureTable]:
-        """Measure pairs of layers: all of one shape at once, and a reason for each that cannot be."""
+        """Measure pairs of layers: all of one shape at once, with a reason for each that cannot be."""
         groups: dict[tuple[Signature, Signature], list[tuple[Layer, Layer]]] = {}
         for pair in pairs:
             places = [shelf.places.get(layer) for shelf, layer in zip(shelves, pair, strict=True)]

@@ -22,10 +22,11 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, Blocks, TensorInfo, TensorSlice, sample_blocks
 
 BLOCK = 16_384
-"""Values in a block of a sample: one request of 32 kB in BF16, which a usual line moves as fast as less."""
+"""Values in a block of a sample: one request of 32 kB in BF16, which usually takes no longer than a smaller
+one."""
 RUNS = 4
-"""Blocks of a larger sample: more of them are as many requests, and a Hub counts these. Four blocks of 65,536
-values are as many rows as sixteen of a quarter; more of them lie in one head, which matters to no cosine of
+"""Blocks of a larger sample: each is a request, and a Hub counts these. Four blocks of 65,536 values hold as
+many rows as sixteen of a quarter that size; more of them lie in one head, which does not affect cosines of
 unrelated tensors."""
 
 
@@ -39,7 +40,7 @@ class View:
     base: int = 0
     """Number of stored values before it."""
     segment: Segment | None = None
-    """Which indices of one axis belong to it; None is all."""
+    """Which indices of one axis belong to it; None means all."""
     transposed: bool = False
     """Stored input-first."""
     note: Message = NOTHING
@@ -68,18 +69,18 @@ class View:
         return replace(self, segment=segment, note=note)
 
     def chosen(self, *, limit: int, seed: int, key: str, windows: int = 0) -> TensorSlice:
-        """Choose what to read: all of it, or blocks at places that depend on seed, key and shape alone.
+        """Choose what to read: all of it, or blocks at places that depend only on seed, key and shape.
 
         Parameters
         ----------
         limit
-            Most values to read; with `windows`, the length of each of so many of them.
+            Most values to read; with `windows`, the length of each window.
         """
         blocks = [(0, self.size)]
         if self.size > limit and windows:
             blocks = published_windows(key, seed=seed, windows=windows, length=limit, size=self.size)
         elif self.size > limit:
-            # A tensor that is hardly larger than the sample would be read whole in long blocks.
+            # A tensor hardly larger than the sample would be read whole in long blocks.
             block = min(limit, BLOCK if self.size < 2 * limit else max(BLOCK, limit // RUNS))
             like = replace(self.info, name=key, shape=self.stored_shape)
             sample = sample_blocks(like, n_blocks=limit // block, block_elements=block, seed=seed, key=key)
@@ -116,8 +117,8 @@ class View:
 def published_windows(key: str, *, seed: int, windows: int, length: int, size: int) -> list[tuple[int, int]]:
     """Return the places that the published probe of attention weights reads, joined where they overlap.
 
-    A window begins where the first eight bytes of a SHA-256 of name, seed and number point to. The probe
-    counts a value twice that two windows hold; here it counts once.
+    A window begins where the first eight bytes of a SHA-256 of name, seed and number point. The probe counts
+    a value in two windows twice; here it counts once.
 
     Examples
     --------
@@ -236,7 +237,7 @@ def _truncations(
 def _groups(
     spaces: tuple[str, ...], small: Mapping[str, int], large: Mapping[str, int]
 ) -> tuple[int, int, int] | None:
-    """Return number of groups, and heads of a group in both models; None where that makes no sense."""
+    """Return the number of groups, and heads per group in both models; None if that makes no sense."""
     n_groups = large.get("kv_heads", 0)
     heads = small.get("heads", 0), large.get("heads", 0)
     if spaces[:1] != ("heads",) or not n_groups or small.get("kv_heads") != n_groups:

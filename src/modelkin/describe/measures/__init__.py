@@ -1,4 +1,4 @@
-"""Measures of pairs of vectors, what each is by chance, and tables of results. Pure arrays and names.
+"""Measures of pairs of vectors, what chance gives for each, and tables of results. Pure arrays and names.
 
 Nothing here decides anything: measures describe. For a decision with an error rate there is
 `modelkin.compare`.

@@ -1,4 +1,4 @@
-"""Baselines: many numbers summed up to a few, and those read off a matrix of layers."""
+"""Baselines: many numbers summarised as a few, and those read off a matrix of layers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._table import LayerMatrix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Numbers summed up. It describes them; the standard deviation is not an error of the mean."""
+    """A summary of numbers. It describes them; the standard deviation is not an error of the mean."""
 
     n: int
     mean: float
@@ -29,7 +29,7 @@ class Distribution:
 
 
 def distribution(values: npt.NDArray[Any] | np.ma.MaskedArray[Any, Any]) -> Distribution | None:
-    """Sum up numbers; what is masked or not a number does not count. None if nothing is left."""
+    """Summarise numbers; masked values and NaN do not count. None if nothing is left."""
     plain = np.ma.filled(np.ma.asarray(values).astype(np.float64), np.nan).ravel()
     plain = plain[np.isfinite(plain)]
     if not plain.size:
@@ -49,7 +49,7 @@ def distribution(values: npt.NDArray[Any] | np.ma.MaskedArray[Any, Any]) -> Dist
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What a measure is where nothing, or something known, connects the tensors."""
+    """What a measure is when nothing, or something known, connects the tensors."""
 
     baseline: str
     """Its name."""
@@ -58,30 +58,30 @@ class Baseline:
     scope: Message
     """Which models, layers, groups or tokens."""
     observed: float | None
-    """The number it is to be compared with; None where there is none."""
+    """The number to compare it with; None if there is none."""
     null: Distribution | None
-    """None where there is none; `reason` says why."""
+    """None if there is none; `reason` says why."""
     reason: Message | None
     note: Message
     """What was drawn or averaged, and what must not be read into it."""
 
 
 def offset_profile(matrix: LayerMatrix) -> dict[int, Distribution]:
-    """Sum up a matrix by how far the layers are apart: number in b minus number in a. 0 is the diagonal."""
+    """Summarise a matrix by layer offset: number in b minus number in a. 0 is the diagonal."""
     offsets = _offsets(matrix)
     found = {int(k): distribution(matrix.values[offsets == k]) for k in np.unique(offsets)}
     return {offset: item for offset, item in found.items() if item is not None}
 
 
 def off_diagonal(matrix: LayerMatrix) -> Distribution | None:
-    """Sum up all pairs of layers with different numbers."""
+    """Summarise all pairs of layers with different numbers."""
     return distribution(matrix.values[_offsets(matrix) != 0])
 
 
 def layer_zero(within: LayerMatrix) -> tuple[Distribution | None, Distribution | None]:
-    """Sum up layer 0 with each other layer, and every two others, from a matrix of a model with itself.
+    """Summarise layer 0 with each other layer, and all pairs of others, from a matrix of a model with itself.
 
-    Layer 0 is an outlier in most models, and no baseline for the others.
+    Layer 0 is an outlier in most models, and not a baseline for the others.
     """
     later = _offsets(within) > 0
     zero = (np.array(within.layers_a)[:, None] == 0) & later

@@ -1,4 +1,4 @@
-"""Baselines that are drawn: reordered values, random vectors, exchanged tokens. Always seeded."""
+"""Random baselines: reordered values, random vectors, exchanged tokens. Always seeded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Draws = Mapping[str, np.ma.MaskedArray[Any, Any]]
 """Name of a measure -> one row for each draw, one column for each pair."""
 
 MOST_VALUES = 50_000_000
-"""Values of one side that all draws together may take; fewer draws are made of larger data."""
+"""Values of one side that all draws together may use; larger data get fewer draws."""
 FEWEST_DRAWS = 10
 
 
@@ -43,8 +43,8 @@ def shuffle_draws(
 ) -> Draws:
     """Measure again with the places of b reordered at random, in the same way in all its rows.
 
-    One order for all layers keeps what connects the layers of a model, so that the mean over layers
-    scatters as it would between unrelated models. Another `key` draws other orders.
+    One order for all layers keeps what connects the layers of a model, so that the mean over layers varies as
+    it would between unrelated models. Another `key` draws other orders.
     """
     random = generator(seed, "shuffle", key)
     orders = [random.permutation(b.n) for _ in range(draws)]

@@ -20,10 +20,10 @@ from ._pairs import Pairs
 from .stack import PART_VALUES, Floats, Stack
 
 _CLOSE = 1e-4
-"""Squared distances below this share of the squared lengths are summed again: as a difference of large
+"""Squared distances below this share of the squared lengths are summed directly: as a difference of large
 numbers they would keep too few digits."""
 Expected = tuple[Floats, Floats | None]
-"""Mean over all reorderings, and standard deviation where it is known exactly."""
+"""Mean over all reorderings, and standard deviation if it is known exactly."""
 Function = Callable[[Stack, Stack, Pairs], Floats]
 Expectation = Callable[[Stack, Stack, Pairs], Expected]
 
@@ -88,7 +88,7 @@ def about_one(a: Stack, b: Stack, pairs: Pairs) -> Floats:
 
 
 def about_one_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
-    """Return what the means of both vectors minus one make of it."""
+    """Return what follows from the means of both vectors minus one."""
     return cosine_expectation(a.about_one, b.about_one, pairs)
 
 
@@ -222,7 +222,7 @@ def changed_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
 
 
 def mean_ulps(a: Stack, b: Stack, pairs: Pairs) -> Floats:
-    """Return the mean number of steps between values that differ; no number where none does."""
+    """Return the mean number of steps between values that differ; NaN if none does."""
     changed = pairs.rowwise(lambda x, y: np.count_nonzero(x != y, axis=1), a.steps, b.steps)
     total = pairs.rowwise(lambda x, y: np.abs(x - y).sum(axis=1, dtype=np.float64), a.steps, b.steps)
     return np.asarray(np.where(changed > 0, total / np.maximum(changed, 1), np.nan), dtype=np.float64)

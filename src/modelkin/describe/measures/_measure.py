@@ -27,22 +27,22 @@ class Measure:
     title: str
     """In headings."""
     function: Function = field(repr=False)
-    """From two stacks and pairs of rows to one number a pair."""
+    """From two stacks and pairs of rows to one number per pair."""
     expectation: Expectation | None = field(repr=False)
-    """Its mean over all reorderings of one vector's values, and its standard deviation where that is known
-    exactly; None where neither is known."""
+    """Its mean over all reorderings of one vector's values, and its standard deviation if that is known
+    exactly; None if neither is known."""
     low: float
     high: float | None
-    """What it can be; None is no bound."""
+    """Upper bound of its values; None means none."""
     _: KW_ONLY
     refuses: Fault = USELESS
     """Rows for which it has no meaning: the result is then a reason."""
     symmetric: bool = True
-    """Whether exchanging the vectors leaves it as it is."""
+    """Whether swapping the vectors leaves it unchanged."""
     same_format: bool = False
     """Whether it is about stored numbers, so that both rows must be stored alike."""
     undefined: str = "measure-no-number"
-    """What is said where the function returns no number."""
+    """What is reported if the function returns NaN."""
 
     def __call__(self, a: Stack, b: Stack, pairs: Pairs | None = None) -> MeasuredPairs:
         """Measure pairs of rows, by default all of them (row by row of the first stack)."""
@@ -69,11 +69,11 @@ class MeasuredPairs:
 
     values: np.ma.MaskedArray[Any, Any] = field(repr=False)
     reasons: npt.NDArray[np.object_] = field(repr=False)
-    """A message where the value is masked, None elsewhere."""
+    """A message if the value is masked, else None."""
     expected: np.ma.MaskedArray[Any, Any] = field(repr=False)
-    """Mean over all reorderings of one vector's values; masked where it is not known."""
+    """Mean over all reorderings of one vector's values; masked if unknown."""
     expected_sd: np.ma.MaskedArray[Any, Any] = field(repr=False)
-    """Standard deviation over them; masked where it is not known exactly."""
+    """Standard deviation over them; masked if not known exactly."""
 
     def __len__(self) -> int:
         return len(self.reasons)
@@ -122,7 +122,7 @@ def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsPart:
-    """Some rows of two stacks, and the pairs that are made of these rows alone."""
+    """Some rows of two stacks, and the pairs among these rows."""
 
     a: Stack
     b: Stack
@@ -132,7 +132,7 @@ class PairsPart:
 
 
 def parts_of(a: Stack, b: Stack, pairs: Pairs) -> Iterator[PairsPart]:
-    """Yield pairs in parts whose features fit into memory, however long vectors are: mostly one part."""
+    """Yield pairs in parts whose features fit into memory, however long vectors are: usually one part."""
     step = min(a.rows_at_once, b.rows_at_once)
     if max(len(a), len(b)) <= step:
         yield PairsPart(a, b, pairs, np.arange(len(pairs)))
@@ -148,7 +148,7 @@ def parts_of(a: Stack, b: Stack, pairs: Pairs) -> Iterator[PairsPart]:
 def measured_all(
     measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False
 ) -> dict[str, MeasuredPairs]:
-    """Apply several measures to pairs of rows, part by part: what they share is computed once, then let go.
+    """Apply several measures to pairs of rows, part by part: what they share is computed once, then released.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _none(n: int, reason: Message) -> MeasuredPairs:
 
 
 def _reasons(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], pairs: Pairs) -> npt.NDArray[np.object_]:
-    """Say why each pair cannot be measured; None where it can."""
+    """Say why each pair cannot be measured; None if it can."""
     reasons = _same(len(pairs), None)
     first, second = pairs.pick(a, b)
     for at in np.flatnonzero(first | second):

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from .stack import Floats
 
 _CHUNK = 1 << 18
-"""Values of one side at a time: small enough to stay in a processor's cache."""
+"""Values of one side at a time: small enough to stay in the CPU cache."""
 _DENSE = 0.2
-"""From this share of all pairs on, one matrix product for all of them is cheaper than picking."""
+"""From this share of all pairs on, one matrix product for all of them is cheaper than selecting."""
 
 LayerPairing = Literal["same", "all", "within", "relative", "mixed"]
 """`same`: equal numbers. `all`: every layer with every layer of another model. `within`: every two layers of
@@ -69,7 +69,7 @@ class Pairs:
         first: npt.NDArray[Any],
         second: npt.NDArray[Any],
     ) -> Floats:
-        """Apply a function of two equally large matrices, some pairs at a time; it returns one number a row.
+        """Apply a function of two equally large matrices, some pairs at a time; it returns a number per row.
 
         Runs of pairs that share their first row do not copy it.
         """
@@ -90,7 +90,7 @@ class Pairs:
 
 
 def _rows(matrix: npt.NDArray[Any], numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    """Return rows, without a copy where they follow each other."""
+    """Return rows, without a copy if they are consecutive."""
     first, n = int(numbers[0]), len(numbers)
     if int(numbers[-1]) == first + n - 1 and (np.diff(numbers) == 1).all():
         return matrix[first : first + n]
@@ -137,7 +137,7 @@ def _relative(
     if not first or not second:
         return ()
     deepest = [max(depth - 1, 1) for depth in depths]
-    # Exact whole numbers: a half must not fall to either side by rounding. Ties go to the shallower layer.
+    # Exact integers: rounding must not decide a half. Ties go to the shallower layer.
     return tuple(
         (mine, min(second, key=lambda theirs: (abs(mine * deepest[1] - theirs * deepest[0]), theirs)))
         for mine in first

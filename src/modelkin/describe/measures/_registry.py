@@ -1,4 +1,4 @@
-"""All measures, by name. What a user can ask for, in the order in which it is shown."""
+"""All measures, by name. What users can ask for, in display order."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _ALIASES = {
     "ulps": "mean-ulps",
     "identical": "byte-identity",
 }
-"""Other names that are understood."""
+"""Other accepted names."""
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({measure.name: measure for measure in _ALL})
 """Name -> measure."""
@@ -113,7 +113,7 @@ def find_measure(name: str) -> Measure:
 def chosen_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Return measures in the order of the registry, each once; ``all`` stands for all of them.
 
-    Wherever the cosine is asked for, its decomposition comes with it.
+    Whenever the cosine is requested, its decomposition comes with it.
     """
     wanted: set[str] = set()
     for name in names:

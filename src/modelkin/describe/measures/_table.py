@@ -1,6 +1,6 @@
 """Results in long form: one row for each measure and pair of tensors, and as CSV and back.
 
-Stored by column, so many fit. In CSV every number is in full, what is missing is an empty cell.
+Stored by column, so many rows fit. In CSV every number is in full precision; a missing one is an empty cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Column = npt.NDArray[Any]
 NO_LAYER = -1
 """How a tensor outside the layers is stored; rows and files say None."""
 NOTHING = say("joined", parts=())
-"""A note where there is nothing to note."""
+"""The note for nothing to report."""
 _WHERE = "table"
 
 
@@ -38,21 +38,21 @@ class MeasureRow:
     measure: str
     role: str
     view: str
-    """``whole``; or ``prefix`` and ``groups``, where the larger tensor was cut to the smaller one."""
+    """``whole``; or ``prefix`` and ``groups``, if the larger tensor was cut to the smaller one."""
     model_a: str
     layer_a: int | None
     """None for what is outside the layers."""
     model_b: str
     layer_b: int | None
     value: float | None = None
-    """None where it was not measured; `reason` says why."""
+    """None if it was not measured; `reason` says why."""
     reason: Message | None = None
     expected: float | None = None
-    """The measure's mean over all reorderings of one tensor's values; None where it is not known."""
+    """The measure's mean over all reorderings of one tensor's values; None if unknown."""
     expected_sd: float | None = None
-    """Its standard deviation over them, where that is known exactly."""
+    """Its standard deviation over them, if known exactly."""
     n: int = 0
-    """Different values of each tensor that were compared."""
+    """Distinct values of each tensor that were compared."""
     note: Message = NOTHING
     """What part of the tensors that is."""
 
@@ -103,13 +103,13 @@ class MeasureTable:
 
     @classmethod
     def of_rows(cls, rows: Iterable[MeasureRow]) -> MeasureTable:
-        """Make a table of rows."""
+        """Make a table from rows."""
         many = list(rows)
         return cls.of_columns({name: [getattr(row, name) for row in many] for name in COLUMNS})
 
     @classmethod
     def of_columns(cls, found: Mapping[str, Sequence[Any]]) -> MeasureTable:
-        """Make a table of plain values by column; what is missing is None."""
+        """Make a table from plain values by column; missing ones are None."""
         return cls({name: _column(name, found[name]) for name in COLUMNS})
 
     @classmethod
@@ -140,7 +140,7 @@ class MeasureTable:
 
     @classmethod
     def joined(cls, tables: Sequence[MeasureTable]) -> MeasureTable:
-        """Put tables below each other."""
+        """Concatenate tables."""
         if not tables:
             return cls.of_rows([])
         return cls({name: np.concatenate([table._columns[name] for table in tables]) for name in COLUMNS})
@@ -163,7 +163,7 @@ class MeasureTable:
             yield MeasureRow(**dict(zip(COLUMNS, cells, strict=True)))
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
-        """Yield rows as plain values, messages in English; what is missing is None."""
+        """Yield rows as plain values, messages in English; missing ones are None."""
         told = {message: str(message) for message in self.messages()}
         return zip(
             *(
@@ -174,7 +174,7 @@ class MeasureTable:
         )
 
     def messages(self) -> tuple[Message, ...]:
-        """Return all different reasons and notes."""
+        """Return all distinct reasons and notes."""
         found = dict.fromkeys(value for name in _SAID for value in self._columns[name] if value is not None)
         return tuple(found)
 
@@ -189,11 +189,11 @@ class MeasureTable:
 
     @property
     def expected(self) -> np.ma.MaskedArray[Any, Any]:
-        """The expectations under reordering; masked where they are not known."""
+        """The expectations under reordering; masked if unknown."""
         return np.ma.masked_invalid(self._columns["expected"])
 
     def distinct(self, name: str) -> tuple[Any, ...]:
-        """Return the different values of a column, in the order of their first row."""
+        """Return the distinct values of a column, in the order of their first row."""
         return tuple(dict.fromkeys(self._plain(name)))
 
     def where(self, **wanted: object) -> MeasureTable:
@@ -217,7 +217,7 @@ class MeasureTable:
     ) -> LayerMatrix:
         """Return a measure over the layers of two models, or of one model with itself.
 
-        Pairs that are only there the other way round are taken from there if the measure is symmetric.
+        Pairs that only exist the other way round are used if the measure is symmetric.
         """
         chosen = self.where(measure=measure, role=role, view=view)
         straight = chosen.where(model_a=model_a, model_b=model_b)
@@ -231,7 +231,7 @@ class MeasureTable:
         for name in ("value", "expected"):
             cells = np.full((len(layers_a), len(layers_b)), np.nan)
             parts = [straight.column(name), *([turned.column(name)] if use_turned else [])]
-            # What was measured the asked way round wins: it is written last.
+            # What was measured in the requested direction wins: it is written last.
             flat = np.concatenate(parts)[::-1]
             cells[at_a[::-1], at_b[::-1]] = flat
             filled.append(np.ma.masked_invalid(cells))
@@ -244,7 +244,7 @@ class MeasureTable:
     ) -> tuple[tuple[str, ...], np.ma.MaskedArray[Any, Any]]:
         """Return names of models and a measure over all pairs of them, each at one layer.
 
-        A model with itself is masked: it was not measured. So is the other way round of an asymmetric one.
+        A model with itself is masked: it was not measured. So is the reverse of an asymmetric measure.
         """
         chosen = self.where(measure=measure, role=role, view=view)
         names = tuple(dict.fromkeys([*chosen.distinct("model_a"), *chosen.distinct("model_b")]))
@@ -289,7 +289,7 @@ def _column(name: str, values: Sequence[Any]) -> Column:
 
 
 def table_to_csv(table: MeasureTable) -> str:
-    """Write a table; one line for each row below a line of names."""
+    """Write a table; one line per row below a line of names."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -299,7 +299,7 @@ def table_to_csv(table: MeasureTable) -> str:
 
 
 def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, where they are known.
+    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, if known.
 
     Raises
     ------
@@ -317,14 +317,14 @@ def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> Meas
 
 
 def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Make a table of rows of cells: text from CSV, or plain values from JSON.
+    """Make a table from rows of cells: text from CSV, or plain values from JSON.
 
     Parameters
     ----------
     rows
         What `cells` yields.
     said
-        The messages behind sentences, where they are known; others are quoted.
+        The messages behind sentences, if known; others are quoted.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Vectors of equal length stacked as rows, and what all measures need of them, computed once.
+"""Vectors of equal length stacked as rows, and what all measures need from them, computed once.
 
 A row that a measure cannot use is a `Fault`, not a number. All sums are in double precision.
 """
@@ -21,9 +21,9 @@ Stored = npt.NDArray[Any]
 
 PART_VALUES = 1_000_000
 """Values of one side whose features are held at the same time. A dozen features of 8 MB are little; those of
-all routers of a large mixture together were nine gigabytes."""
+all routers of a large mixture together took nine gigabytes."""
 LEAST_RHO = 0.1
-"""Below this share of the mean in the root mean square, a coefficient of variation means nothing."""
+"""Below this ratio of mean to root mean square, a coefficient of variation means nothing."""
 
 _BITS: dict[str, tuple[type[np.floating[Any]], type[np.unsignedinteger[Any]], int]] = {
     "F32": (np.float32, np.uint32, 0),
@@ -46,7 +46,7 @@ class Fault(IntFlag):
 
     @property
     def message(self) -> Message | None:
-        """What is wrong, the gravest first; None if nothing is."""
+        """What is wrong, the most serious first; None if nothing is."""
         found = next((fault for fault in Fault if fault & self), None)
         return None if found is None else say(f"fault.{str(found.name).lower()}")
 
@@ -63,7 +63,7 @@ def _feature(function: Callable[[Stack], _Array], *, by_place: bool) -> cached_p
             return function(stack)
         origin, order = stack.origin
         found: _Array = getattr(origin, function.__name__)
-        # An order is a permutation, so nothing is clipped; otherwise bounds are looked at for each value.
+        # An order is a permutation, so nothing is clipped; otherwise bounds are checked for each value.
         return found.take(order, axis=1, mode="clip") if by_place else found  # type: ignore[return-value]
 
     return cached_property(feature)
@@ -122,28 +122,28 @@ class Stack:
     def shuffled(self, order: npt.NDArray[np.intp]) -> Stack:
         """Return the stack with the places of all rows reordered in the same way.
 
-        Features are reordered when they are asked for, not computed again: this makes many draws cheap.
+        Features are reordered on demand, not recomputed: this makes many draws cheap.
         """
         other = Stack(self._rows, self.formats)
         other.origin = (self, order)
         return other
 
     def part(self, rows: slice) -> Stack:
-        """Return some of the rows. Their features are their own: they go when the part goes."""
+        """Return some of the rows. Their features are separate: they are freed with the part."""
         if self.origin is not None:
             return self.origin[0].part(rows).shuffled(self.origin[1])
         return Stack(self._rows[rows], self.formats[rows])
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows may be looked at together: all, unless their features would fill the memory."""
+        """How many rows may be processed together: all, unless their features would fill the memory."""
         return max(1, PART_VALUES // max(1, self.n))
 
     def forget(self) -> None:
-        """Let go of all that has a number for each place, but for the rows themselves.
+        """Release everything that has one number per place, except the rows themselves.
 
-        One row of many millions of values takes more than the features of a whole part should: of such rows
-        a feature is made again for each measure that needs it, which is cheaper than holding a dozen of them.
+        One row of many millions of values takes more than the features of a whole part should: for such rows
+        a feature is recomputed for each measure that needs it, which is cheaper than holding a dozen of them.
         """
         for name in _LONG:
             self.__dict__.pop(name, None)
@@ -157,7 +157,7 @@ class Stack:
 
     @_by_row
     def finite(self) -> npt.NDArray[np.bool_]:
-        """Say of each row whether all its values are finite."""
+        """Say for each row whether all its values are finite."""
         return np.asarray(np.isfinite(self.stored).all(axis=1), dtype=np.bool_)
 
     @_by_place
@@ -169,7 +169,7 @@ class Stack:
 
     @_by_row
     def faults(self) -> npt.NDArray[np.int64]:
-        """Return all that is wrong with each row, as bits of `Fault`."""
+        """Return everything that is wrong with each row, as bits of `Fault`."""
         faults = np.zeros(len(self), dtype=np.int64)
         if self.n == 0:
             faults |= Fault.EMPTY
@@ -206,7 +206,7 @@ class Stack:
 
     @_by_row
     def std(self) -> Floats:
-        """Return the standard deviation over the values there are (not an estimate for more)."""
+        """Return the population standard deviation."""
         return np.asarray(self.scale * self._size / np.sqrt(max(self.n, 1)), dtype=np.float64)
 
     @_by_row
@@ -226,7 +226,7 @@ class Stack:
 
     @_by_row
     def spread(self) -> Floats:
-        """Return sqrt(1 - rho^2), from the deviations, so that no digits are lost where rho is near 1."""
+        """Return sqrt(1 - rho^2), from the deviations, so that no digits are lost when rho is near 1."""
         length = np.where(self.norm > 0.0, self.norm / self.scale, 1.0)
         return np.asarray(np.where(self.varies, self._size / length, 0.0), dtype=np.float64)
 
@@ -239,7 +239,7 @@ class Stack:
 
     @_by_row
     def cv(self) -> Floats:
-        """Return the coefficient of variation; only where the mean is not near zero."""
+        """Return the coefficient of variation; only if the mean is not near zero."""
         usable = np.abs(self.mean) > 0.0
         return np.asarray(self.std / np.where(usable, np.abs(self.mean), 1.0), dtype=np.float64)
 
@@ -306,12 +306,12 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """One vector in numbers. All are None where it cannot be described; `reason` says why."""
+    """One vector in numbers. All are None if it cannot be described; `reason` says why."""
 
     n: int
     mean: float | None = None
     std: float | None = None
-    """Over the values there are."""
+    """Population standard deviation."""
     minimum: float | None = None
     maximum: float | None = None
     norm: float | None = None

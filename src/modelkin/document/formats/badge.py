@@ -10,12 +10,12 @@ from modelkin.untrusted import visible
 _LABEL = "common origin"
 _WORDS = {True: ("found", "#b35900"), False: ("no evidence", "#2b6a4d"), None: ("not testable", "#5f6670")}
 _LETTER = 6.6
-"""Pixels of a letter of eleven points, on average."""
+"""Average width of a letter in pixels at eleven points."""
 _HEIGHT = 20
 
 
 def badge_svg(result: Comparison) -> str:
-    """Draw the badge. What it cannot say (limits, strength) stands in its title."""
+    """Draw the badge. What it cannot say (limits, strength) is in its title."""
     word, colour = _WORDS[result.verdict.related]
     if result.verdict.conclusion.value == "identical":
         word = "identical"

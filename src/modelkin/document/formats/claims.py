@@ -1,4 +1,4 @@
-"""A check of a model card as SARIF, which code hosts and editors show beside the file that makes a claim."""
+"""A check of a model card as SARIF, which code hosts and editors show next to the file that makes a claim."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from modelkin.comparison import Comparison, ModelSummary
 from modelkin.untrusted import visible
 
 _SPACE = uuid.UUID("5f0f0d5e-6c3c-5d0a-9a0b-6d6f64656c6b")
-"""Of names of our documents: the same comparison gets the same serial number."""
+"""Namespace of our documents: the same comparison gets the same serial number."""
 
 
 def ml_bom(result: Comparison) -> dict[str, Any]:
     """Return a bill of materials: the candidate, with the base as ancestor if a common origin was found.
 
-    A common ancestor looks the same as parent and child, so the pedigree says what was found in words too.
+    A common ancestor looks the same as parent and child, so the pedigree also says in words what was found.
     """
     verdict = result.verdict
     candidate, base = _component(result.candidate), _component(result.base)

@@ -21,10 +21,10 @@ Kind = Literal["pass", "fail", "review", "notApplicable", "open", "informational
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SarifRule:
-    """What may be found."""
+    """A kind of finding."""
 
     id: str
-    """Such as ``MK001``; never used for something else."""
+    """Such as ``MK001``; never reused for something else."""
     name: str
     text: str
     help_text: str
@@ -41,13 +41,13 @@ class SarifFinding:
     kind: Kind
     text: str
     model: str
-    """Reference of the model that it is about."""
+    """Reference of the model it is about."""
     key: str = ""
-    """What tells it from other findings of this rule about this model, from one run to the next."""
+    """What identifies it among findings of this rule about this model, from one run to the next."""
     file: str | None = None
-    """File in which it is to be mended; the model itself if there is none."""
+    """File in which to fix it; the model itself if there is none."""
     level: Level | None = None
-    """In place of the rule's, where it fails."""
+    """Overrides the rule's level if it fails."""
     properties: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -57,7 +57,7 @@ def sarif_log(
     *,
     properties: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
-    """Return a log with one run. Only what fails has a level, as the standard wants."""
+    """Return a log with one run. Only failures have a level, as the standard requires."""
     listed = tuple(rules)
     places = {rule.id: number for number, rule in enumerate(listed)}
     driver = {
@@ -108,7 +108,7 @@ def _result(finding: SarifFinding, rule: SarifRule, number: int) -> dict[str, ob
 
 
 def _uri(ref: str) -> str:
-    """Return a reference as a relative URI: a folder of the repository, where it is one."""
+    """Return a reference as a relative URI: a folder of the repository, if it is one."""
     path = Path(ref)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         ref = path.relative_to(Path.cwd()).as_posix()

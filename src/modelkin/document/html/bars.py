@@ -10,7 +10,7 @@ _WIDTH, _HEIGHT = 200.0, 22.0
 
 
 def effect_bar(bar: Bar) -> Html:
-    """Draw an effect with its interval; a small mark shows from where on it would have been found."""
+    """Draw an effect with its interval; a small mark shows the smallest effect that would have been found."""
 
     def place(value: float) -> float:
         return (min(1.0, max(bar.start, value)) - bar.start) / (1.0 - bar.start) * (_WIDTH - 8) + 4

@@ -59,12 +59,12 @@ def _legend(series: tuple[Series, ...]) -> Html:
 
 
 def _dot(number: int) -> str:
-    """Return the class of a mark: hollow where colours start over."""
+    """Return the class of a mark: hollow once colours repeat."""
     return "dot" if number < _N_COLOURS else "dot hollow"
 
 
 class _Axes:
-    """From layer and value to a place in the picture."""
+    """From layer and value to a position in the picture."""
 
     def __init__(
         self, measure: LayerMeasure, series: tuple[Series, ...], count: int, threshold: float | None

@@ -1,4 +1,4 @@
-"""All families of an atlas on one canvas: places are computed here, a script draws them and answers."""
+"""All families of an atlas on one canvas: positions are computed here, a script draws them interactively."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .markup import Html, element
 
 _KINDS = ("declared", "merge", "other")
 _LONGEST = 120
-"""Letters of a name on the map; its page has the rest."""
+"""Characters of a name on the map; its page has the rest."""
 
 
 def family_map(index: AtlasIndex, language: Language) -> Html:
-    """Draw the map: a search, the canvas, what is under the pointer, and the data of all of it."""
+    """Draw the map: a search box, the canvas, what is under the pointer, and the data."""
 
     def said(key: str) -> str:
         return language.say(f"atlas.{key}")

@@ -1,4 +1,4 @@
-"""A forest as one picture: models in columns by steps from the middle, evidence under the pointer."""
+"""A forest as one picture: models in columns by steps from the root, evidence under the pointer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
 
 
 def _rows(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
-    """Give every model a column, by steps from the middle, and a row of its own, below what it hangs on."""
+    """Give every model a column, by steps from the root, and its own row, below its parent."""
     below: dict[str, list[str]] = {}
     for edge in edges:
         if edge.first not in [name for names in below.values() for name in names]:
@@ -64,13 +64,13 @@ def _rows(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
                 walk(child, column + 1)
 
     walk(family.middle, 0)
-    for name in family.members:  # what hangs on nothing that was drawn
+    for name in family.members:  # what has no drawn parent
         walk(name, 0)
     return placed
 
 
 def _columns(rows: dict[str, tuple[int, int]]) -> list[int]:
-    """Return where each column begins, and where the last one ends: a column is as wide as its names."""
+    """Return where each column begins and the last one ends: a column is as wide as its names."""
     begins = [_LEFT]
     for number in range(1 + max(column for column, _ in rows.values())):
         letters = max(len(_shown(name)) for name, (column, _) in rows.items() if column == number)

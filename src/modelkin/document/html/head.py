@@ -1,4 +1,4 @@
-"""The head that all pages have: their style, and a policy that lets nothing else in."""
+"""The head of all pages: their style, and a policy that allows nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def site_assets() -> dict[str, str]:
 
 
 def palette() -> str:
-    """Return the colours as variables: those of the reader's screen, or those that the reader chose."""
+    """Return the colours as variables: those of the reader's system theme, or those the reader chose."""
     light, dark = (f"color-scheme: {theme.name}; {_variables(theme)}" for theme in (LIGHT, DARK))
     return (
         f":root {{ {light} }}\n"
@@ -72,7 +72,7 @@ def page_policy(*, with_images: bool = False) -> str:
 
 
 def page_head(*, title: str, version: str, with_images: bool, site: PageSite | None = None) -> Html:
-    """Write the head of a page: with its style in it, or with a link to that of its site."""
+    """Write the head of a page: with its style inline, or with a link to its site's."""
     policy = page_policy(with_images=with_images) if site is None else site.policy()
     return element(
         "head",

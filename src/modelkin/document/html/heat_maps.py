@@ -52,7 +52,7 @@ def _figure(item: LayerMap, language: Language) -> Html:
 
 
 def _data(item: LayerMap, language: Language) -> Html:
-    """Embed what the page needs to say the number of a cell; nothing in it can end the element."""
+    """Embed what the page needs to show the number of a cell; nothing in it can end the element."""
     data = {
         "candidate": list(item.candidate_layers),
         "base": list(item.base_layers),

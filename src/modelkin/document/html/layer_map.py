@@ -106,7 +106,7 @@ def _picture(key: str, rows: _Rows, result: Comparison, language: Language) -> H
 
 
 def _letters(text: str) -> float:
-    """Count letters by their width: a Korean one takes the room of nearly two."""
+    """Count letters by width: a Korean one is nearly as wide as two."""
     return sum(1.8 if ord(letter) > 0x1100 else 1.0 for letter in text)
 
 
@@ -145,7 +145,7 @@ def _state_legend(language: Language) -> Html:
 
 
 def step_legend(measure: LayerMeasure, language: Language, paints: Iterable[str]) -> Html:
-    """Say at which values the colour changes; colours below chance only where they occur."""
+    """Say at which values the colour changes; colours below chance only if they occur."""
     steps = [f"{step:g}" for step in measure.steps]
     items = []
     if any(paint.startswith("n") and paint != "n0" for paint in paints):

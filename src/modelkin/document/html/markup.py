@@ -1,4 +1,4 @@
-"""HTML and SVG as values. A plain text becomes markup only escaped: no caller can forget it."""
+"""HTML and SVG as values. Plain text becomes markup only by escaping: no caller can forget it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Attribute = str | int | float | bool | None
 
 
 def escaped(text: str) -> Html:
-    """Show a text as it is: nothing in it is markup, and nothing in it hides or reorders the page."""
+    """Show text as it is: nothing in it is markup, hides or reorders the page."""
     return Html(html.escape(visible(text), quote=True))
 
 
@@ -78,9 +78,9 @@ def _attribute(name: str, value: Attribute) -> str:
 
 
 def name_of(text: str) -> Html:
-    """Show a name by an unknown author, kept apart from the direction of the text around it.
+    """Show an untrusted name, isolated from the direction of the text around it.
 
-    A long one may break behind the marks that paths and names are made of, and nowhere else.
+    A long one may break only after the separators used in paths and names.
     """
     if not _LONG.search(text):
         return element("bdi", text)
@@ -88,7 +88,7 @@ def name_of(text: str) -> Html:
 
 
 def with_names(text: str, names: Iterable[str]) -> Html:
-    """Show a sentence in which names by unknown authors stand."""
+    """Show a sentence that contains untrusted names."""
     known = sorted({name for name in names if name}, key=len, reverse=True)
     if not known:
         return escaped(text)
@@ -102,6 +102,6 @@ def powers(text: str) -> str:
 
 
 def own_text(text: str) -> Html:
-    """Show a text of ours, with its *emphasis* and `code`."""
+    """Show our own text, with its *emphasis* and `code`."""
     marked = _CODE.sub(r"<code>\1</code>", escaped(text))
     return Html(_EMPHASIS.sub(r"<em>\1</em>", marked))

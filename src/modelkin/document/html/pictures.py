@@ -1,4 +1,4 @@
-"""Drawings put into a page: as markup that follows its theme, with nothing in it that acts."""
+"""Drawings put into a page: as markup that follows its theme, without anything active."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ATTRIBUTES = frozenset(
 
 
 def picture_markup(file: str, data: bytes, *, alt: str, number: int) -> Html:
-    """Return a picture: SVG as markup of the page, with names of its own; everything else as an image."""
+    """Return a picture: SVG as markup of the page, with its own ids; everything else as an image."""
     ending = file.rpartition(".")[2]
     if ending == "svg":
         return _inline(file, data, alt=alt, prefix=f"f{number}-")
@@ -76,7 +76,7 @@ def _inline(file: str, data: bytes, *, alt: str, prefix: str) -> Html:
 
 
 def _children(node: ElementTree.Element, prefix: str) -> Iterator[Html]:
-    """Yield what is drawn: known marks with known attributes, and references within the drawing alone."""
+    """Yield what is drawn: known elements with known attributes, and references only within the drawing."""
     for child in node:
         tag = child.tag.removeprefix(_SVG)
         if tag not in _TAGS:

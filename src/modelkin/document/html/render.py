@@ -53,8 +53,8 @@ def render_html(
 ) -> str:
     """Write a page.
 
-    Everything is in the file: it loads nothing, and its policy forbids it to. The only script that may run
-    is the one whose digest stands in the policy, so a name that smuggles in another runs nothing.
+    Everything is in the file: it loads nothing, and its policy forbids it to. Only the script whose digest is
+    in the policy may run, so a name that smuggles in another runs nothing.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def render_html(
     footer
         Lines below everything, above the one that names modelkin.
     site
-        Of a page that shares its style and scripts with others, which it then loads from its own folder.
+        For a page that shares its style and scripts with others, and loads them from its own folder.
     """
     listed = list(blocks)
     writer = _Writer(language, images or {})
@@ -176,7 +176,7 @@ class _Writer:
 
 
 def _single(block: Heading | Paragraph | Bullets | Facts | Card | Link | Code) -> Html:
-    """Make the markup of a block that needs nothing but itself."""
+    """Make the markup of a self-contained block."""
     match block:
         case Heading():
             return element(f"h{block.level}", line(block.text), id=block.key or None)

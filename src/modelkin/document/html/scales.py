@@ -1,4 +1,4 @@
-"""From numbers to places and colours. Steps are stated in the legend, so nothing is clipped in silence."""
+"""From numbers to positions and colours. Steps are stated in the legend, so nothing is clipped silently."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def colour(level: int) -> str:
 
 
 def short(value: float) -> str:
-    """Write a number of a measure in few letters."""
+    """Write a number of a measure in few characters."""
     if value == 0 or 0.001 <= abs(value) < 1:
         return f"{value:.3f}"
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -11,7 +11,7 @@ _STATES = ("waiting", "running", "done", "failed")
 
 
 def scan_form(form: ScanForm, language: Language) -> Html:
-    """Make the form; a script sends it, since forms themselves may go nowhere."""
+    """Make the form; a script sends it, since the policy forbids form submission."""
 
     def said(key: str) -> str:
         return language.say(f"atlas.scan-{key}")

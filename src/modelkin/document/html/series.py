@@ -21,11 +21,11 @@ class Series:
     name: str
     component: str
     tests: Mapping[int, tuple[Tested, ...]]
-    """Layer -> its tests, the strongest first: several where a layer has several experts."""
+    """Layer -> its tests, the strongest first: several if a layer has several experts."""
 
 
 def layer_series(result: Comparison) -> tuple[Series, ...]:
-    """Return the series in the order of the evidence. Measures without an exact null are no tests."""
+    """Return the series in the order of the evidence. Measures without an exact null are not tests."""
     found: dict[tuple[str, str, str], dict[int, list[Tested]]] = {}
     for test in result.evidence:
         if isinstance(test, Tested) and len(test.layers) == 1:

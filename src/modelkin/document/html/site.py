@@ -1,4 +1,4 @@
-"""Pages that belong together: they share a style sheet and scripts, and know each other."""
+"""Pages that belong together: they share a style sheet and scripts, and link to each other."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSite:
-    """What a page of a site has beside its blocks."""
+    """What a page of a site has besides its blocks."""
 
     up: str
     """The way from the page to the root of the site: empty, or ``../``."""
     links: tuple[tuple[str, str], ...]
-    """Pages that every page leads to, from the root, and what they are called."""
+    """Pages that every page links to, from the root, with their titles."""
     scripts: tuple[str, ...] = ()
-    """Scripts of this page beside the one of all pages."""
+    """Scripts of this page besides the common one."""
     served: bool = False
-    """Whether a server of ours sends it: only then may a script ask for more."""
+    """Whether our server sends it: only then may a script request more."""
 
     def policy(self) -> str:
         """Return what the page may load: files of its own folder, and nothing else."""
-        # Where pages are opened from a disk, not all browsers call the folder of a page its own.
+        # When pages are opened from disk, not all browsers treat the folder as the page's own origin.
         own = "'self'" if self.served else "'self' file:"
         asked = " connect-src 'self';" if self.served else ""
         return (

@@ -12,14 +12,14 @@ from .markup import Html, element
 
 _WIDTH = 380.0
 _MARGIN, _ACROSS = 82.0, 84.0
-"""Room for labels beside a stack, and its width: the page of a phone shows them at their size."""
+"""Room for labels beside a stack, and its width: a phone shows them unscaled."""
 _TOP, _BOTTOM = 42.0, 6.0
 _LEAST_HEIGHT, _MOST_HEIGHT = 250.0, 420.0
 _A_LAYER = 5.5
 _GAP = 1.0
 _THINNEST, _NARROWEST = 3.0, 5.0
 _SMALLEST = 0.4
-"""Of the larger stack's height: what a small one has at least."""
+"""Smallest height of a stack as a share of the larger one's."""
 _LETTERS = 29
 
 
@@ -35,7 +35,7 @@ def stacks_figure(block: Stacks) -> Html:
 
 
 def stacks_svg(block: Stacks) -> str:
-    """Draw the stacks as a file of their own, light or dark as the reader's screen is."""
+    """Draw the stacks as a separate file, light or dark to match the reader's screen."""
     return f'<?xml version="1.0" encoding="utf-8"?>\n{_picture(block, alone=True)}\n'
 
 
@@ -84,7 +84,7 @@ def _picture(block: Stacks, *, alone: bool = False) -> Html:
 
 
 def allotted(sizes: Sequence[float], room: float, least: float) -> list[float]:
-    """Share out room by size, with at least so much for each; all the same where there is too little."""
+    """Divide room by size, with at least a minimum for each; equally if there is too little."""
     if not sizes or least * len(sizes) >= room or not sum(sizes):
         return [room / max(1, len(sizes))] * len(sizes)
     low, high = 0.0, room / max(sizes) * len(sizes)
@@ -96,7 +96,7 @@ def allotted(sizes: Sequence[float], room: float, least: float) -> list[float]:
 
 
 def _heights(block: Stacks, room: float) -> list[list[float]]:
-    """Return the heights of floors: one scale for both models, unless one would be too small to be seen."""
+    """Return the heights of floors: one scale for both models, unless one would be too small to see."""
     stacks = (block.candidate, block.base)
     largest = max(max(stack.size for stack in stacks), 1)
     found = []
@@ -139,7 +139,7 @@ def _blocks(stack: ModelStack, floor: Floor, left: float, y: float, height: floa
     where = floor.label if floor.layer is None else f"{floor.layer}"
     for part, width in zip(floor.parts, widths, strict=True):
         note = f"{stack.side} {where}: {part.name}, {part.size:,}"
-        # A hollow block shows its edge, which is drawn half outside of it.
+        # A hollow block shows its edge, half of which is drawn outside it.
         inset = 0.5 if part.state in ("untested", "together") else 0.0
         yield element(
             "rect",

@@ -26,11 +26,11 @@ from .bars import effect_bar
 from .markup import Html, element, joined, name_of, own_text, powers, with_names
 
 _WIDE = 9
-"""Columns from which on a table is set in smaller letters, and may scroll sideways."""
+"""From this many columns a table is set in smaller type, and may scroll sideways."""
 
 
 def table_markup(table: Table, language: Language) -> Html:
-    """Make a table inside a frame that scrolls sideways where it must."""
+    """Make a table inside a frame that scrolls sideways if it must."""
     wide = len(table.columns) >= _WIDE
     shape = "wide stack" if wide else "plain pairs" if len(table.columns) <= 2 else "plain stack"
     kinds = [table.kind, shape, "sortable" if table.sortable else ""]

@@ -30,7 +30,7 @@ _FRAME_COLUMNS = ("kind", "learned_from", "n_rows", "fit", "chance")
 
 
 def relation_text(result: Comparison, language: Language) -> str:
-    """Say what kind of relation it is and who came first, as far as known."""
+    """Say what kind of relation it is and which came first, as far as known."""
     relation = result.relation
     kind = kind_text(relation, language)
     parent = relation.direction.parent
@@ -39,7 +39,7 @@ def relation_text(result: Comparison, language: Language) -> str:
 
 
 def relation_section(result: Comparison, language: Language) -> Section:
-    """Show what kind of relation it is, what faces what, and how surely."""
+    """Show what kind of relation it is, what faces what, and how certain that is."""
     alignment, say = result.alignment, language.say
     reasons = (language.tell(reason) for reason in result.relation.direction.reasons)
     sentences = (relation_text(result, language), *reasons)
@@ -60,7 +60,7 @@ def relation_section(result: Comparison, language: Language) -> Section:
 
 
 def finding_blocks(result: Comparison, language: Language, *, brief: bool) -> Iterator[Block]:
-    """Show what was found of the change, each with what it cannot tell."""
+    """Show what was found about the change, each with what it cannot tell."""
     if result.relation.findings:
         yield Bullets(tuple(finding_items(result.relation.findings, language, brief=brief)))
     if result.relation.not_subtracted is not None:
@@ -68,7 +68,7 @@ def finding_blocks(result: Comparison, language: Language, *, brief: bool) -> It
 
 
 def alignment_sections(result: Comparison, language: Language, *, brief: bool = False) -> Iterator[Section]:
-    """Show what faces what, where that was looked for instead of taken by number."""
+    """Show what faces what, if that was searched for instead of taken by number."""
     say = language.say
     if not (result.alignment.maps or result.alignment.frames):
         return
@@ -83,7 +83,7 @@ def alignment_sections(result: Comparison, language: Language, *, brief: bool = 
         paired = (("residual_paired", result.alignment.residual), ("units_paired", result.alignment.units))
         found[:0] = [f"{say(f'label.{key}')}: {language.word('pairing', how)}" for key, how in paired]
     blocks += [Bullets(tuple(found))] if found else []
-    if blocks:  # layers may have been looked for and none found
+    if blocks:  # layers may have been searched for and none found
         yield Section(title=say("title.alignment"), blocks=tuple(blocks))
     if result.alignment.frames:
         titles = [language.word("detail", key) for key in _FRAME_COLUMNS]
@@ -107,7 +107,7 @@ def frame_rows(result: Comparison, language: Language) -> list[tuple[str, ...]]:
 
 
 def layer_rows(result: Comparison, language: Language) -> list[tuple[str, str, str]]:
-    """Return the layers that face each other and the strongest effects there, runs of layers in one row.
+    """Return the layers that face each other and the strongest effects there, with runs of layers in one row.
 
     Empty for unrelated models: there the pairing says nothing.
     """
@@ -154,7 +154,7 @@ def reordered_lines(result: Comparison, language: Language) -> Iterator[str]:
 
 
 def silent_maps(result: Comparison, language: Language) -> Iterator[str]:
-    """Yield the maps of layers in which nothing stands out, where nothing was found elsewhere either."""
+    """Yield the maps of layers in which nothing stands out, if nothing was found elsewhere either."""
     for item in result.alignment.maps if not result.verdict.related else ():
         if not item.path and item.method != "residual-writers":
             yield language.say(
@@ -169,7 +169,7 @@ def silent_maps(result: Comparison, language: Language) -> Iterator[str]:
 
 
 def _maps(result: Comparison, language: Language) -> HeatMaps:
-    """Show how surely layers face each other, for each map in which some stand out."""
+    """Show how certain it is that layers face each other, for each map in which some stand out."""
     sections = [
         Section(
             title=f"{language.say('title.maps')}: {language.word('component', item.component)} "

@@ -1,4 +1,4 @@
-"""An atlas: the whole registry on one page, and a page for each family, model and pair."""
+"""An atlas: the whole registry on one page, and one page per family, model and pair."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def model_view(index: AtlasIndex, ref: str, language: Language = ENGLISH) -> tup
 
 
 def pair_view(index: AtlasIndex, pair: AtlasPair, language: Language = ENGLISH) -> tuple[Block, ...]:
-    """Return the page of a pair, with the verdict on its weights where they were compared."""
+    """Return the page of a pair, with the verdict on its weights if they were compared."""
     return tuple(_Writer(index, language, up="../", links=True).pair(pair))
 
 
 def short_place(atlas: Atlas) -> str:
-    """Return what a registry is called, without the way to it."""
+    """Return the name of a registry, without its path."""
     return atlas.registry.rstrip("/").rpartition("/")[2] or atlas.registry
 
 
@@ -104,7 +104,7 @@ class _Writer:
         return Named(self.said(key, **names), tuple(names.values()))
 
     def to(self, ref: str) -> Inline:
-        """Name a model, with a link where there are pages."""
+        """Name a model, with a link if there are pages."""
         name = self.name(ref)
         return Linked(name, self.up + model_file(ref)) if self.links else name
 
@@ -155,7 +155,7 @@ class _Writer:
         yield from self._about()
 
     def _nothing(self, key: str) -> str:
-        """Say that there is nothing, or that nobody looked: what was not read is not clean."""
+        """Say that there is nothing, or that nothing was checked: unread is not the same as clean."""
         atlas = self.atlas
         if key == "merges":
             looked = not atlas.families or any(family.grown for family in atlas.families)
@@ -419,7 +419,7 @@ class _Writer:
 
     def pair(self, pair: AtlasPair) -> Iterator[Block]:
         yield Heading(self.named("pair", first=self.name(pair.first), second=self.name(pair.second)), 1)
-        # What the first pass listed without a finding has tokens that look alike.
+        # Pairs that the first pass listed without a finding have similar tokens.
         state = "pair-found" if pair.found else "pair-open" if pair.log10_p is None else "pair-proposed"
         yield Paragraph(self.said(state), "strong")
         facts: list[tuple[str, Text]] = [

@@ -1,4 +1,4 @@
-"""What a comparison says beside its verdict: models, tokenizers, configs, claims."""
+"""What a comparison says in addition to its verdict: models, tokenizers, configs, claims."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def beside_models(result: Comparison, language: Language) -> Iterator[Section]:
 
 
 def _model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, str]]:
-    """Yield what is known of a model; the same names for every model."""
+    """Yield what is known about a model, under the same names for every model."""
     stored = ", ".join(f"{name} {number:,}" for name, number in model.dtypes.items())
     rows = {
         "reference": model.ref,
@@ -83,7 +83,7 @@ def lineage_section(result: Comparison, language: Language) -> Section:
 
 
 def beside_sections(result: Comparison, language: Language) -> Iterator[Section]:
-    """Show tokenizers, configs and claims in short: facts beside the verdict, of which it uses none."""
+    """Show tokenizers, configs and claims briefly: facts that the verdict does not use."""
     say = language.say
     lines = (*tokenizer_lines(result, language), *config_lines(result, language))
     blocks: list[Block] = [Bullets(lines)]

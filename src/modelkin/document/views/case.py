@@ -1,4 +1,4 @@
-"""The file of a case as blocks: its number, time and command, and the digests of what it speaks of."""
+"""The case file as blocks: its number, time and command, and the digests of the files it covers."""
 
 from __future__ import annotations
 

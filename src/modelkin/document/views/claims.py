@@ -1,4 +1,4 @@
-"""Every claim of a model card beside what the weights say to it."""
+"""Every claim of a model card next to what the weights say about it."""
 
 from __future__ import annotations
 

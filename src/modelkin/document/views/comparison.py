@@ -1,4 +1,4 @@
-"""A comparison: the verdict first, its limits always, and everything that it rests on."""
+"""A comparison: the verdict first, always with its limits, and everything it rests on."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ from .words import (
 )
 
 Detail = Literal["brief", "verbose", "whole"]
-"""What is told: the answer and what to make of it; also every test; or everything that is on record."""
+"""How much is shown: the answer and what it means; also every test; or the whole record."""
 
 
 def comparison_view(
@@ -250,7 +250,7 @@ class _View:
         return Bullets(tuple(self.language.tell(text) for text in self.result.verdict.limitations))
 
     def _flags(self) -> Bullets | None:
-        """Return the flags that do not stand on the card."""
+        """Return the flags that are not on the card."""
         others = [flag for flag in self.result.flags if flag not in self.result.strong_flags]
         return Bullets(tuple(self.language.tell(flag) for flag in others)) if others else None
 
@@ -340,5 +340,5 @@ class _View:
 
 
 def _axis_start(lows: list[float]) -> float:
-    """Return where the axis of bars begins: room below chance only as far as it is needed."""
+    """Return where the axis of bars begins: room below chance only as far as needed."""
     return -1.0 if any(low < -0.25 for low in lows) else -0.25

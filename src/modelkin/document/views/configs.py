@@ -1,4 +1,4 @@
-"""Two configs: every field with its meaning, and what names and shapes of the tensors say beside them."""
+"""Two configs: every field with its meaning, and what names and shapes of the tensors add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was changed between two models: the kind first, then where and how much."""
+"""What changed between two models: the kind first, then where and how much."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DiffDetail = Literal["brief", "verbose", "whole"]
 def diff_view(
     result: ModelDiff, language: Language = ENGLISH, *, detail: DiffDetail = "whole", picture: str = ""
 ) -> tuple[Block, ...]:
-    """Return what was changed as blocks; `picture` is the file of the figure, where there is one."""
+    """Return what changed as blocks; `picture` is the file of the figure, if there is one."""
     return tuple(_blocks(result, language, detail, picture))
 
 
@@ -47,7 +47,7 @@ def kind_text(relation: Relation, language: Language) -> str:
 
 
 def finding_items(findings: Sequence[RelationFinding], language: Language, *, brief: bool) -> Iterator[Text]:
-    """Yield each finding with what it cannot tell; the numbers follow where there is room."""
+    """Yield each finding with what it cannot tell; the numbers follow if there is room."""
     for item in findings:
         what, cannot = language.tell(item.what), language.tell(item.cannot_tell)
         shown = [

@@ -1,4 +1,4 @@
-"""Embedding rows of shared tokens: cosines, beside what wrong pairings give."""
+"""Embedding rows of shared tokens: cosines, compared with wrong pairings."""
 
 from __future__ import annotations
 

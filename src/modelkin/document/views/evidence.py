@@ -120,7 +120,7 @@ def test_blocks(result: Comparison, language: Language) -> Iterator[Block]:
 
 
 def _facing(test: Evidence, language: Language) -> str:
-    """Write the layers of a test: both sides where they differ, and coordinates that were changed."""
+    """Write the layers of a test: both sides if they differ, and changed coordinates."""
     others, coordinates = facing_layers(test), undone(test.frame)
     both = [runs_text(test.layers) or "-", *([runs_text(others)] if others else [])]
     return " -> ".join(both) + (f" ({language.word('frame', coordinates)})" if coordinates else "")
@@ -181,7 +181,7 @@ def _read(result: Comparison, language: Language) -> Iterator[tuple[str, Text]]:
 
 
 def _by_state(result: Comparison) -> dict[str, list[str]]:
-    """Return the files by how they were read, those that were checked against a digest first."""
+    """Return the files by how they were read, those checked against a digest first."""
     found: dict[str, list[str]] = {"verified": [], "whole": [], "sampled": []}
     for entry in result.ledger.files:
         found[entry.state].append(entry.file)
@@ -244,7 +244,7 @@ def reading_lines(result: Comparison, language: Language) -> Iterator[Block]:
         version=environment.modelkin,
     )
     yield Paragraph(read, "note")
-    if ledger.files and any(entry.origin != "disk" for entry in ledger.ranges):  # no disk publishes digests
+    if ledger.files and any(entry.origin != "disk" for entry in ledger.ranges):  # disks publish no digests
         counts = {state: str(len(names)) for state, names in _by_state(result).items()}
         told = {state: counts.get(state, "0") for state in ("verified", "whole", "sampled")}
         yield Paragraph(language.say("text.files_line", **told), "note")

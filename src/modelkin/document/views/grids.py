@@ -1,4 +1,4 @@
-"""Any part of the record as plain tables: what other layers add later is shown without new code here."""
+"""Any part of the record as plain tables: what other packages add later is shown without new code here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def grids(
     """Yield the tables of a mapping, however deep it is.
 
     Values of a mapping become rows; pairs and mappings of candidate and base get one column each; a list of
-    records becomes a table of its own.
+    records becomes a separate table.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def grids(
     title
         What the tables are about.
     first
-        Title of the first column. Below ``label.field`` stand names from a config, shown as they are.
+        Title of the first column. Names from a config, under ``label.field``, are shown as they are.
     """
     if isinstance(value, Mapping):
         yield from _of_mapping(value, language, title, first)
@@ -81,7 +81,7 @@ def _of_list(found: Sequence[object], language: Language, title: str) -> Iterato
 
 
 def _pair(value: object, *, sides_only: bool) -> tuple[object, object] | None:
-    """Return the candidate's and the base's value, if it is such a pair; of a config, any two are."""
+    """Return the candidate's and the base's value, if it is such a pair; for a config, any two values are."""
     if isinstance(value, Mapping) and set(value) == set(_SIDES):
         pair: tuple[object, object] = (value["candidate"], value["base"])
     elif not sides_only and isinstance(value, list | tuple) and len(value) == 2:

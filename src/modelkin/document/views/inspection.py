@@ -76,7 +76,7 @@ def _tokenizer(found: Inspection, say: Callable[..., str]) -> str:
 
 
 def _roles(found: Inspection, language: Language) -> Table:
-    """Sum tensors up by role: one line for each role, however many layers there are."""
+    """Summarise tensors by role: one line per role, however many layers there are."""
     say = language.of("inspection")
     rows = []
     groups: dict[tuple[str, ...], list[tuple[InspectedTensor, TensorPurpose]]] = {}

@@ -1,4 +1,4 @@
-"""A matrix of measures: every number beside what chance makes of it. Nothing is computed but means."""
+"""A matrix of measures: every number next to what chance gives. Nothing but means is computed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from modelkin.untrusted import visible
 from .comparison import Detail
 
 _MOST_LINES = 64
-"""Pairs of layers that are listed one by one; of more, only the mean and the range are shown."""
+"""Most pairs of layers listed one by one; for more, only the mean and the range are shown."""
 _COLUMNS_AT_ONCE = 5
 _MOST_REASONS = 20
 
@@ -138,7 +138,7 @@ class _Part:
         return f"{self.role}{'' if self.view == 'whole' else f', {self.view}'}: {where}"
 
     def note(self, language: Language) -> str:
-        """Say how many values there are, of which part."""
+        """Say how many values there are, and of which part."""
         say = language.of("matrix")
         measured = self.rows.where(reason=None)
         sizes = sorted({int(n) for n in measured.column("n")}) if len(measured) else []
@@ -173,7 +173,7 @@ def _numbers(part: _Part, measures: tuple[str, ...], language: Language, *, stro
 def _lines(
     part: _Part, measures: tuple[str, ...], say: Callable[..., str]
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Yield whether it is the mean, a name of layers, and a cell for each measure; the mean comes last."""
+    """Yield whether it is the mean, a name of layers, and one cell per measure; the mean comes last."""
     of = {name: part.rows.where(measure=name) for name in measures}
     first = of[measures[0]]
     layers = list(zip(first.column("layer_a").tolist(), first.column("layer_b").tolist(), strict=True))
@@ -191,7 +191,7 @@ def _lines(
 
 
 def _layers_text(mine: int, theirs: int) -> str:
-    """Write a pair of layers; outside the layers there is nothing to write."""
+    """Write a pair of layers; empty outside the layers."""
     if mine < 0 and theirs < 0:
         return "-"
     return str(mine) if mine == theirs else f"{mine} : {theirs}"
@@ -249,9 +249,9 @@ def number_text(value: float) -> str:
 
 
 def _baselines(result: MatrixResult, language: Language, *, every: bool) -> Table:
-    """Show the baselines that were made; less if not `every`.
+    """Show the baselines; fewer if not `every`.
 
-    Left out then are single offsets of layers, and rho x rho, which no reordering changes.
+    Then single offsets of layers and rho x rho, which no reordering changes, are left out.
     """
     say = language.of("matrix")
     rows = []

@@ -1,4 +1,4 @@
-"""Short names of the models of a comparison: full references stand once in a document."""
+"""Short names of the models of a comparison: full references appear once in a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelkin.untrusted import short_names
 
 
 def with_short_names(result: Comparison, names: Mapping[str, str] | None = None) -> Comparison:
-    """Return a record that names its models as briefly as they can be told apart; only for showing it.
+    """Return a record with the shortest distinct model names; for display only.
 
     Parameters
     ----------

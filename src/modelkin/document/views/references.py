@@ -1,4 +1,4 @@
-"""What published methods say of a pair: below the verdict, and with what it is not."""
+"""What published methods say about a pair: below the verdict, with a note on what it is not."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _MOST_LISTED = 20
 
 
 def fingerprint_view(made: Fingerprint, language: Language = ENGLISH) -> tuple[Block, ...]:
-    """Return a fingerprint as blocks: what it was made of, and which parts it has."""
+    """Return a fingerprint as blocks: what it was made from, and which parts it has."""
     model = made.model
     commit = f" @ {model.revision[:12]}" if model.revision else ""
     say = language.of("registry")

@@ -26,7 +26,7 @@ from .comparison import verdict_card
 
 
 def verified_folder(number: int) -> str:
-    """Return the folder of the report on a hit, by its rank."""
+    """Return the report folder of a hit, by its rank."""
     return f"verified/{number:02d}"
 
 

@@ -16,13 +16,13 @@ _ACROSS = ("attention", "mlp", "experts", "router", "norms")
 _BELOW = ("positions", "embedding")
 _TOP = ("head", "norms")
 _NEGLIGIBLE = 0.005
-"""Of a model: what is less and has no role is not drawn."""
+"""Share of a model: smaller parts without a role are not drawn."""
 _MUCH_LARGER = 2.2
 _STATES: tuple[PartState, ...] = ("shared", "together", "not_shared", "untested")
 
 
 def stacks(result: Comparison, language: Language) -> Stacks | None:
-    """Draw both models; None where the parts of one of them are not known."""
+    """Draw both models; None if the parts of one of them are unknown."""
     if result.candidate.sizes is None or result.base.sizes is None:
         return None
     same = result.verdict.conclusion is Conclusion.IDENTICAL
@@ -46,7 +46,7 @@ def stacks(result: Comparison, language: Language) -> Stacks | None:
 
 
 class _Side:
-    """One model, with what is known of it."""
+    """One model, with what is known about it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is known of each layer of both models, component by component. Nothing is decided here."""
+"""What is known about each layer of both models, component by component. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MADE = (Tested, Contrast, Agreement)
 
 
 def layer_states(result: Comparison) -> dict[str, dict[int, PartState]]:
-    """Say for each component what is known of each layer of the candidate; what was not tested is absent.
+    """Say for each component what is known about each layer of the candidate; untested ones are absent.
 
-    Layers that one test looked at together (norm gains) are not told apart: a common origin there is one of
-    some of them, and nobody knows of which. Tests that were made in the wrong coordinates say nothing.
+    Layers that one test covers together (norm gains) are not told apart: a common origin there applies to
+    some of them, and it is unknown to which. Tests made in the wrong coordinates say nothing.
     """
     states: dict[str, dict[int, PartState]] = {}
     for name, item in result.verdict.components.items():
@@ -36,7 +36,7 @@ def _state(item: ComponentVerdict, layer: int, *, alone: bool) -> PartState:
 
 
 def base_states(result: Comparison) -> dict[str, dict[int, PartState]]:
-    """Say the same of the layers of the base: they share what the layers share that face them."""
+    """Say the same for the layers of the base: they share what the layers facing them share."""
     facing = {mine: theirs for mine, theirs, _ in result.alignment.layers}
     states: dict[str, dict[int, PartState]] = {}
     for name, mine in layer_states(result).items():
@@ -60,7 +60,7 @@ def _base_layers(result: Comparison, component: str, *, together: bool = False) 
 
 
 def outside_state(result: Comparison, component: str) -> PartState:
-    """Say what is known of a component outside of layers."""
+    """Say what is known about a component outside layers."""
     item = result.verdict.components.get(component)
     if item is None or item.log10_p is None or item.conclusion is Conclusion.NOT_TESTABLE:
         return "untested"

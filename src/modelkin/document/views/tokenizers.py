@@ -24,7 +24,7 @@ def tokenizers_view(
     language
         In which it is told.
     verbose
-        Also show the first ids side by side, the commonest shifts, and every setting.
+        Also show the first ids side by side, the most common shifts, and every setting.
     """
     return tuple(_blocks(found, language, verbose=verbose))
 

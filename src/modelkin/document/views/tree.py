@@ -25,7 +25,7 @@ from modelkin.lineage.tree_result import Family, TreeEdge
 def tree_view(
     found: FamilyForest, language: Language = ENGLISH, *, every_pair: bool = False
 ) -> tuple[Block, ...]:
-    """Return a forest as blocks; `every_pair` adds the verdict on each."""
+    """Return a forest as blocks; `every_pair` adds the verdict on each pair."""
     return tuple(_blocks(found, language, every_pair=every_pair))
 
 

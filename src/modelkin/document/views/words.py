@@ -1,4 +1,4 @@
-"""What views say of parts of a comparison: texts in a language, not yet escaped."""
+"""What views say about parts of a comparison: texts in a language, not yet escaped."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def told_value(value: str | Message | float | bool | None, language: Language) -
 
 
 def details_text(test: Evidence, language: Language) -> str:
-    """Write what a test says beside its numbers."""
+    """Write what a test says in addition to its numbers."""
     return "; ".join(
         f"{name_text(name, language)} {told_value(value, language)}"
         for name, value in details_of(test).items()
@@ -104,7 +104,7 @@ def scale_text(effect: Effect, language: Language) -> str:
 
 
 def p_texts(result: Comparison, language: Language) -> str | None:
-    """Say how the p-value of the verdict comes from that of its best component; None where they are equal."""
+    """Say how the p-value of the verdict follows from that of its best component; None if they are equal."""
     verdict, best = result.verdict, strongest_component(result)
     if best is None or verdict.log10_p is None or basis_text(result, language) is not None:
         return None
@@ -120,7 +120,7 @@ def p_texts(result: Comparison, language: Language) -> str | None:
 
 
 def effect_bar(item: ComponentVerdict, label: str, start: float) -> Bar | str:
-    """Draw the effect of a component, or nothing where it has none."""
+    """Draw the effect of a component, or nothing if it has none."""
     effect = item.effect
     if effect is None:
         return ""
@@ -144,7 +144,7 @@ def layers_text(name: str, item: ComponentVerdict, result: Comparison, language:
 
 
 def limits_text(result: Comparison, language: Language) -> str:
-    """Say from which effect on each component without evidence would have been found."""
+    """Say the smallest effect at which each component without evidence would have been found."""
     parts = [
         language.say(
             "text.limit_of" if item.layer_detection_limit is None else "text.limit_of_layers",
@@ -164,9 +164,9 @@ def limits_text(result: Comparison, language: Language) -> str:
 
 
 def ranked_among(result: Comparison, name: str | None = None) -> int | None:
-    """Return among how many control pairs a component, or the verdict, was ranked; None where p is exact."""
+    """Return among how many control pairs a component, or the verdict, was ranked; None if p is exact."""
     components = result.verdict.components
-    # The p-value of a verdict is that of an exact test if there is one beside the rank.
+    # The p-value of a verdict is that of an exact test if there is one besides the rank.
     wanted = [key for key, item in components.items() if item.log10_p == result.verdict.log10_p]
     named = wanted if name is None else [name]
     ranked = [key for key in named if key in components and components[key].basis == "rank"]
@@ -212,17 +212,17 @@ def basis_text(result: Comparison, language: Language, name: str | None = None) 
 
 
 def facing_layers(test: Evidence) -> tuple[int, ...]:
-    """Return the base's layers that a test looked at, where they are not those of the candidate."""
+    """Return the base's layers that a test looked at, if they differ from the candidate's."""
     return test.base_layers if test.base_layers != test.layers else ()
 
 
 def undone(frame: str) -> str | None:
-    """Return what was undone in the coordinates, such as a permutation; None where they are as stored."""
+    """Return what was undone in the coordinates, such as a permutation; None if they are as stored."""
     return None if frame == "identity" else frame
 
 
 def remarks_text(test: Evidence, language: Language) -> str:
-    """Write what is to be said of a piece of evidence beside its numbers."""
+    """Write the remarks on a piece of evidence besides its numbers."""
     say = language.say
     remarks = []
     if isinstance(test, Skipped):
@@ -252,7 +252,7 @@ def not_examined(result: Comparison, language: Language) -> Iterator[str]:
     """Yield everything that was left out, with its reason; equal reasons are told once."""
     groups: dict[tuple[str, str], set[int]] = {}
     for test in result.evidence:
-        if isinstance(test, Skipped) and test.reason.code != "no-part":  # that is no gap
+        if isinstance(test, Skipped) and test.reason.code != "no-part":  # not a gap
             layers = groups.setdefault((test.component, reason_text(test.reason, language)), set())
             layers.update(test.layers)
     merged: dict[tuple[str, str], list[str]] = {}
@@ -276,7 +276,7 @@ def not_examined(result: Comparison, language: Language) -> Iterator[str]:
 
 
 def _in_other_coordinates(result: Comparison, language: Language) -> Iterator[str]:
-    """Yield the components whose tests say nothing, since they were made in the wrong coordinates."""
+    """Yield the components whose tests say nothing because they were made in the wrong coordinates."""
     reasons: dict[str, list[str]] = {}
     for name, item in result.verdict.components.items():
         if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None and item.reason:

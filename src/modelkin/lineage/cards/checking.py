@@ -1,4 +1,4 @@
-"""Holds every claim of a model card against the weights, and follows the declared ancestors."""
+"""Checks every claim of a model card against the weights, and follows the declared ancestors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .result import CardCheck, CheckedClaim, ClaimStatus
 from .statements import ReadCard, Statement, is_hub_id, read_card
 
 MOST_ANCESTORS = 12
-"""Models that are compared with the one in question: each costs as much as a comparison."""
+"""Most models that are compared with the one in question: each costs as much as a comparison."""
 MOST_GENERATIONS = 4
 """Base, instruction-tuned, merged, quantised: cards seldom declare more."""
 _COPIES = ("copy", "precision-copy", "quantised-copy")
@@ -55,7 +55,7 @@ def check_card(
     known: Mapping[str, ModelLike] | None = None,
     progress: Progress | None = None,
 ) -> CardCheck:
-    """Hold every claim of a model's card against its weights.
+    """Check every claim of a model's card against its weights.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def check_card(
     options
         Depth, seed, and how to fetch, of each comparison.
     against
-        Further models that a statement "from scratch" is compared with.
+        Further models to test a "from scratch" statement against.
     known
         Where to find models that cards and adapters name, for those that are not on the Hub under that name.
     progress
@@ -126,7 +126,7 @@ class _Run:
     # -- who is named ----------------------------------------------------------------------------------
 
     def _follow(self, card: ReadCard) -> list[tuple[str, str]]:
-        """Follow declared parents of declared parents; each is visited once, so that circles end."""
+        """Follow declared parents of declared parents; each is visited once, so that cycles end."""
         mine = self.model.location.ref
         queue = deque((mine, name, 1) for name in card.parents)
         seen = {mine}
@@ -196,7 +196,7 @@ class _Run:
         return self._descent(item, claim, self._compare(name), binding=True)
 
     def _saved(self, item: Statement) -> CheckedClaim:
-        """Test what a config was saved from: tools write it, also where only the config was taken."""
+        """Test what a config says it was saved from: tools write it even if only the config was reused."""
         claim = say("claims.saved-from", name=item.subject)
         return self._descent(item, claim, self._compare(item.subject), binding=False)
 
@@ -301,7 +301,7 @@ class _Run:
         return _claim(item, claim, "untestable", say("check-scratch-none", n=len(others)))
 
     def _licences(self, card: ReadCard) -> Iterator[CheckedClaim]:
-        """Hold the licence against those of parents that the weights prove."""
+        """Check the licence against those of parents proven by the weights."""
         mine = card.claims.license
         for name, found in self.compared.items():
             other = self.cards.get(name)
@@ -330,14 +330,14 @@ def _mixed_names(card: ReadCard) -> tuple[str, ...]:
 
 
 def parent_status(found: Comparison, depth: Depth) -> tuple[ClaimStatus, Message]:
-    """Say what a comparison with a declared parent makes of the declaration."""
+    """Say what a comparison with a declared parent means for the declaration."""
     if found.verdict.related:
         return "supported", say("check-related", kind=say(f"relation.{found.relation.kind}"))
     if found.verdict.related is None:
         return "untestable", say("check-not-testable")
     if depth not in ("deep", "full"):
         # Moved, reordered and rotated parts are looked for at deep depth only: before that, silence is no
-        # contradiction, or the honest card of a copy in another order would be accused.
+        # contradiction, or the honest card of a reordered copy would be accused.
         return "untestable", say("check-look-deeper")
     return "contradicted", say("check-unrelated")
 

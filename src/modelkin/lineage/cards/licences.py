@@ -10,14 +10,14 @@ from importlib import resources
 
 @cache
 def known_licences() -> Mapping[str, frozenset[str]]:
-    """Return what each licence forbids or demands, by its name on the Hub."""
+    """Return what each licence forbids or requires, by its name on the Hub."""
     file = resources.files("modelkin.lineage.cards").joinpath("data", "licences.toml")
     table = tomllib.loads(file.read_text(encoding="utf-8"))["restrictions"]
     return {name: frozenset(words) for name, words in table.items()}
 
 
 def left_out(child: str, parent: str) -> tuple[str, ...] | None:
-    """Return what the parent's licence demands and the child's does not; None if one of them is not known."""
+    """Return what the parent's licence requires and the child's does not; None if either is unknown."""
     licences = known_licences()
     mine, theirs = (licences.get(name.strip().lower()) for name in (child, parent))
     return None if mine is None or theirs is None else tuple(sorted(theirs - mine))

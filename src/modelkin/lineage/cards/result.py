@@ -1,4 +1,4 @@
-"""What a card claims and what the weights say to it, as values."""
+"""What a card claims and what the weights say about it, as values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ClaimStatus = Literal["supported", "contradicted", "untestable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedClaim:
-    """One claim, and what the weights say to it."""
+    """One claim, and what the weights say about it."""
 
     kind: ClaimKind
     claim: Message
@@ -41,7 +41,7 @@ class CardCheck:
     model: ModelSummary
     claims: tuple[CheckedClaim, ...]
     ancestors: tuple[tuple[str, str], ...]
-    """Who declares whom as its base: (child, parent), the model itself first."""
+    """Which model declares which as its base: (child, parent), the model itself first."""
     notes: tuple[Message, ...]
     """What could not be read or followed."""
     depth: str

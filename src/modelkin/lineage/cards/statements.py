@@ -1,4 +1,4 @@
-"""What can be tested of what a card says: who is named as parent, how, and what is said of a beginning."""
+"""The testable part of a card: which parents it names, how, and whether it says "from scratch"."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DENIED = re.compile(
     r"\b(?:not|never|isn't|wasn't|without|instead of|rather than)\b[^.\n]{0,40}$", re.IGNORECASE
 )
 _LONGEST = 160
-"""Letters of a card that are quoted: a sentence, not a page."""
+"""Characters of a card that are quoted: a sentence, not a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One claim of a card that a comparison can speak to."""
+    """One claim of a card that a comparison can test."""
 
     kind: ClaimKind
     source: str
@@ -40,7 +40,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCard:
-    """What a model says of itself."""
+    """What a model says about itself."""
 
     claims: Claims
     statements: tuple[Statement, ...]
@@ -55,13 +55,13 @@ class ReadCard:
 
 
 def read_card(model: Model) -> ReadCard:
-    """Read what a model declares; what is malformed or hostile is a note of its claims."""
+    """Read what a model declares; malformed or hostile parts become notes."""
     claims = read_claims(model)
     return ReadCard(claims=claims, statements=tuple(_statements(model, claims)), merge=declared_merge(model))
 
 
 def is_hub_id(name: str) -> bool:
-    """Say whether a name can be a model of the Hub: nothing else that a card names is opened."""
+    """Say whether a name can be a model on the Hub: nothing else that a card names is opened."""
     return _HUB_ID.fullmatch(name) is not None and ".." not in name
 
 
@@ -95,7 +95,7 @@ def _tagged(claims: Claims) -> str | None:
 
 
 def from_scratch(text: str) -> str | None:
-    """Return the words that say a model was trained from scratch, or None; what denies it is no claim."""
+    """Return the words that say a model was trained from scratch, or None; a denial is not a claim."""
     for found in _SCRATCH.finditer(text):
         before = text[max(0, found.start() - 60) : found.start()]
         if not _DENIED.search(before) and not re.search(r"\bnot\b", found[0], re.IGNORECASE):
@@ -108,7 +108,7 @@ def _body(model: Model) -> str:
     try:
         data = model.start_of(_CARD, limit=MAX_CARD_BYTES)
     except ModelkinError:
-        return ""  # the reading of claims has noted it
+        return ""  # reading the claims has already noted it
     text = data.decode("utf-8", errors="replace")
     if text.startswith("---"):
         text = text.split("\n---", 1)[-1]
