@@ -17,7 +17,7 @@ import modelkin as mk
 from modelkin.casework.lab import Checkpoint, derive
 from modelkin.comparison.deep import KEYS_FIT, DeepStage, contrasts
 from modelkin.comparison.frames import frame_of_keys
-from modelkin.comparison.methods import Contrast, Skipped
+from modelkin.comparison.methods import Contrast, Skipped, Tested
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.strangers import load_archive
 from modelkin.comparison.tokens import UNREAD, pair_tokens
@@ -206,9 +206,9 @@ def drawn(seed: int) -> Checkpoint:
     return Checkpoint(config=llama_config(WIDE), tensors=llama_tensors(WIDE, seed=seed))
 
 
-def hidden(model: Checkpoint) -> Checkpoint:
+def hidden(model: Checkpoint, *, units: bool = True, seed: int = 5) -> Checkpoint:
     """Add 3 % of noise, renumber every axis, turn the pairs of keys, and draw new token tables."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seed)
 
     def changed(name: str, values: np.ndarray) -> np.ndarray:
         drawn = rng.standard_normal(values.shape)
@@ -216,7 +216,8 @@ def hidden(model: Checkpoint) -> Checkpoint:
         return made.astype(np.float32)
 
     made = replace(model, tensors={name: changed(name, values) for name, values in model.tensors.items()})
-    made = derive.permute_heads(derive.permute_mlp_units(made, rng=rng), rng=rng)
+    made = derive.permute_mlp_units(made, rng=rng) if units else made
+    made = derive.permute_heads(made, rng=rng)
     return derive.rotate_residual(derive.turn_rope_pairs(made, rng=rng), rng=rng)
 
 
@@ -235,6 +236,18 @@ def test_a_part_of_the_units_is_enough_in_coordinates_that_keys_teach(few_bytes)
     assert len(layers) >= 2
     assert all(item.effect.value > 0.8 and item.log10_p <= -9 for item in layers)
     assert all("could_agree" in item.details for item in layers)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("seed", range(4))
+def test_coordinates_with_the_wrong_sign_are_reversed(few_bytes, seed):
+    """Keys leave the sign of the map open; units that kept their places settle it, in an exact test."""
+    found = compared_in_part(hidden(drawn(3), units=False, seed=seed), drawn(3))
+    assert found.alignment.residual == "rotation"
+    tests = [item for item in found.evidence if isinstance(item, Tested) and item.frame == "rotation"]
+    sure = [item for item in tests if item.log10_p < -9]
+    assert {item.layers for item in sure if item.component == "mlp"} == {(layer,) for layer in range(8)}
+    assert all((item.z or 0.0) > 0 and item.effect.value > 0.9 for item in sure)
 
 
 @pytest.mark.more

@@ -241,9 +241,27 @@ class DeepStage:
 
     def _test_in(self, pair: Pair) -> None:
         self.progress.note(say("step-framed", frame=say(f"frame.{pair.frame_kind}")))
-        self._probe(pair, _MAPS)
+        pair = self._probe_signed(pair)
         if pair.only_layers is None:
             self._probe(replace(pair, layer_pairs=self._pairs_to_match()), ("expert-map", "mlp-order"))
+
+    def _probe_signed(self, pair: Pair) -> Pair:
+        """Make maps of all layers; if they show that the sign of the coordinates is wrong, reverse it.
+
+        That turns z into -z and leaves p as it is, since p counts both sides: the choice costs nothing.
+        """
+        before, maps = len(self.evidence), len(self.maps)
+        self._probe(pair, _MAPS)
+        found = _found(self.evidence[before:])
+        if self.key_frame is None or pair.frame is not self.key_frame.frame or not found:
+            return pair
+        if 2 * sum((item.z or 0.0) < 0 for item in found) <= len(found):
+            return pair
+        del self.evidence[before:], self.maps[maps:]
+        self.key_frame = replace(self.key_frame, frame=self.key_frame.frame.reversed())
+        pair = replace(pair, frame=self.key_frame.frame)
+        self._probe(pair, _MAPS)
+        return pair
 
     def _contrast_layers(self, best: str) -> str:
         """Contrast layers that face each other with layers that do not, in coordinates learned from units."""
