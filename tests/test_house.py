@@ -115,23 +115,27 @@ def test_the_package_knows_nothing_of_the_tests():
     ] == []
 
 
-def unexplained(path: Path) -> Iterator[str]:
-    """Yield the numbers of a module that stand alone: no text below or behind them, no comment above."""
+def unexplained(path: Path, *, shared: bool = False) -> Iterator[str]:
+    """Yield the numbers of a module that stand alone: no text below or behind them, no comment above.
+
+    Parameters
+    ----------
+    shared
+        Whether constants that stand together may share the text below the last of them.
+    """
     text = path.read_text()
     lines, body = text.splitlines(), ast.parse(text).body
     for at, node in enumerate(body):
-        if not isinstance(node, ast.Assign):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        names = {
-            item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name)
-        }
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
         values = [item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)]
         numbers = [value for value in values if isinstance(value, int | float) and value not in (True, False)]
         if not numbers or not all(re.fullmatch(r"_?[A-Z][A-Z0-9_]*", name) for name in names):
             continue
-        # Constants that stand together may share the text below the last of them.
         end = at + 1
-        while end < len(body) and isinstance(body[end], ast.Assign) and follows(body, end):
+        while shared and end < len(body) and isinstance(body[end], ast.Assign) and follows(body, end):
             end += 1
         below = end < len(body) and isinstance(body[end], ast.Expr) and follows(body, end)
         above = lines[node.lineno - 2].startswith("#")
@@ -145,12 +149,15 @@ def follows(body: list[ast.stmt], at: int) -> bool:
 
 def test_every_threshold_has_its_reason_beside_it():
     """A number that decides something was chosen by somebody for a reason that the next one has to know."""
-    rooms = (
-        *("architecture", "casework/bench", "comparison", "fingerprint"),
-        *("lineage", "reference", "registry", "stats"),
-    )
+    rooms = {
+        **dict.fromkeys(("architecture", "comparison", "fingerprint", "source", "stats", "tensors"), False),
+        **dict.fromkeys(("casework/bench", "lineage", "reference", "registry"), True),
+    }
     found = [
-        name for room in rooms for path in sorted((ROOT / room).rglob("*.py")) for name in unexplained(path)
+        name
+        for room, shared in rooms.items()
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for name in unexplained(path, shared=shared)
     ]
     assert found == []
 
@@ -158,6 +165,7 @@ def test_every_threshold_has_its_reason_beside_it():
 def test_a_threshold_without_a_reason_is_noticed(tmp_path):
     module = tmp_path / "module.py"
     module.write_text(
-        'A = 1\n"""Why."""\n# Why.\nB = 2.0\nC = 3  # why\n\nD = 4\n\nE, F = 5, 6\nG = 7\n"""Why."""\n'
+        'A = 1\n"""Why."""\n# Why.\nB = 2.0\nC = 3  # why\n\nD: Final = 4\n\nE, F = 5, 6\nG = 7\n"""Why."""\n'
     )
-    assert list(unexplained(module)) == ["module.py: D"]
+    assert list(unexplained(module)) == ["module.py: D", "module.py: E, F"]
+    assert list(unexplained(module, shared=True)) == ["module.py: D"]

@@ -23,6 +23,7 @@ from .notation import split_name
 _MOVED: Final = ("language_model.model.", "model.language_model.")
 """Where multimodal models used to keep the language model, and where they do since transformers 5."""
 _N_LISTED: Final = 3
+"""Names shown in a note; the number beside them says how many there are."""
 
 
 def united(names: Iterable[str], family: str, model_type: str | None = None) -> Renamed | None:

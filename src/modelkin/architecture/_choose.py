@@ -15,11 +15,11 @@ from ._spec import ArchitectureSpec
 from .loader import families
 from .wrappers import wrappers
 
-# A config's claim needs half of the names to back it; names alone must explain nearly all.
-_CLAIMED_COVERAGE: Final = 0.5
-_NAMED_COVERAGE: Final = 0.9
+_CLAIMED_COVERAGE: Final = 0.5  # of names that back a config's claim
+_NAMED_COVERAGE: Final = 0.9  # of names that must be explained where no config claims anything
 
 _MAX_RIVALS: Final = 4
+"""Families that explain the names equally well: their sizes decide between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

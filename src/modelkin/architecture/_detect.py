@@ -29,6 +29,7 @@ from .loader import families, family
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
+"""Missing tensors shown in a message; the rest is an ellipsis."""
 _OTHER_POSITIONS: Final = ("alibi", "sinus")
 """Kinds of positions that order what is free in a Llama: if a config mentions one, nothing is guessed."""
 

@@ -18,9 +18,8 @@ from .loader import read_data
 
 _FILE: Final = "fixed_tables.toml"
 
-# Two or three values make no pattern, and a handful of trained ones easily look geometric.
-_MIN_VALUES: Final = 4
-_MIN_GEOMETRIC: Final = 8
+_MIN_VALUES: Final = 4  # two or three values make no pattern
+_MIN_GEOMETRIC: Final = 8  # a handful of trained values easily look geometric
 
 # Tables are often kept in bfloat16, whose steps are 2**-8 of the value.
 _TOLERANCE: Final = 2.0**-7

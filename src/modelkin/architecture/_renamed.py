@@ -63,6 +63,7 @@ def restored(found: Architecture, renamed: Renamed) -> Architecture:
 
 
 _MAX_DEPTH: Final = 4
+"""Parts of a common prefix, at most: wrappers of wrappers add one or two each."""
 _MOST: Final = 0.7
 """An output head, or a head of another task, may stay outside the prefix."""
 

@@ -17,6 +17,7 @@ from .notation import Expression
 
 _MAX_NUMBER: Final = 1 << 40  # no axis of any model is longer; larger numbers are mistakes or attacks
 _MAX_SHOWN: Final = 40
+"""Characters or digits of a wrong value that an error shows."""
 
 
 def nested(config: object, path: str) -> object:
@@ -193,6 +194,7 @@ def _aliases(candidates: Mapping[str, tuple[Expression, ...]]) -> dict[str, str]
 
 
 _STAGES: Final = (1, 2, 3)
+"""Sizes from the config first, then those that follow from others, then constants of the family."""
 
 
 def _stage(expression: Expression) -> int:

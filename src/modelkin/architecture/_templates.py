@@ -73,6 +73,7 @@ _LLAMA: Final = (
     *(f"mlp.{part}_proj.weight" for part in ("gate", "up", "down")),
     *("input_layernorm.weight", "post_attention_layernorm.weight"),
 )
+# Llama with biases: its first three, queries, keys and values, have one each.
 _QWEN2: Final = (
     *(f"self_attn.{part}_proj.{kind}" for part in "qkv" for kind in ("weight", "bias")),
     *_LLAMA[3:],
@@ -160,7 +161,9 @@ def templates() -> tuple[Template, ...]:
 Shape = tuple[int, ...]
 
 _MAX_STEPS: Final = 20_000
+"""Bounds the search: hostile shapes could take forever, those of a layer take far fewer."""
 _MAX_SOLUTIONS: Final = 64
+"""Ways to assign shapes that are compared. Where there are more, roles are ambiguous anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

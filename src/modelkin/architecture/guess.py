@@ -23,8 +23,12 @@ from ._templates import Axes, Solution, Template, TensorSlot, solve, templates
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _MAX_NUMBERS: Final = 3
+"""Numbers in a name that may be the layer's: the first, second or third (a stage or an expert may come
+first)."""
 _MAX_OUTSIDE: Final = 16
+"""Tensors before the first layer: embeddings, their norm and positions are far fewer."""
 _FEWEST_LAYERS: Final = 2
+"""One layer repeats nothing, so that there is no pattern to find."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +117,13 @@ def _shapes_of(
 Shapes = Mapping[str, tuple[int, ...]]
 
 _FEWEST: Final = 19
+"""Two layers of the shortest template (Llama, nine tensors) and an embedding."""
 _MOST: Final = 5_000
+"""Only dense families can be guessed, and those have fewer tensors; the search takes long on more."""
 _MOST_UNEXPLAINED: Final = 16
+"""Heads of other tasks and buffers may stay unexplained; more means that it is another family."""
 _MOST_TYPES: Final = 16
+"""Rows of a table of token types: BERT has two. A table of positions or tokens is far longer."""
 _WORD: Final = re.compile(r"[a-z]+[0-9]*")
 _NORM: Final = frozenset({"norm", "layernorm", "rmsnorm", "ln"})
 _HEAD_WORDS: Final = frozenset({"head", "output", "classifier", "decoder", "unembed"})

@@ -17,8 +17,7 @@ from modelkin.source import FREE_WASTE, BytePlan
 
 _CHECKS = 40
 """How often a table of positions may be read: once for each plan, and once at the end."""
-_DISK_RATE = 300e6
-_LINE_RATE = 20e6
+_DISK_RATE, _LINE_RATE = 300e6, 20e6
 """Bytes per second of a disk and of a network connection, if nothing better is known."""
 _CPU_RATES: dict[Depth, float] = {"quick": 1e6, "standard": 15e6, "deep": 25e6, "full": 40e6}
 """Bytes of both models that are tested per second, measured at width 4,096 on one core of a laptop."""

@@ -12,6 +12,8 @@ from modelkin.model import Model
 from modelkin.tensors import Array, TensorSlice
 
 _BATCH_BYTES = 64_000_000
+"""Bytes of parts that are read and reduced together; meanwhile they exist as bytes and as numbers of twice
+the size."""
 _KEPT_BYTES = 256_000_000
 """Per model, for what probes keep."""
 _Found = TypeVar("_Found")

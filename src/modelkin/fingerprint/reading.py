@@ -25,8 +25,7 @@ _LAYERS_BEFORE_HEAD = 3
 of a layer find more relatives than the head, which adds little to the embedding."""
 TOKENIZER_BYTES = 2_000_000
 """As for `compare`: the first tokens are at the beginning of the file."""
-_HEAD_BYTES = 128 * KIB
-_INDEX_BYTES_A_TENSOR = 100
+_HEAD_BYTES, _INDEX_BYTES_A_TENSOR = 128 * KIB, 100
 """Of a header and of a shard index, roughly, as `compare` counts them."""
 _FIRST_FEATURES = 128
 """For units stored input-first: one of them costs as much as all, so features are skipped instead."""

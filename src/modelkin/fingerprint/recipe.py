@@ -20,8 +20,7 @@ Signs = npt.NDArray[np.float32]
 
 N_LAYERS = 5
 """Layers that have blocks."""
-N_FEATURES = 16
-N_UNITS = 64
+N_UNITS, N_FEATURES = 64, 16
 """A block of 64 by 16 finds a shared cosine of 0.3 in one layer; half of both would lose weak relatives."""
 N_DIMENSIONS = 128
 """Residual dimensions of gains, embedding and head."""

@@ -12,7 +12,8 @@ from modelkin.errors import NetworkError
 from modelkin.message import Refusal, say
 from modelkin.untrusted import quoted, visible
 
-_PORTS = {"http": 80, "https": 443}
+_PORTS = {"http": 80, "https": 443}  # where none is given
+# ASCII without spaces, controls and letters.
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in string.ascii_letters)
 _HERE = ("localhost", ".localhost", ".local", ".internal")
 

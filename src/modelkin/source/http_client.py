@@ -31,6 +31,9 @@ from .retry import Retry, Transient, asked_wait
 _SLOW_BODY = 8 * MIB
 """No body gets more time than one of this length would take at the lowest rate."""
 _SHORT_REST = 16 * KIB
+"""Bytes left of a body that are read to keep the connection: what a line brings faster than a new
+handshake."""
+# Timeouts, limits and faults of a server or of a proxy before it: the next attempt may succeed.
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _NO_CONNECTION = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
 

@@ -39,7 +39,9 @@ from .remote import RemoteFile, plain_etag
 from .store import RangeStore
 
 MAX_FILES = 200_000
+"""No repository of a model has nearly as many files; a listing with more is refused as an attack."""
 _MAX_VALUES = 30 * MAX_FILES
+"""A file in a listing has about a dozen values; 30 leaves room for new fields."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -169,7 +171,9 @@ def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
 
 
 MAX_HISTORY = 4 * MIB
+"""Room for thousands of commits; far fewer are requested."""
 _LONGEST_TITLE = 300
+"""Characters kept of a commit's title: what a reader sees of it, whatever its author wrote."""
 MAX_LISTING = 64 * MIB
 """A listing holds about 300 bytes per file; repositories have at most some tens of thousands of files."""
 _HINT_ACCESS = "Your token was sent: ask for access on the model's page with its account, or take another."

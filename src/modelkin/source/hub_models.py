@@ -20,6 +20,7 @@ from .hub import hub_headers, hub_secrets, is_commit
 from .ref import without_secrets
 
 _MAX_PAGE = 32 * MIB
+"""A page lists up to a thousand models of some kilobytes each."""
 _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?")
 _NEXT = re.compile(r'<([^<>]+)>\s*;\s*rel="next"')
 

@@ -15,6 +15,7 @@ from .ranges import ByteRange
 from .ref import without_secrets
 
 MAX_REDIRECTS = 5
+"""The Hub needs one or two redirects; a chain longer than this is a loop."""
 MAX_REFRESHES = 2
 """How often one read may ask for a new signed address: once because it expired, once more because it expired
 again while other requests were served."""

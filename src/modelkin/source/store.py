@@ -39,13 +39,16 @@ from .ranges import ByteRange
 LOCK_PATIENCE = 60.0
 """Seconds to wait for another process that is evicting."""
 MAX_RECORD = 64 * MIB
+"""As much as a listing of a repository may take (`hub.MAX_LISTING`): the longest record there is."""
 _MARKER = re.compile(r"(\d{1,19})-(\d{1,19})-([0-9a-f]{64})")
 _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# Ranges of model files fetched by modelkin. Safe to delete.\n"
 )
 _ABANDONED_AFTER = 3600.0
+"""Seconds: no write of one range takes an hour, not even to a slow network disk."""
 _KEEP_AFTER_EVICTION = 0.9
+"""Share of the limit that stays: evicting down to the limit itself would evict again at the next write."""
 # Other processes write too: once this share of the limit has been written here, the store is recounted.
 _COUNT_AGAIN = 1 / 16
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 
 _PIECE: Final = 1 << 16
+"""Codes looked up at a time: 256 KB of numbers stay in a core's cache."""
 
 
 def unpacked(data: Array, bits: int) -> Array:

@@ -28,6 +28,7 @@ CHUNK_BYTES = 8 << 20
 """Long enough that the overhead of a request is small, short enough to hold several."""
 
 _N_COMPARED = 2000
+"""Names compared with a misspelt one: more would take longer than reading the model."""
 
 
 class ByteViews(Protocol):

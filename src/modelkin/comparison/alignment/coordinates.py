@@ -18,15 +18,19 @@ from .layer_units import Array, Indices, LayerUnits, mutual_nearest, standardise
 from .residual import polar_factor
 
 _ROUNDS = 8
+"""Limit for a map that goes back and forth between two sets of matches; others settle before."""
 _SETTLED = 0.995
 """Share of matches that stay the same from one round to the next."""
 _FEWEST_MATCHES = 8
+"""With fewer matched units a map would fit whatever it was learned from."""
 _MOST_PRODUCTS = 24_000_000
 """Most units times dimensions of a candidate's layer to learn from: more than enough in wide models."""
 _WIDEST_EXACT = 768
 """Up to this width the map is the polar factor. Beyond, only its strongest directions are made even, which
 takes seconds where the factor takes minutes: in that many dimensions the rest are even enough."""
 _STRONGEST = 128
+"""Directions that are made even in a wide model: those that outlier dimensions and common directions
+stretch."""
 _WIDE = 256
 """From this width on, a start that leads nowhere is given up at once: there, a right one is never that
 bad."""

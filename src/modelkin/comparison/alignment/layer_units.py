@@ -25,11 +25,13 @@ _FREE: dict[UnitKind, tuple[bool, ...]] = {
     "head": (True, True),
 }
 _BLOCK_ELEMENTS = 4_000_000
+"""Distances held at a time: 32 MB in double precision."""
 _SAME_GATE = 0.995
 """Cosine from which two gates of one layer count as one: a unit that was split into several."""
 _DIFFERENT = 32
 """Distinct numbers that a row must have: two or three values allow few multisets."""
 _DIGESTED = 256
+"""Rows scrambled at a time: widened to 64 bits, 256 rows of 16,384 values take 32 MB."""
 _ONE_UNIT = 0.98
 """Share of the joint effect of split units that one unit must be able to reproduce for them to be joined."""
 

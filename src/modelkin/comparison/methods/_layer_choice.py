@@ -24,7 +24,9 @@ from .blocks import spread
 from .tied import is_tied
 
 _MOST_LAYERS = 6
+"""Each pair of layers is evidence of its own; more pairs would take bytes that complete layers need."""
 _ENOUGH_LAYERS = 4
+"""With fewer, one odd layer would decide: from here on whole units are worth more than further layers."""
 _SHARE_OF_UNITS = 0.6
 """Share of the bytes for units, if enough layers fit into it; the rest is for heads."""
 _DEPTHS = tuple(

@@ -17,8 +17,7 @@ from ._result import Evidence, Likeness
 from .blocks import spread
 from .equality import count_equal
 
-_MOST_TENSORS = 48
-_BLOCKS, _BLOCK_ELEMENTS = 8, 4096
+_MOST_TENSORS, _BLOCKS, _BLOCK_ELEMENTS = 48, 8, 4096
 """Tensors, spread over the file, places in each, and values at each place: 6 MB of a model in BF16 at most.
 Nothing is decided by it, so more would only show more of the same."""
 

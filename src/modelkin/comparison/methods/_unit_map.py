@@ -26,10 +26,13 @@ from .blocks import spread
 from .tied import is_tied
 
 MOST_UNITS = 128
+"""z grows with the root of it, the cost of all cells with its square."""
 FEWEST_UNITS = 8
+"""Fewer units have at most 5,040 orders: not enough to correct p for the number of cells."""
 MOST_ELEMENTS = 24_000_000
 """Values of all sketches of a model together: 96 MB."""
 FEWEST_FEATURES = 24
+"""Cosines over fewer features scatter by more than 0.2, whoever the models are."""
 _SHARE = 0.08
 """Share of the byte allowance for one map."""
 MOST_OTHERS = 6

@@ -28,7 +28,9 @@ from .blocks import UnitChoice, unit_axis
 from .tied import is_tied
 
 MOST_DIMENSIONS = 256
+"""Half of them describe the other half: 128 units with 128 features. Bytes of every layer grow with it."""
 FEWEST_DIMENSIONS = 24
+"""Half of them are tested: the 12! orders of 12 units allow p down to 2e-9."""
 _SHARE = 0.23
 """Share of the byte allowance."""
 _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)

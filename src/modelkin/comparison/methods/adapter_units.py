@@ -22,6 +22,7 @@ SPACE = "mlp"
 MOST_UNITS = 4096
 """More than other methods read: an update is faint, and its rows cost little."""
 FEWEST_UNITS = 16
+"""An update is faint: with fewer units a test could only say that it cannot tell."""
 SHARE = 0.9
 """Share of the byte allowance: no other method reads an adapter without its base."""
 MOST_TESTS = 4

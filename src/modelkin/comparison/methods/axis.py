@@ -35,6 +35,7 @@ N_CHOSEN = 999
 bounds can."""
 
 FEWEST_ALONE = 4
+"""As many as the test on an axis needs (`MIN_UNITS`)."""
 SAME = 1e-4
 """Distance below which two directions are the same; rounding leaves less, training far more."""
 

@@ -18,6 +18,7 @@ _COARSE = ("BF16", "F16", "F8_E4M3")
 _STEPS = {"BF16": (2.0**-7, 0.0), "F16": (2.0**-10, 2.0**-24), "F8_E4M3": (2.0**-3, 2.0**-9)}
 """One step of a coarse format as a share of the number, and the step of the smallest numbers."""
 _ODDLY_ROUNDED = 1e-3
+"""Share of values that a converter may have rounded in its own way; see `equal_after_rounding`."""
 _BITS_OF_CODES = re.compile(r"[1-8](?![0-9])")
 _FLOAT_CODES, _TABLE_CODES = ("FP", "MXFP", "NVFP"), ("NF", "IQ")
 _FLOAT_GAPS = {4: 1 / 3, 8: 1 / 7}

@@ -27,6 +27,7 @@ from .blocks import UnitChoice, unit_block
 from .unit_matching import FOUND_COSINE, in_order
 
 MOST_DIMENSIONS = 192
+"""Half of them match heads and half test the match, 96 each. Bytes grow with them."""
 HEADS_FOUND = 0.5
 """Share of the heads that must be found. In the same coordinates, heads that do the same work look alike: for
 a student of hidden states, which has no head in common with its teacher, one in four was found; for

@@ -16,7 +16,7 @@ from modelkin.tensors import Array
 
 from ._result import Tested
 
-_LN10 = math.log(10.0)
+_LN10 = math.log(10.0)  # p-values are told as powers of ten
 WORTH_ASKING = -3.0
 """Above this log10 p a test claims nothing, and there is nothing to bound."""
 ENOUGH = -12.0

@@ -22,6 +22,7 @@ from modelkin.tensors import DTYPES, TensorInfo, TensorSlice
 from .tally import Kernel, Tally, chosen_kernel
 
 _WALK = 1 << 20
+"""Values of a tensor compared at a time: a few arrays of 4 MB, however large the tensor is."""
 _AHEAD = 2
 """Pieces that wait per core."""
 _STRETCH = 16 << 20

@@ -27,6 +27,7 @@ _ROWS = (384, 256, 192, 128, 96, 64, 48)
 """Numbers of rows of a matrix to try until a plan fits: with n rows, n/3 directions can be counted."""
 MOST_ROWS = _ROWS[0]
 _FEWEST_LAYERS = 2
+"""One layer could not tell a change of all layers from a change of this one."""
 _ORDER_ROWS = 4096
 """Rows of shared tokens by which residual dimensions are told apart."""
 _KEY = "relation"

@@ -29,6 +29,8 @@ _RUN = 16
 _LOOKED_AT = 24
 """Groups of a matrix that are examined, each on its own."""
 _NEARLY_ALL = 0.9
+"""Share of groups that must be on levels: single groups of zeros, or of numbers left as they were, are
+not."""
 _ON_LEVEL = 0.12
 """As a share of a step: a number this close to a level is on it. Any number is with probability 0.24."""
 _FEWEST_TELLING = 10

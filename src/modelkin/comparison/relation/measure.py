@@ -29,6 +29,7 @@ _STRUCTURED = 1.15
 _SPARSE, _BASE_SPARSE = 0.2, 0.05
 """Share of zeros from which a tensor is sparse, and up to which the base is not."""
 _KEPT = 0.999
+"""Share of values that must be within a step: converters treat a few tiny numbers in their own way."""
 _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
 _STEP = 1.001

@@ -8,6 +8,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 _ROUNDS = 8
+"""Rows and columns are fitted in turn. The fit only gets better, and all that counts is whether it halves the
+difference."""
 BETTER = 0.5
 """Factors count if they at least halve the difference: they do not undo training."""
 

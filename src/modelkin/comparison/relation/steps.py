@@ -13,7 +13,7 @@ _DIGITS = {"F64": 24, "F32": 24, "F16": 11, "BF16": 8, "F8_E4M3": 4, "F8_E5M2": 
 """Bits of the significand, the leading one included; numbers are compared as F32."""
 _LEAST = {"F16": 2.0**-24, "F8_E4M3": 2.0**-9, "F8_E5M2": 2.0**-16}
 """The step of the smallest numbers of formats that have few exponents."""
-_EXPONENT = np.uint32(0x7F800000)
+_EXPONENT = np.uint32(0x7F800000)  # the bits of a float32 that hold it
 _FIRST = 4096
 """Numbers tested before all are: those of a finer format usually show at once."""
 _COARSE = ("F8_E4M3", "BF16", "F16")

@@ -56,6 +56,8 @@ _JUDGED = 1024
 _ARITHMETIC = 2e-6
 """Relative error left by multiplying thousands of numbers in float32."""
 _ROUNDS = 3
+"""Each round weighs tables by what the map before left of them: weights only have to tell spoilt tables from
+good ones."""
 _HOLDS = 0.8
 """Share of a table that may be left over: without anything in common, all of it is."""
 _ZERO = 2.0
@@ -65,11 +67,13 @@ _FAR = 4.0
 _APART, _LONGEST = 3.0, 12.0
 """Fewest steps between two levels, and most steps across numbers that belong to one level."""
 _MOST_LEVELS = 256
+"""Of codes of eight bits, the longest that are looked for."""
 _EXACT = 1e-3
 """Error of the map up to which levels and zeros are searched for: beyond it, chance produces some."""
 _SPARSE = 0.2
 """Share of zeros from which a matrix is reported as pruned: a few numbers are near zero anyway."""
 _NEARLY_ALL = 0.9
+"""Share of groups that must be on levels, as in `lattice`."""
 _TRIED = 24
 """Groups examined before all are."""
 

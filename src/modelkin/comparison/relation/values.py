@@ -13,8 +13,12 @@ from .turned import Turn
 
 Numbers = dict[str, float | int | str]
 
-_NEARLY_ALL, _MOSTLY = 0.8, 0.9
+_NEARLY_ALL = 0.8
+"""Share of changed matrices with one word that names the whole: small matrices may look otherwise."""
+_MOSTLY = 0.9
+"""Up to this share of quantised matrices the others tell what was done before the model was quantised."""
 _SAME_DIRECTION = 0.9
+"""Cosine of directions of several layers that count as one. In 100 dimensions chance stays below 0.5."""
 _LOST_IN_STORING = 0.5
 """Changes smaller than this many steps are mostly not seen: half a step moves a number to the next."""
 _MOST_TRAINED = 1.0
