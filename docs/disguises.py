@@ -291,7 +291,7 @@ ALIKE = {
     "same-config": "config",
     "same-family": "family",
     "other-family": "nothing",
-    "distilled": "one learnt the other's predictions",
+    "distilled": "one learned the other's predictions",
 }
 
 

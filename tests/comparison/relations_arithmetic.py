@@ -145,7 +145,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
             row(
                 "idle-layer",
                 lambda model: derive.insert_idle_layer(model, before=1),
-                "A copy of layer 1 that writes nothing stands before it.",
+                "A copy of layer 1 that writes nothing is inserted before it.",
                 layers=_numbered([0, 1, *range(1, n)]),
                 same_function=copied,
             ),

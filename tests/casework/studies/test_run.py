@@ -43,7 +43,7 @@ def test_a_stand_in_is_never_called_by_the_name_of_the_model_it_replaces(two: di
     for name in ("REPORT.md", "report.html", "plots/cosine.svg"):
         assert "Famous-Model" not in (out / name).read_text(), name
     report = (out / "REPORT.md").read_text()
-    assert report.index("other models stand behind these names") < report.index("The answer first")
+    assert report.index("other models stand in for these names") < report.index("The answer first")
 
 
 def test_the_same_seed_gives_the_same_files(two: dict[str, str], tmp_path: Path):

@@ -128,7 +128,7 @@ def _kept(result: NormsResult, init: GainInit) -> str:
         return f"{init}: how much gains resemble their own start was not measured."
     told = f"{init}: after training, gains correlate with their own start, r from {_span(values)}"
     if min(values) > _MOSTLY:
-        told += ", so that this arm shows how gains begin rather than what training makes of them"
+        told += ", so this arm shows how gains begin rather than what training makes of them"
     return f"{told}."
 
 
