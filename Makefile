@@ -25,7 +25,7 @@ help:
 	@echo "make site       build the documentation as a site, and check its links"
 	@echo "make calibrate  compare all pairs of the zoo and write docs/verdicts.md"
 	@echo "make consistency  compare all pairs of the zoo at every depth in both directions (an hour)"
-	@echo "make own-layers  hold layers of unrelated models against each other and write docs/verdicts.md"
+	@echo "make own-layers  compare layers of unrelated models and write docs/verdicts.md"
 	@echo "make disguises  compare disguised models and write docs/disguises.md (half an hour)"
 	@echo "make kinds      change models in every way and write docs/relations.md (some minutes)"
 	@echo "make lookalikes compare models that look related and write docs/verdicts.md"
