@@ -15,7 +15,7 @@ from modelkin.errors import MissingExtra, OutputError, UsageError, not_written
 from modelkin.message import say
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge", "microsoft-edge")
-"""A browser draws the page as readers know it; from version 131 on it numbers pages as well."""
+"""A browser draws the page as readers know it; from version 131 on it also numbers pages."""
 _PATIENCE = 180.0
 NAME = "report.pdf"
 
@@ -26,7 +26,7 @@ def print_folder(folder: Path, *, language: str = "en", out: Path | None = None)
     Raises
     ------
     UsageError
-        It is no report folder.
+        It is not a report folder.
     MissingExtra
         There is neither a browser nor WeasyPrint.
     """
@@ -50,7 +50,7 @@ def pdf_of(page: str) -> bytes:
         return _by_browser(browser, page)
     try:
         weasyprint = import_module("weasyprint")
-    except (ImportError, OSError) as error:  # it needs libraries of the system
+    except (ImportError, OSError) as error:  # it needs system libraries
         hint = "Install Chromium, or pip install 'modelkin[print]'."
         raise MissingExtra("print", say("problem.no-printer"), hint=hint) from error
     made: bytes = weasyprint.HTML(string=page).write_pdf()

@@ -51,11 +51,11 @@ class Story:
     chapters: tuple[DemoChapter, ...]
     moral: str
     commands: tuple[tuple[str, str], ...]
-    """What to try next: a command that runs here and now, and what it shows."""
+    """What to try next: a command that runs right away, and what it shows."""
 
 
 _CHAPTERS = ("twin-1", "finetune-light", "norms-only")
-"""Models that are compared with `base`; the texts of reports have a title and a text for each."""
+"""Models compared with `base`; the texts of reports have a title and a text for each."""
 COMMANDS = {
     "page": "modelkin compare demo:finetune-light demo:base --out report",
     "deep": "modelkin compare demo:moe-tuned demo:moe-base --depth deep",
@@ -65,7 +65,7 @@ COMMANDS = {
 
 
 def tell_story(zoo: Path, *, progress: Progress | None = None) -> Story:
-    """Compare the models in a folder with `base`. All numbers are computed here and now."""
+    """Compare the models in a folder with `base`. All numbers are computed on the spot."""
     chapters = tuple(_chapter(zoo, name, progress=progress) for name in _CHAPTERS)
     commands = tuple((command, ENGLISH.say(f"demo.try.{key}")) for key, command in COMMANDS.items())
     return Story(schema=SCHEMA, chapters=chapters, moral=ENGLISH.say("demo.moral"), commands=commands)
@@ -101,7 +101,7 @@ def _chapter(zoo: Path, name: str, *, progress: Progress | None) -> DemoChapter:
 
 
 def _open(zoo: Path, name: str, progress: Progress | None) -> Model:
-    """Open a model under its short name: the folder of an installed package is long and says nothing."""
+    """Open a model under its short name: the path of an installed package is long and says nothing."""
     return open_model(ModelRef(kind="local", text=name, target=str(zoo / name)), progress=progress)
 
 

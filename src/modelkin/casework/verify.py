@@ -1,4 +1,4 @@
-"""A report folder, checked again: its files, every byte that was read, and all that follows from them."""
+"""A report folder, checked again: its files, every byte that was read, and everything that follows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from modelkin.untrusted import JsonRefused, path_problem, quoted, strict_object
 SCHEMA = "modelkin.verification/1"
 _BATCH = 64_000_000
 _SAME = ("evidence", "alignment", "relation", "config")
-"""Parts of the record that have to be the same when everything is recomputed, beside the verdict."""
+"""Parts of the record that must be the same when everything is recomputed, besides the verdict."""
 _MOST_TOLD = 3
-"""Problems of one part that are told one by one."""
+"""Most problems of one part that are listed one by one."""
 _Found = tuple[list[Message], Message]
 """What does not hold, and what to say if everything does."""
 _OF_VERDICT = ("conclusion", "related", "log10_p", "effect", "detection_limit", "components", "stage")
@@ -67,7 +67,7 @@ def verify_folder(
     Raises
     ------
     UsageError
-        It is no report folder.
+        It is not a report folder.
     """
     if not (folder / "manifest.json").is_file() or not (folder / "comparison.json").is_file():
         raise UsageError(str(folder), say("problem.report-manifest"))
@@ -105,7 +105,7 @@ def _error(error: Exception) -> Message:
 
 
 def _files(folder: Path) -> VerifiedPart:
-    """Hold every file against the manifest."""
+    """Check every file against the manifest."""
     try:
         listed = strict_object((folder / "manifest.json").read_bytes())["files"]
         digests = {name: item["sha256"] for name, item in listed.items()}  # type: ignore[attr-defined]
@@ -124,7 +124,7 @@ def _files(folder: Path) -> VerifiedPart:
 
 
 def _documents(folder: Path, result: Comparison) -> VerifiedPart:
-    """Write the documents again from the record: they say the same, in one of the languages."""
+    """Write the documents again from the record: they must say the same, in one of the languages."""
     if result.environment.modelkin != __version__:
         text = say("verify-version", made=result.environment.modelkin, this=__version__)
         return VerifiedPart(name="documents", status="skipped", text=text)

@@ -1,4 +1,4 @@
-"""Results of the dispute and its experiments as blocks, for a person at a terminal."""
+"""Results of the dispute and its experiments as blocks, for a terminal."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def studies_view(studies: Iterable[Study], language: str) -> tuple[Block, ...]:
 
 
 def study_view(result: StudyResult, language: str = "en") -> tuple[Block, ...]:
-    """Return what a study did, and what it did not and why."""
+    """Return what a study did, and what it did not do and why."""
     lines = _study_lines(result, study_language(language), load_language(language))
     return tuple(Paragraph(text, "strong" if strong else "plain", lines=True) for text, strong in lines)
 
@@ -137,7 +137,7 @@ def _study_lines(result: StudyResult, words: Language, texts: Language) -> Itera
 
 
 def steps_view(steps: Iterable[Step], language: Language = ENGLISH) -> tuple[Block, ...]:
-    """Return which figures were drawn, and which were not and why."""
+    """Return which figures were drawn, and which were not, and why."""
     every, say = list(steps), language.of("study_plan")
     skipped = [
         say("not_drawn", name=step.id, reason=language.told(step.reason))
@@ -149,7 +149,7 @@ def steps_view(steps: Iterable[Step], language: Language = ENGLISH) -> tuple[Blo
 
 
 def cosines_view(study: CosineStudy, language: Language = ENGLISH) -> tuple[Block, ...]:
-    """Return drawn cosines beside the closed form, and what follows."""
+    """Return drawn cosines next to the closed form, and what follows."""
     say = language.of("cosines")
     rows = [
         (

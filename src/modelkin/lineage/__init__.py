@@ -1,13 +1,13 @@
-"""From which models, and in which order: merges taken apart, and collections as forests.
+"""From which models, and in which order: merges decomposed, and collections as forests.
 
 ``merging``
     `explain_merge`: is a model a mixture of others, with which weights, by which method.
 ``growing``
-    `family_forest`: the families of a collection, who hangs on whom, and which came first.
+    `family_forest`: the families of a collection, which model descends from which, and which came first.
 
-What is read are the same places of all models (``samples``); what is said follows from where they lie to each
-other (``geometry``, ``patterns``). Whether two models share weights at all is said by
-`modelkin.comparison` alone.
+The same places of all models are read (``samples``); conclusions follow from where they lie relative to each
+other (``geometry``, ``patterns``). Whether two models share weights at all is decided only by
+`modelkin.comparison`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One family: its middle, its merges, what hangs on what, and the tree of its distances."""
+"""One family: its middle, its merges, what is attached to what, and the tree of its distances."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Pairs = Mapping[frozenset[str], JudgedPair]
 _DRAWS = 100
 _EDGE_DRAWS = 20
 _NO_TREE = 0.1
-"""Four-point residual from which on distances are not those of a tree."""
+"""Four-point residual from which distances are not those of a tree."""
 _FEW_ZEROS = 0.05
 _STRANGE = 1.8
-"""Squared distance from which on samples tell nothing of a relation that the comparison found."""
+"""Squared distance from which samples say nothing about a relation that the comparison found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class _Growth:
         ]
 
     def _renumbered(self) -> list[ModelSample]:
-        """Give layers of models of another depth the numbers of those that they face in a usual one."""
+        """Give layers of models of another depth the numbers of those they face at the usual depth."""
         depths = Counter(len(member.layers) for member in self.members)
         usual = max(depths, key=lambda depth: (depths[depth], -depth))
         reference = next(member for member in self.members if len(member.layers) == usual)
@@ -138,7 +138,7 @@ class _Growth:
         ]
 
     def _blends(self, by_site: Floats) -> list[Blend]:
-        """Find merges: first those that lie between two others, then those that show in single values."""
+        """Find merges: first those that lie between two others, then those visible in single values."""
         found: dict[int, Blend] = {}
         for child in range(len(self.members)):
             near = [place for place in self._near(child) if not self._is_later(place, child)]
@@ -149,7 +149,7 @@ class _Growth:
         for child, blend in list(found.items()):
             if found.keys() & {*blend.parents}:
                 found[child] = self._of_plain(by_site, child, found) or blend
-        # What is itself a merge or a rounded copy is a parent of nothing here: its parents explain more.
+        # A merge or a rounded copy is not considered as a parent: its own parents explain more.
         plain = {
             place
             for place, member in enumerate(self.members)
@@ -163,7 +163,7 @@ class _Growth:
         return [blend for blend in found.values() if self._stands(blend, found)]
 
     def _of_plain(self, by_site: Floats, child: int, found: Mapping[int, Blend]) -> Blend | None:
-        """Look for parents that are no merges themselves: those of another merge make the child as well."""
+        """Look for parents that are not merges: the parents of another merge also explain the child."""
         near = [
             place
             for place in self._near(child)
@@ -187,7 +187,7 @@ class _Growth:
         """Say whether facts put a member after one that may be a merge of it."""
         name = self.members[child].name
         key = frozenset((name, self.members[place].name))
-        # The mean of a decayed row and a fresh one lies between them: of merges that says nothing.
+        # The mean of a decayed row and a fresh one lies between them: that says nothing about merges.
         facts = [fact for fact in self.facts.get(key, ()) if fact.kind != "decayed-rows"]
         return agreed_parent(facts) == name
 
@@ -196,7 +196,7 @@ class _Growth:
         return [place for place in range(len(self.members)) if place == child or self._accepted(child, place)]
 
     def _middle(self, distances: Floats, mixed: set[int]) -> int:
-        """Choose the member that facts put first most often; of several, the one that is nearest to all."""
+        """Choose the member that facts put first most often; of several, the one closest to all."""
         names = [member.name for member in self.members]
         first: Counter[str] = Counter()
         for facts in self.facts.values():
@@ -205,7 +205,7 @@ class _Growth:
                 first[parent] += 1
                 first[next(fact.child for fact in facts)] -= 1
         able = [place for place in range(len(names)) if place not in mixed]
-        # Coordinates that several have were there before those that one has: nobody turns a stream back.
+        # Coordinates that several share came before those of a single one: nobody rotates a stream back.
         able = [place for place in able if place not in self._turned()] or able
         near = [
             float(np.nanmedian(np.delete(distances[place], place)))
@@ -250,12 +250,12 @@ class _Growth:
             default=None,
         )
         lost = {place for place, kept in enumerate(held) if place != child and lost_rows(kept, most)}
-        # A child has its parent's coordinates, or other ones than everybody.
+        # A child has its parent's coordinates, or unique ones.
         turned = self._turned()
         return later | lost | (set() if child in turned else turned)
 
     def _turned(self) -> set[int]:
-        """Return the members that do not have the coordinates which several others share."""
+        """Return the members that lack the coordinates which several others share."""
         turned = {place for place, member in enumerate(self.members) if member.turned is not None}
         return turned if len(self.members) - len(turned) > 1 else set()
 
@@ -277,7 +277,7 @@ class _Growth:
         )
 
     def _why(self, child: int, hung: Hung) -> Message:
-        """Say why a member hangs where it does."""
+        """Say why a member is attached where it is."""
         name = self.members[child].name
         held = [self.kept.get((name, member.name)) for member in self.members]
         mine = held[hung.parent]
@@ -297,7 +297,7 @@ class _Growth:
         return frozenset((self.members[first].name, self.members[second].name)) in self.pairs
 
     def _reshaped(self, child: int, middle: int, mixed: set[int], distances: Floats) -> TreeEdge | None:
-        """Hang a member without tensors to measure on the relative with which it shares most."""
+        """Attach a member without measurable tensors to the relative with which it shares most."""
         able = set(range(len(self.members))) - mixed - self._barred(child) - {child}
 
         def strength(place: int) -> tuple[float, bool]:

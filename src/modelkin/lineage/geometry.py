@@ -1,7 +1,7 @@
 """Points in weight space seen from one of them: mixture weights, and whether the others lie around it.
 
-Everything linear follows from inner products of the differences to the candidate, kept by chunks of values so
-that intervals need no second look at the data.
+Everything linear follows from inner products of the differences to the candidate, kept per chunk of values so
+that intervals need no second pass over the data.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _CHUNK = 256
 _NORMAL_95 = 1.959964
 _SINGULAR = 1e-10
 UNKNOWN_ERROR = 1e3
-"""Half width of an interval that too few values leave open: JSON knows no infinity."""
+"""Half width of an interval that too few values leave open: JSON has no infinity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grams:
-    """Inner products of differences to the candidate, one matrix a chunk of neighbouring values."""
+    """Inner products of differences to the candidate, one matrix per chunk of neighbouring values."""
 
     chunks: Floats
     """chunks x points x points."""
@@ -59,14 +59,14 @@ def mean_distance(gram: Floats) -> float:
 
 
 def mixture(gram: Floats) -> Floats:
-    """Return the weights, with sum one, of the mixture of the points that is nearest to the candidate."""
+    """Return the weights, summing to one, of the mixture of the points closest to the candidate."""
     normal, right = _normal_equations(gram)
     free = np.linalg.lstsq(normal, right, rcond=_SINGULAR)[0]
     return np.asarray([1.0 - free.sum(), *free], np.float64)
 
 
 def _normal_equations(gram: Floats) -> tuple[Floats, Floats]:
-    """Write the differences to the first point by those of the others."""
+    """Express differences relative to the first point."""
     first = gram[0]
     normal = gram[1:, 1:] - first[None, 1:] - first[1:, None] + first[0]
     right = first[0] - first[1:]
@@ -81,7 +81,8 @@ def residual(gram: Floats, weights: Floats) -> float:
 def star_residual(gram: Floats) -> float:
     """Return what would be left if the changes from the candidate to the points were orthogonal.
 
-    That is how a common ancestor sees its descendants: mixing them cancels changes, yet nothing was merged.
+    That is the situation of a common ancestor: mixing its descendants cancels changes, yet nothing was
+    merged.
     """
     own = np.diagonal(gram)
     return 0.0 if np.any(own <= 0) else float(1.0 / np.sum(1.0 / own))
@@ -107,7 +108,7 @@ def weight_errors(parts: Grams, weights: Floats) -> Floats:
 
 
 def collinearity(gram: Floats) -> Floats:
-    """Return for each point how well the others make it up: 1 if its weight cannot be told from theirs."""
+    """Return for each point how well the others reproduce it: 1 if its weight cannot be told from theirs."""
     k = len(gram)
     own = np.diagonal(gram)
     distances = own[:, None] + own[None, :] - 2 * gram
@@ -126,7 +127,7 @@ def collinearity(gram: Floats) -> Floats:
 
 
 def rounding_steps(values: Floats, dtype: str) -> Floats | None:
-    """Return the distance of neighbouring numbers of the stored format, by place; None for coded formats."""
+    """Return the distance of neighbouring stored numbers, for each value; None for coded formats."""
     bits = {"F64": 52, "F32": 23, "F16": 10, "BF16": 7}.get(dtype)
     if bits is None:
         return None

@@ -25,9 +25,9 @@ from modelkin.progress import Progress, Silent
 
 # A family has two members.
 _FEWEST = 2
-# Of a model that is left alone: enough to find its place in a family, and few enough to be paid for.
+# For a model that is left alone: enough to find its place in a family, and few enough to afford.
 _MOST_DEEP = 8
-# Of one that is still alone: its likeliest relatives, one of which is enough.
+# For one that is still alone: its likeliest relatives, one of which is enough.
 _MOST_GUESSED = 3
 
 WhichPairs = Literal["all", "proposed"]
@@ -44,24 +44,24 @@ def family_forest(
     options: CompareOptions | None = None,
     progress: Progress | None = None,
 ) -> FamilyForest:
-    """Find the families of a collection, and inside of each who comes from whom.
+    """Find the families of a collection, and within each which model comes from which.
 
     Parameters
     ----------
     models
         Model references, sources or opened models; a mapping gives them names.
     dates
-        When models are said to be from, by name, as ISO dates. A claim, and named as one where it decides.
+        Claimed dates of models, by name, in ISO format. A claim, and reported as one where it decides.
     known
-        Verdicts on pairs of these names that were made before, such as `FamilyForest.pairs`.
+        Earlier verdicts on pairs of these names, such as `FamilyForest.pairs`.
     pairs
-        Which are compared: all of them, or those that fingerprints propose. Models that are left alone are
-        compared at the depth ``deep`` with whom their fingerprints propose, either way, or with up to three
+        Which are compared: all of them, or those that fingerprints propose. Either way, models that are left
+        alone are compared at depth ``deep`` with those that their fingerprints propose, or with up to three
         models whose tokens look most like theirs.
     fingerprints
-        Those that are known, by name, such as the ones of a registry; the others are made.
+        Known ones, by name, such as those of a registry; the others are made.
     relations
-        Whether to say what was done along each edge: it is compared once more, and weights are subtracted.
+        Whether to say what was done along each edge: it is compared again, and weights are subtracted.
     options
         Depth and seed of the comparisons.
     progress
@@ -124,7 +124,7 @@ class _Forest:
     proposed: dict[frozenset[str], Proposal] | None = None
     relations: bool = True
     looked_deep: set[str] = field(default_factory=set)
-    """Models that stood alone and were compared once more."""
+    """Models that were alone and were compared again."""
     samples: dict[str, ModelSample] = field(default_factory=dict)
 
     def grown(self, known: Sequence[JudgedPair], which: WhichPairs) -> FamilyForest:
@@ -177,18 +177,17 @@ class _Forest:
         wanted: Collection[frozenset[str]] | None,
         memory: Memory,
     ) -> None:
-        """Compare all pairs that are wanted and were not judged before."""
+        """Compare all wanted pairs that were not judged before."""
         for second, first in pairs_of(list(self.models)):
             key = frozenset((first, second))
             if key not in judged and (wanted is None or key in wanted):
                 judged[key] = self._compared(second, first, self.options, memory)
 
     def _judge_left_over(self, judged: dict[frozenset[str], JudgedPair], memory: Memory) -> None:
-        """Compare models that stand alone once more: disguises are looked for at the depth ``deep`` only.
+        """Compare models that are alone again: disguises are searched for only at depth ``deep``.
 
-        With those that fingerprints propose, the strongest first; those that are alone even then, with the
-        few whose tokens look most like theirs. Nothing else than the verdict of that comparison connects
-        them.
+        With those that fingerprints propose, the strongest first; if they are still alone, with the few whose
+        tokens look most like theirs. Only the verdict of that comparison connects them.
         """
         if self.options.depth in ("deep", "full") or len(self.models) <= _FEWEST:
             return
@@ -205,12 +204,12 @@ class _Forest:
                         self.looked_deep.add(name)
                         judged[key] = self._compared(item.first, item.second, deep, memory)
                     if guessed and judged[key].related:
-                        break  # it is alone no more
+                        break  # no longer alone
 
     def _judge_with_middles(self, judged: dict[frozenset[str], JudgedPair], memory: Memory) -> None:
-        """Compare models that were found so with the middle of their family, unless that was done.
+        """Compare models found this way with the middle of their family, unless that was done.
 
-        They hang on the middle if on nobody else, and on nobody that they were not compared with.
+        They are attached to the middle if to nothing else, and only to models they were compared with.
         """
         deep = replace(self.options, depth="deep")
         accepted = [pair for pair in judged.values() if pair.related]
@@ -229,7 +228,7 @@ class _Forest:
         return [group[0] for group in _components(list(self.models), accepted) if len(group) < _FEWEST]
 
     def _limits_of_depth(self, pairs: Sequence[JudgedPair]) -> tuple[Message, ...]:
-        """Say how many models were looked at more deeply, and that more is not looked for."""
+        """Say how many models were examined more deeply, and that nothing more is searched for."""
         if not self.looked_deep:
             return ()
         n = sum(pair.depth == "deep" for pair in pairs)
@@ -260,7 +259,7 @@ class _Forest:
         )
 
     def _told(self, edge: TreeEdge) -> TreeEdge:
-        """Say what was done along an edge, by subtracting weights; a merge has been told already."""
+        """Say what was done along an edge, by subtracting weights; a merge is reported already."""
         if edge.kind == "merge" or edge.pair is None or not self.relations:
             return edge
         child = edge.child or edge.first

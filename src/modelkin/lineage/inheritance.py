@@ -1,8 +1,9 @@
-"""Who hangs on whom inside a family: by what is carried over, not by what is near.
+"""Which model descends from which within a family: by what is carried over, not by what is close.
 
 A child carries all of its parent's change. Seen from a relative q, the part of it that c carries is
-beta = <c - q, p - q> / |p - q|^2, which distances alone tell. Siblings that were trained on similar data move
-in a common direction and come nearer to each other than to their parent; they carry not what is each other's.
+beta = <c - q, p - q> / |p - q|^2, which distances alone determine. Siblings that were trained on similar data
+move in a common direction and come closer to each other than to their parent, but do not carry each other's
+changes.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Floats = NDArray[np.float64]
 
 _CARRIED = (0.9, 1.1)
 _LEAST = 0.6
-"""What of a parent's change has to be carried over, seen from every other relative."""
+"""Share of a parent's change that must be carried over, seen from every other relative."""
 _SEEN = 0.1
-"""A parent's change, over that of the child, below which nothing can be said."""
+"""Ratio of a parent's change to the child's below which nothing can be said."""
 _DESCENDS = 0.8
 _FARTHER = 1.02
 _UNRELATED = 1.5
-"""Squared distance of tensors, over the product of lengths, from which on they share next to nothing."""
+"""Squared distance of tensors, over the product of lengths, from which they share next to nothing."""
 _MIXED = 0.8
 _SHARES = (0.03, 0.97)
 _FEWEST_SITES = 2
@@ -35,16 +36,16 @@ _AROUND = 1.02
 _AS_NEAR = 3.0
 _EXACT = 1e-6
 _MOST_OF = 0.8
-"""A parent has tensors of as many of the child's shapes as others have."""
+"""A parent must share as many of the child's shapes as others do, up to this factor."""
 
 
 def site_distances(members: Sequence[ModelSample]) -> Floats:
-    """Return distances by tensor: sites x members x members, NaN where they cannot be compared."""
+    """Return distances by tensor: sites x members x members, NaN if they cannot be compared."""
     sites = sorted({site for member in members for site in member.values})
     found = np.full((len(sites), len(members), len(members)), np.nan)
     for place, site in enumerate(sites):
         holders = [number for number, member in enumerate(members) if site in member.values]
-        # One scale for all, so that distances add up; by value, as token tables may have more rows.
+        # One scale for all, so that distances add up; per value, as token tables may have more rows.
         scale = float(np.mean([np.nanmean(np.square(members[number].values[site])) for number in holders]))
         for i in holders:
             found[place, i, i] = 0.0
@@ -75,7 +76,7 @@ def mean_distances(by_site: Floats) -> Floats:
 
 
 def related_sites(by_site: Floats, place: int) -> NDArray[np.intp]:
-    """Return the tensors in which a member is near any other: elsewhere it has nothing of its family."""
+    """Return the tensors in which a member is close to any other: elsewhere it shares nothing."""
     others = np.delete(by_site[:, place, :], place, axis=1)
     nearest = np.nanmin(np.where(np.isfinite(others), others, np.inf), axis=1)
     chosen = np.flatnonzero(nearest < _UNRELATED)
@@ -85,7 +86,7 @@ def related_sites(by_site: Floats, place: int) -> NDArray[np.intp]:
 def carried(by_site: Floats, child: int, parent: int, seen_from: int) -> float | None:
     """Return which part of the parent's change the child carries, seen from a third model.
 
-    By the tensors that all three have; None if there is none, or the parent changed nothing of them.
+    Over the tensors that all three have; None if there are none, or the parent did not change them.
     """
     sides = by_site[:, [child, parent, child], [seen_from, seen_from, parent]]
     mine, own, between = sides[np.isfinite(sides).all(axis=1)].sum(axis=0)
@@ -94,30 +95,30 @@ def carried(by_site: Floats, child: int, parent: int, seen_from: int) -> float |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hung:
-    """One member and what it hangs on."""
+    """One member and what it is attached to."""
 
     child: int
     parent: int
     inherits: bool
-    """Whether it carries what the parent changed; otherwise it hangs on the middle of the family."""
+    """Whether it carries what the parent changed; otherwise it is attached to the middle of the family."""
     least: float | None
 
 
 def hang(
     by_site: Floats, child: int, middle: int, mixed: Collection[int], barred: Collection[int] = ()
 ) -> Hung | None:
-    """Find what a member hangs on: the nearest one whose change it carries, or the middle.
+    """Find what a member is attached to: the closest one whose change it carries, or the middle.
 
     Parameters
     ----------
     by_site
         Distances by tensor.
     child, middle
-        Places of the member, and of the one that is looked from.
+        Indices of the member, and of the reference member.
     mixed
-        Places of merges: between their parents they say nothing about what is carried.
+        Indices of merges: lying between their parents, they say nothing about what is carried.
     barred
-        Places of those that cannot be its parent: facts say that they came after it, or no pair was accepted.
+        Indices of those that cannot be its parent: facts put them after it, or no pair was accepted.
     """
     used = by_site[related_sites(by_site, child)]
     held = mean_distances(used)
@@ -164,7 +165,7 @@ def hang(
 def _carries(
     used: Floats, held: Floats, child: int, parent: int, middle: int, mixed: Collection[int]
 ) -> float | None:
-    """Return the least part of the parent's change that is carried, or None if it is no parent."""
+    """Return the smallest share of the parent's change that is carried, or None if it is not a parent."""
     change, own = held[parent, middle], held[child, parent]
     if change > _FARTHER * held[child, middle] or change < _SEEN * own or change <= 0:
         return None
@@ -199,13 +200,13 @@ class Blend:
     opposition: float
 
     def renamed(self, places: Sequence[int]) -> Blend:
-        """Return the same under the places of a longer list."""
+        """Return the same with indices into a longer list."""
         first, second = self.parents
         return replace(self, child=places[self.child], parents=(places[first], places[second]))
 
 
 def find_blend(by_site: Floats, child: int) -> Blend | None:
-    """Find the two members that a member lies between, if it lies between any, tensor by tensor."""
+    """Find the two members that a member lies between, if any, tensor by tensor."""
     n = by_site.shape[1]
     held = mean_distances(by_site)
     best: Blend | None = None
@@ -230,7 +231,7 @@ def _between(by_site: Floats, child: int, first: int, second: int) -> Blend | No
         return None
     a, b, c = to_first[used] / apart[used], to_second[used] / apart[used], np.ones(int(used.sum()))
     if min(a.mean(), b.mean()) < 1e-3:
-        return None  # a copy of one of them lies between that one and everything
+        return None  # a copy of one of them lies between it and everything else
     cross = (a + b - c) / 2
     gram = np.array([[a.mean(), cross.mean()], [cross.mean(), b.mean()]])
     weights = mixture(gram)
@@ -253,7 +254,7 @@ def _between(by_site: Floats, child: int, first: int, second: int) -> Blend | No
         known = np.isfinite(away)
         alone = float(away[known].mean()) if known.sum() >= _FEWEST_SITES else np.inf
         if alone <= _AS_NEAR * float(np.maximum(left, 0).mean()):
-            return None  # one member alone is as near
+            return None  # one member alone is as close
     return Blend(
         child=child,
         parents=(first, second),

@@ -1,4 +1,4 @@
-"""Trees from squared distances: neighbour joining, the four-point check, and support by drawing anew.
+"""Trees from squared distances: neighbour joining, the four-point check, and bootstrap support.
 
 Independent changes are nearly orthogonal, so that squared distances add up along the branches of a tree.
 """
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-# A mean over so many is known to a per cent; all of a hundred members would be four million.
+# A mean over this many is known to a per cent; all of a hundred members would be four million.
 _MOST_QUADRUPLES = 2_000
 
 
 @dataclass(slots=True)
 class Node:
-    """A leaf, or what two or three nodes were joined to."""
+    """A leaf, or the join of two or three nodes."""
 
     leaf: int | None = None
     children: list[tuple[Node, float]] = field(default_factory=list)
@@ -33,9 +33,9 @@ class Node:
 
 
 def join_neighbours(distances: Floats) -> Node:
-    """Join the nodes that are nearest to each other for their distance to all others, until three are left.
+    """Join the nodes closest to each other relative to their distance to all others, until three are left.
 
-    Needs at least three leaves. Negative branches, which noise can make, become zero.
+    Needs at least three leaves. Negative branches, which noise can cause, become zero.
     """
     nodes = [Node(leaf=number) for number in range(len(distances))]
     held = np.array(distances, np.float64)
@@ -62,7 +62,7 @@ def join_neighbours(distances: Floats) -> Node:
 
 
 def splits(tree: Node, n: int) -> set[frozenset[int]]:
-    """Return how inner branches part the leaves: the side without leaf 0."""
+    """Return how inner branches split the leaves: the side without leaf 0."""
     found: set[frozenset[int]] = set()
 
     def walk(node: Node) -> None:

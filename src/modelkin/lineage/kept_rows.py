@@ -1,10 +1,10 @@
 """Rows that no training touched: the parent's to the last bit, or all of them times one factor, rounded once.
 
-Rows of tokens that a corpus has not, and of positions beyond its windows, get no gradient. They stay as they
-are, or weight decay makes all of them shorter by the same factor, step by step in float32, and storing rounds
-them. So the stored row of a child is its parent's stored row times the factor, rounded. A sibling's row was
-rounded by itself: times any factor it misses the last bit of every seventh value or so. That tells a parent
-from a sibling where both were trained on alike text and carry each other's change.
+Rows of tokens that a corpus lacks, and of positions beyond its windows, get no gradient. They stay as they
+are, or weight decay shrinks all of them by the same factor, step by step in float32, and storing rounds them.
+So the stored row of a child is its parent's stored row times the factor, rounded. A sibling's row was rounded
+separately: times any factor it misses the last bit of about every seventh value. That tells a parent from a
+sibling if both were trained on similar text and carry each other's change.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from modelkin.tensors import decode, encode
 
 Floats = NDArray[np.float64]
 
-# Bits of the fraction that are stored. In float32 a sibling's row times a factor is as exact as the parent's.
+# Stored bits of the fraction. In float32 a sibling's row times a factor is as exact as the parent's.
 _FRACTION = {"BF16": 7, "F16": 10}
 # Cosine of a row with itself after rounding to bfloat16; training moves it further.
 _UNTOUCHED = 0.9999
-# Rows that have to agree in one factor: a sibling's row of 32 values agrees once in 200, eight never do.
+# Rows that must agree on one factor: a sibling's row of 32 values agrees once in 200, eight never do.
 FEWEST_ROWS = 8
 _FEWEST_VALUES = 32
 """Of a row: shorter ones agree by chance."""
 _MOST_ROWS = 64
 """Enough to tell, whatever the size of the table."""
 _SMALLEST = 0.5
-"""Of factors: weight decay that halves rows is no fine-tune."""
+"""Of factors: weight decay that halves rows is not a fine-tune."""
 _LOST = 0.5
-"""A model that holds fewer than this share of the rows that another one holds has lost them."""
+"""A model that keeps less than this share of the rows another one keeps has lost them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRows:
-    """Rows of one table that a model holds as another one does."""
+    """Rows of one table that a model shares with another."""
 
     table: str
     n: int
     of: int
-    """Rows that point the same way and were looked at."""
+    """Examined rows that point the same way."""
     factor: float
     """1 if they are the same bit for bit; below it after weight decay."""
 
@@ -54,9 +54,9 @@ class KeptRows:
 
 
 def kept_rows(child: ModelSample, parent: ModelSample) -> KeptRows | None:
-    """Return the table of which the child holds most rows of the parent, at most as long as they were.
+    """Return the table in which the child keeps most rows of the parent, scaled by at most 1.
 
-    None where nothing can be told: no table of one width, or numbers that are not stored in 16 bits.
+    None if nothing can be told: no table of one width, or numbers not stored in 16 bits.
     """
     found = [
         kept
@@ -68,7 +68,7 @@ def kept_rows(child: ModelSample, parent: ModelSample) -> KeptRows | None:
 
 
 def lost_rows(mine: KeptRows | None, other: KeptRows | None) -> bool:
-    """Say whether a model holds rows of another one and not a third's: then it came not through that one."""
+    """Say whether a model keeps rows of another that a third has lost: it did not come through that one."""
     return other is not None and other.kept and (mine is None or mine.n < _LOST * other.n)
 
 
@@ -84,7 +84,7 @@ def _able(site: Site, child: ModelSample, parent: ModelSample) -> bool:
 
 
 def _bits(sample: ModelSample, site: Site) -> int | None:
-    """Return the bits of the fraction that values were rounded to; a wider file may hold narrower ones."""
+    """Return the fraction bits that values were rounded to; a wider format may hold narrower values."""
     values = sample.values[site][np.isfinite(sample.values[site])]
     for dtype, bits in _FRACTION.items():
         if sample.dtypes[site] == dtype or np.array_equal(
@@ -132,7 +132,7 @@ def _factors(before: Floats, after: Floats, bits: int) -> tuple[Floats, Floats]:
 
 
 def _common(low: Floats, high: Floats) -> float:
-    """Return the factor, at most 1, that most values allow; 1 where it is as good as any."""
+    """Return the factor, at most 1, that most values allow; 1 if it is as good as any."""
     lows, highs = low[np.isfinite(low)], high[np.isfinite(high)]
     if not lows.size or not highs.size:
         return 1.0
@@ -142,6 +142,6 @@ def _common(low: Floats, high: Floats) -> float:
     best = int(np.argmax(allowed))
     if best == 0:
         return 1.0
-    # The middle of the stretch on which as many are allowed: its ends are those of single values.
+    # The middle of the interval with the most values: its ends depend on single values.
     until = ends[np.searchsorted(ends, tried[best], side="left")]
     return float((tried[best] + min(until, 1.0)) / 2)

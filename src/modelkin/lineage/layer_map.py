@@ -1,4 +1,4 @@
-"""Which layer of a parent stands where a layer of the candidate does, also in stacks that were rearranged."""
+"""Which layer of a parent faces a layer of the candidate, also in rearranged stacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modelkin.tensors import TensorInfo
 _VALUES = 2_048
 _MOST_MODULES = 4
 _CLOSER = 0.9
-"""A layer of another number has to be this much nearer than the one of the same number."""
+"""A layer with another number must be this much closer than the one with the same number."""
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 def layer_maps(candidate: Model, others: Sequence[Model], seed: int) -> list[dict[int, int]]:
     """Return for each other model which of its layers faces a layer of the candidate.
 
-    Layers of the same number face each other unless another one is clearly nearer, or there is no such layer.
+    Layers of the same number face each other unless another one is clearly closer, or there is no such layer.
     """
     mine, extent = sites_of(candidate), Extent(n_values=_VALUES, seed=seed)
     found: list[dict[int, int]] = []
@@ -85,7 +85,7 @@ def _anywhere(site: Site) -> Site:
 
 
 def _dense(site: Site, there: Mapping[Site, TensorInfo]) -> Site:
-    """Return what a site is called in another model, in which experts may be one MLP."""
+    """Return the name of a site in another model, where experts may be one MLP."""
     for layer in sorted({item.layer for item in there if item.layer >= 0}):
         info = facing(site, there, layer)
         if info is not None:
@@ -103,7 +103,7 @@ def _signatures(
 ) -> Floats:
     """Read a few values of every layer; a matrix that a layer lacks counts as zeros.
 
-    `modules` are the candidate's, which decide where to read, and what they are called in this model.
+    `modules` are the candidate's, which decide where to read, with their names in this model.
     """
     wanted, places = [], []
     for row, layer in enumerate(layers):

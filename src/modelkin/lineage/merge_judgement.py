@@ -1,4 +1,4 @@
-"""From fitted tensors to an answer: is it a merge, by which method, and which recipe is the nearest."""
+"""From fitted tensors to an answer: whether it is a merge, by which method, and the nearest recipe."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from modelkin.message import Message, say
 from modelkin.model import Model
 
 OPPOSED = 0.5
-"""Opposition from which on a candidate counts as a mixture; a common ancestor has 0 (docs/lineage.md)."""
+"""Opposition from which a candidate counts as a mixture; a common ancestor has 0 (docs/lineage.md)."""
 _PERHAPS = 0.2
 _COUNTS = 0.02
-"""A smaller weight is none."""
+"""A smaller weight counts as none."""
 _COPIED = 1e-3
 """Squared distance, over that of the parents, below which a tensor is that of one parent."""
-# Squared distance, over that of the parents, within which an expert counts as made of an MLP: noise and
+# Squared distance, over that of the parents, within which an expert counts as made from an MLP: noise and
 # training moved it.
 _NEAR = 0.25
-# MixtureShare of matrices that are one parent's: a few may have been touched afterwards.
+# Share of matrices that are one parent's: a few may have been changed afterwards.
 _MOSTLY = 0.9
-# Part of a parent that the others make up, from which on weights are warned about: a cosine of 0.95.
+# Share of a parent that the others reproduce from which weights come with a warning: a cosine of 0.95.
 _COLLINEAR = 0.9
-# Weight from which on one parent stands for the mixture, and share of experts that have to have an owner.
+# Weight from which one parent counts as the source, and share of experts that must have one.
 _SINGLE = 0.8
 
 
@@ -53,7 +53,7 @@ def judged_merge(
     maps: Sequence[Mapping[int, int]],
     seed: int,
 ) -> MergeResult:
-    """Judge what was fitted; `result` knows the models and what was read of them."""
+    """Judge what was fitted; `result` holds the models and what was read of them."""
     layer_map = tuple(
         (layer, *(of[layer] for of in maps))
         for layer in candidate.architecture.layers
@@ -159,7 +159,7 @@ def _concluded(
 
 
 def _owner(fit: CellFit, limit: float) -> int | None:
-    """Return the parent that a tensor is a copy of, if it is of one alone."""
+    """Return the parent that a tensor is a copy of, if it is a copy of only one."""
     away = np.diagonal(fit.gram)
     first, second = (int(place) for place in np.argsort(away)[:2])
     rounding = 4 * (fit.floor or 0.0)
@@ -220,7 +220,7 @@ def _inexact(
 def _outside(
     conclusion: MergeConclusion, weights: Sequence[MixtureShare], *, with_base: bool
 ) -> tuple[Message, ...]:
-    """Of three points on a line any one is made by the other two: the middle one is the mixture."""
+    """Of three points on a line, each is a combination of the other two: the middle one is the mixture."""
     beyond = any(share.value < -_COUNTS for share in weights)
     return (say("merge-outside"),) if conclusion == "merge" and beyond and not with_base else ()
 

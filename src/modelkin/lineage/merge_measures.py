@@ -1,4 +1,4 @@
-"""What is measured of one tensor, and sums of it over many."""
+"""What is measured for one tensor, and sums over many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DRAWS = 400
 class SparseFits:
     """How well each way of choosing differences from the base predicts one tensor, over its scale.
 
-    None where a way was not tried: chosen differences leave some values as they are in the base.
+    None if a way was not tried: chosen differences leave some values as they are in the base.
     """
 
     unchanged: float
@@ -35,7 +35,7 @@ class SparseFits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFit:
-    """One tensor with all that its mixture is judged by, over the mean squared distance of the points."""
+    """One tensor with everything its mixture is judged by, over the mean squared distance of the points."""
 
     cell: MergeCell
     gram: Floats
@@ -44,7 +44,7 @@ class CellFit:
     floor: float | None
     """What rounding leaves."""
     arc: tuple[Arc, float] | None
-    """The nearest place on the arc between two parents, and what the straight line leaves."""
+    """The closest point on the arc between two parents, and what the straight line leaves."""
     sparse: SparseFits | None
     is_matrix: bool
     dense: bool = False
@@ -58,7 +58,7 @@ class CellFit:
 def sparse_fits(
     mine: Floats, parents: Sequence[Floats], base: Floats, scale: float, steps: Floats | None
 ) -> SparseFits | None:
-    """Explain a tensor by chosen differences from a base; None where the parents are the base.
+    """Explain a tensor by chosen differences from a base; None if the parents equal the base.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def sparse_fits(
 
 
 def pooled_weights(fits: Sequence[CellFit]) -> tuple[MixtureShare, ...]:
-    """Fit one mixture to several tensors, each counting alike; intervals from how much they differ."""
+    """Fit one mixture to several tensors, equally weighted; intervals from how much they differ."""
     parts = Grams(chunks=np.stack([fit.gram for fit in fits]), n=len(fits))
     weights = mixture(parts.total)
     if len(fits) <= len(weights):
@@ -107,7 +107,7 @@ def pooled_weights(fits: Sequence[CellFit]) -> tuple[MixtureShare, ...]:
 
 
 def pooled_opposition(fits: Sequence[CellFit], seed: int) -> MixtureShare | None:
-    """Return the opposition over tensors with a 95 % interval from drawing them anew."""
+    """Return the opposition over tensors with a bootstrap 95 % interval."""
     used = [fit for fit in fits if fit.star > (fit.floor or 0.0)]
     if not used:
         return None

@@ -1,4 +1,4 @@
-"""Which way of merging predicts the candidate best, and whether that can be told."""
+"""Which way of merging predicts the candidate best, and whether that is certain."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from modelkin.lineage.patterns import PARALLEL, Sparse
 from modelkin.message import say
 
 _PREDICTED = 0.9
-"""Part of the difference from the base that dropped or elected differences have to predict."""
+"""Share of the difference from the base that dropped or elected differences must predict."""
 _CLEARLY = 0.5
-"""A method is named before another if it leaves at most this much of what the other leaves."""
+"""A method is preferred to another if it leaves at most this share of what the other leaves."""
 _ROUNDED = 0.9
 _UNEVEN = 0.08
-"""Where the share of kept differences is so far from rising evenly with their size, a rule chose them and not
+"""If the share of kept differences is this far from rising evenly with their size, a rule chose them and not
 chance: 0.02 by chance, 0.2 and more by rules."""
 _RISES = 0.04
 """Of DELLA's epsilon: less cannot be told from DARE, whose differences all have the same chance."""
 _EXACTLY = 0.99
 _AS_GOOD = 1.3
-"""Model Stock has no weights to fit: it may leave so many times what fitted weights leave."""
+"""Model Stock has no weights to fit: it may leave this many times what fitted weights leave."""
 _VARIES = 0.01
-"""Spread of the ratio over tensors: with less, any equal weights of task arithmetic make the same."""
+"""Spread of the ratio over tensors: with less, task arithmetic with equal weights gives the same."""
 CHOOSING: dict[str, str] = {
     "ties": "elected",
     "dare": "dropped",
@@ -33,8 +33,8 @@ CHOOSING: dict[str, str] = {
     "breadcrumbs": "banded",
     "sce": "varied",
 }
-"""Ways of merging that choose differences from a base -> which fit of a tensor tells of them."""
-# What the arc may leave of what the line leaves, where nothing else shows a mixture.
+"""Ways of merging that choose differences from a base -> the tensor fit that shows them."""
+# What the arc may leave relative to the line, if nothing else shows a mixture.
 _ON_ARC = 0.1
 
 
@@ -101,7 +101,7 @@ def sparse_of(fits: Sequence[CellFit], attribute: str) -> list[Sparse]:
 def chosen_method(
     fits: Sequence[CellFit], weights: Sequence[MixtureShare], tried: Sequence[MethodFit], *, with_base: bool
 ) -> MergeMethod:
-    """Name the method; of those that cannot be told apart, say so."""
+    """Name the method, or say which ones cannot be told apart."""
     by_name = {fit.method: fit for fit in tried}
     known = [fit.cell.to_rounding for fit in fits if fit.cell.to_rounding is not None]
     if not (known and sum(known) >= _ROUNDED * len(known)):
@@ -122,7 +122,7 @@ def chosen_method(
 
 
 def on_arc(tried: Sequence[MethodFit]) -> bool:
-    """Say whether an arc between two parents makes the candidate where the straight line does not."""
+    """Say whether an arc between two parents gives the candidate where the straight line does not."""
     slerp = next(fit for fit in tried if fit.method == "slerp")
     if slerp.left is None:
         return False
@@ -144,7 +144,7 @@ def _predicts(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
 
 
 def _is_stock(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
-    """Say whether the ratio that angles give makes the candidate, and no single ratio would."""
+    """Say whether the ratio that follows from angles gives the candidate, and no single ratio would."""
     details = dict(fit.details)
     if fit.left is None or details["predicted"] < _EXACTLY or details["spread"] < _VARIES:
         return False

@@ -1,4 +1,4 @@
-"""Fitted weights as a recipe: which of mergekit's forms, and which numbers go into it."""
+"""Fitted weights as a recipe: which of mergekit's forms, with which numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _median_t(fits: Sequence[CellFit]) -> float:
 def _stacked(
     fits: Sequence[CellFit], names: Sequence[str], candidate: Model, maps: Sequence[Mapping[int, int]]
 ) -> list[tuple[str, int]]:
-    """Return for each layer of the candidate the model and layer that most of its tensors are from."""
+    """Return for each layer of the candidate the model and layer that most of its tensors come from."""
     layers = []
     for layer in candidate.architecture.layers:
         away = np.sum([np.diagonal(fit.gram) for fit in fits if fit.cell.layer == layer], axis=0)
@@ -147,7 +147,7 @@ def _sparse(method: str, fits: Sequence[CellFit], parents: Sequence[str], base: 
     }
     parameters: dict[str, object] = {"normalize": normalised}
     if normalised:
-        # Shares are normalised again, so that what they add up to stands apart.
+        # Shares are normalised again, so their sum is stated separately.
         parameters["lambda"] = rounded(float(np.median([sum(item.weights) for item in kept])))
     elected = bool(np.mean([item.elected for item in kept]) > 0.5)
     name = {

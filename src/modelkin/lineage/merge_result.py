@@ -41,7 +41,7 @@ class MixtureShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCell:
-    """One tensor of the candidate and the mixture that is nearest to it."""
+    """One tensor of the candidate and the closest mixture."""
 
     tensor: str
     module: str
@@ -53,14 +53,14 @@ class MergeCell:
     weights: tuple[MixtureShare, ...]
     """Of the parents in the order given, the base last; empty if they are all equal here."""
     nearest: int | None
-    """Place of the nearest parent."""
+    """Index of the closest parent."""
     left: float | None
     """Squared distance of the mixture from the candidate, over the parents' mean squared distance."""
     left_single: float | None
-    """The same for the nearest parent alone."""
+    """The same for the closest parent alone."""
     opposition: float | None
     to_rounding: bool | None
-    """Whether the mixture is the candidate up to the rounding of its format; None if that is not known."""
+    """Whether the mixture equals the candidate up to rounding in its format; None if unknown."""
     n: int
     reason: Message | None = None
     """Why there are no weights."""
@@ -110,21 +110,21 @@ class MergeResult:
     method: MergeMethod | None
     summary: Message
     weights: tuple[MixtureShare, ...]
-    """Over all tensors, each counting alike: of the parents in their order, the base last if there is one."""
+    """Over all tensors, equally weighted: for the parents in order, the base last if there is one."""
     opposition: MixtureShare | None
     """How far the parents lie on opposite sides of the candidate: 1 a mixture, 0 a common ancestor."""
     gain: float | None
-    """Part of the distance to the best single parent that mixing takes away. Ancestors have 1 - 1/k, too."""
+    """Share of the distance to the best single parent that mixing removes. Ancestors have 1 - 1/k too."""
     best_single: str | None
     left: float | None
     to_rounding: float | None
-    """MixtureShare of tensors that the mixture makes up to rounding."""
+    """Share of tensors that the mixture reproduces up to rounding."""
     collinearity: tuple[float, ...]
     methods: tuple[MethodFit, ...]
     groups: tuple[GroupShare, ...]
     layers: tuple[GroupShare, ...]
     layer_map: tuple[tuple[int, ...], ...]
-    """Of each layer of the candidate: itself, then the layer of each parent (and base) that faces it."""
+    """For each layer of the candidate: itself, then the layer of each parent (and base) that faces it."""
     cells: tuple[MergeCell, ...]
     recipe: str | None
     """The nearest recipe for mergekit, as YAML."""

@@ -1,4 +1,4 @@
-"""Is a model a mixture of others: read the same places of all, fit, and say what it is or is not."""
+"""Whether a model is a mixture of others: read the same places of all, fit, and say what it is or is not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
 
 _ROUNDING = 4.0
-"""What is left counts as rounding up to this multiple of what rounding is expected to leave."""
+"""A remainder counts as rounding up to this multiple of what rounding is expected to leave."""
 
 
 def explain_merge(
@@ -49,11 +49,11 @@ def explain_merge(
     Parameters
     ----------
     candidate, parents
-        Model references, sources or opened models. Parts are compared where they stand: a candidate whose
-        units were reordered or rotated is no mixture of anything.
+        Model references, sources or opened models. Parts are compared in place: a candidate whose units were
+        reordered or rotated is not a mixture of anything.
     base
-        What the parents come from, if it is known: TIES, DARE, DELLA, breadcrumbs, SCE and Model Stock can
-        only be told with it.
+        What the parents come from, if known: TIES, DARE, DELLA, breadcrumbs, SCE and Model Stock can only be
+        recognised with it.
     options
         Depth and seed; samples stay within the bytes of the depth.
     progress
@@ -62,7 +62,7 @@ def explain_merge(
     Returns
     -------
     MergeResult
-        Weights by layer and module, the method, the nearest recipe; "not a merge of these" is an answer, too.
+        Weights by layer and module, the method, the nearest recipe; "not a merge of these" is an answer too.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class _MergeRun:
         )
 
     def _arc(self, mine: Floats, others: list[Floats], scale: float) -> tuple[Arc, float] | None:
-        """Fit the arc between the first two, beside the line between them."""
+        """Fit the arc between the first two, in addition to the line between them."""
         if len(others) != 2 + self.with_base:
             return None
         arc = nearest_arc(mine, others[0], others[1])

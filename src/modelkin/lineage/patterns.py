@@ -1,4 +1,4 @@
-"""How a mixture was made, told from single values: arcs, dropped differences, elected signs.
+"""How a mixture was made, from single values: arcs, dropped differences, elected signs.
 
 Each pattern is a hypothesis that predicts the candidate's sampled values. What it leaves unexplained is
 compared with what the plain mixture leaves; a pattern that does not predict is not named.
@@ -22,16 +22,16 @@ _STEPS = 40
 _FEWEST = 100
 _RARELY = 0.25
 _TENTHS = 10
-"""Parts of the ranks in which the share of kept differences is counted."""
+"""Bins of ranks in which the share of kept differences is counted."""
 _VISIBLE = 1.5
-"""Steps that a kept difference must move a number by to be seen, however both were rounded."""
+"""Steps by which a kept difference must move a number to be visible, however both were rounded."""
 PARALLEL = 0.9995
 """Cosine above which mergekit's slerp is a straight line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arc:
-    """The nearest point of the arc between two tensors."""
+    """The closest point on the arc between two tensors."""
 
     t: float
     """0 is the first, 1 the second."""
@@ -48,7 +48,7 @@ class Sparse:
     densities: tuple[float, ...]
     normalised: bool
     elected: bool = False
-    """Of dropped differences: whether those of the lesser sign were dropped, too."""
+    """For dropped differences: whether those of the minority sign were dropped too."""
     left: float
     """Squared distance of the prediction from the candidate."""
     size: float
@@ -56,12 +56,11 @@ class Sparse:
     magnitude: float = 1.0
     """Mean size of the parents' differences that were kept, over that of all: 1 if chance chose them."""
     epsilon: float = 0.0
-    """Of dropped differences: half of what the chance to be kept rises by, from the smallest to the
-    largest."""
+    """For dropped differences: half the rise of the keep probability from the smallest to the largest."""
     uneven: float = 0.0
-    """How far that chance is from rising evenly: 0 for DARE and DELLA, above 0.1 where size decides."""
+    """How far that probability is from rising evenly: 0 for DARE and DELLA, above 0.1 if size decides."""
     gamma: float = 0.0
-    """Share of the largest differences that were dropped as well."""
+    """Share of the largest differences that were also dropped."""
 
     @property
     def explained(self) -> float:
@@ -70,7 +69,7 @@ class Sparse:
 
 
 def nearest_arc(candidate: Floats, first: Floats, second: Floats) -> Arc | None:
-    """Fit the place on the arc between two tensors; None if they span no plane or it is not between them."""
+    """Fit the point on the arc between two tensors; None if they span no plane or it is not between them."""
     a, b, c = float(first @ first), float(second @ second), float(first @ second)
     flat = a * b - c * c
     if flat <= 1e-12 * a * b or a == 0 or b == 0:
@@ -90,7 +89,7 @@ def nearest_arc(candidate: Floats, first: Floats, second: Floats) -> Arc | None:
 
 
 def unchanged_share(delta: Floats, tasks: Sequence[Floats]) -> float | None:
-    """Return the share of values that stayed those of the base though every parent changed them."""
+    """Return the share of values that equal the base's although every parent changed them."""
     moved = np.all([task != 0 for task in tasks], axis=0)
     return float((delta[moved] == 0).mean()) if moved.any() else None
 
@@ -98,14 +97,14 @@ def unchanged_share(delta: Floats, tasks: Sequence[Floats]) -> float | None:
 def fit_dropped(delta: Floats, tasks: Sequence[Floats], steps: Floats | None = None) -> Sparse | None:
     """Explain differences by a random part of the parents' differences, scaled up: DARE and DELLA.
 
-    Every value is then zero or the sum of a few fixed multiples of the parents' differences: which
-    of them, is chosen value by value, and the multiples are fitted to the choice. Where weights are
-    normalised, the multiples depend on who else is left.
+    Every value is then zero or the sum of a few fixed multiples of the parents' differences: which of them is
+    chosen value by value, and the multiples are fitted to the choice. If weights are normalised, the
+    multiples depend on which others are left.
 
     Parameters
     ----------
     delta, tasks
-        The candidate and the parents, each less the base.
+        The candidate and the parents, each minus the base.
     steps
         Distance of neighbouring numbers that can be stored: kept differences below it look dropped.
     """
@@ -125,11 +124,11 @@ def fit_dropped(delta: Floats, tasks: Sequence[Floats], steps: Floats | None = N
     moved = stacked != 0
     elected = _signs_elected(stacked, kept)
     if elected:
-        # Where signs differ one side lost after the draw: the draw shows where they agree.
+        # If signs differ, one side lost after the draw: the draw shows where they agree.
         moved = moved & np.all(np.sign(stacked) == np.sign(stacked[0]), axis=0)
     sizes = np.abs(stacked)
     shares = [float(kept[i][moved[i]].mean()) if moved[i].any() else 0.0 for i in range(k)]
-    # What is left is scaled up to the sum of sizes that there was.
+    # What is left is scaled up to the original sum of sizes.
     scales = [_part_of_sum(sizes[i], kept[i] > 0, moved[i]) for i in range(k)]
     chosen_mean = float(sizes[kept > 0].mean()) if (kept > 0).any() else 0.0
     epsilon, uneven = _by_rank(sizes, kept, moved, way.factors, steps)
@@ -148,7 +147,7 @@ def fit_dropped(delta: Floats, tasks: Sequence[Floats], steps: Floats | None = N
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Draw:
-    """Which parents are left at each place, and by how much they count where all are."""
+    """Which parents are left at each place, and their weights where all are."""
 
     kept: Floats
     factors: Floats
@@ -156,7 +155,7 @@ class _Draw:
 
 
 def _added(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], factors: Floats) -> _Draw:
-    """Fit one multiple for each parent, whoever else is left."""
+    """Fit one multiple per parent, whichever others are left."""
     kept, left = np.zeros_like(stacked), float(delta @ delta)
     for _ in range(_ROUNDS):
         kept = _nearest_sets(delta, [(chosen, factors[list(chosen)]) for chosen in sets], stacked)
@@ -167,7 +166,7 @@ def _added(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], fact
 
 
 def _averaged(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], density: float) -> _Draw:
-    """Fit a mean of those that are left, scaled up: a parent that is left alone counts wholly."""
+    """Fit a mean of those that are left, scaled up: a parent left alone counts fully."""
     k = len(stacked)
     level, shares = 1.0 / density, np.full(k, 1.0 / k)
     kept, left = np.zeros_like(stacked), float(delta @ delta)
@@ -195,7 +194,7 @@ def _averaged(delta: Floats, stacked: Floats, sets: Sequence[tuple[int, ...]], d
 
 
 def _nearest_sets(delta: Floats, sets: Sequence[tuple[tuple[int, ...], Floats]], stacked: Floats) -> Floats:
-    """Choose value by value which parents are left; none where the value is that of the base."""
+    """Choose value by value which parents are left; none if the value is the base's."""
     best, kept = np.abs(delta), np.zeros_like(stacked)
     for chosen, factors in sets:
         error = np.abs(delta - factors @ stacked[list(chosen)])
@@ -215,7 +214,7 @@ def _part_of_sum(sizes: Floats, kept: Bools, moved: Bools) -> float:
 def _by_rank(
     sizes: Floats, kept: Floats, moved: Bools, factors: Floats, steps: Floats | None
 ) -> tuple[float, float]:
-    """Return how the chance to be kept rises with the rank of a difference, and how unevenly it does."""
+    """Return how the probability of being kept rises with the rank of a difference, and how unevenly."""
     slopes, uneven = [], []
     for own, held, able, factor in zip(sizes, kept, moved, factors, strict=True):
         ranks = np.argsort(np.argsort(own)) / max(1, len(own) - 1)
@@ -284,7 +283,7 @@ def fit_elected(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
 
 
 def _largest(tasks: Floats, wanted: float) -> tuple[Bools, float]:
-    """Return which differences are kept if so large a share of places keeps at least one of them."""
+    """Return which differences are kept if this share of places keeps at least one of them."""
     sizes = np.abs(tasks)
     low, high = 0.0, 1.0
     kept = sizes > 0

@@ -9,18 +9,18 @@ from itertools import combinations
 from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_product
 
 _LOG10_PRICE = 8.0
-"""Every pair pays for a hundred million models, as in a scan, however small the collection is."""
+"""Every pair is corrected for a hundred million models, as in a scan, however small the collection."""
 _LOG10_FOUND = -6.0
 _ALIKE = 0.6
-"""Cosine of the likeness of tokens. Unrelated models of the zoo reach 0.46, students of one teacher 0.66: it
-says where to look and nothing else."""
+"""Cosine of token Gram matrices. Unrelated models of the zoo reach 0.46, students of one teacher 0.66: it
+only says where to look."""
 _PERHAPS = 0.3
-"""The same for models that stand alone: a heavy fine-tune of the zoo has 0.53 with its relatives."""
+"""The same for models that are alone: a heavy fine-tune of the zoo has 0.53 with its relatives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Two models whose fingerprints have a common origin, or whose tokens look alike."""
+    """Two models whose fingerprints show a common origin, or whose tokens look alike."""
 
     first: str
     second: str
@@ -40,16 +40,16 @@ class Proposal:
 
     @property
     def is_guess(self) -> bool:
-        """Whether a model that stands alone may be compared with the other, for want of a better one."""
+        """Whether a model that is alone may be compared with the other, for want of a better one."""
         return not self.is_found and self.token_gram is not None and self.token_gram >= _PERHAPS
 
     def other(self, name: str) -> str:
-        """Return the one that is not called so."""
+        """Return the other one's name."""
         return self.second if name == self.first else self.first
 
 
 def proposed_pairs(prints: Mapping[str, Fingerprint]) -> dict[frozenset[str], Proposal]:
-    """Hold all fingerprints against each other and return the pairs that are found, or may be guessed."""
+    """Compare all fingerprints with each other and return the pairs that are found, or may be guessed."""
     rows = {name: FingerprintRows(made) for name, made in prints.items()}
     found: dict[frozenset[str], Proposal] = {}
     for first, second in combinations(rows, 2):

@@ -1,4 +1,4 @@
-"""The nearest recipe for mergekit: what its command would be given to make such a model. Nothing is run."""
+"""The nearest recipe for mergekit: what its command would need to make such a model. Nothing is run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import yaml
 
 _DIGITS = 3
 _FLAT = 0.02
-"""Weights that differ by less from layer to layer are written as one number."""
+"""Weights that differ by less than this between layers are written as one number."""
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 FILTERS = {"attention": "self_attn", "mlp": "mlp"}
-"""What mergekit finds in names of tensors -> how this package calls the group."""
+"""What mergekit matches in tensor names -> this package's name for the group."""
 
 Curves = Mapping[str, Sequence[float]]
-"""Group -> a weight for each layer; the group "" is for everything else, and has one number."""
+"""Group -> one weight per layer; the group "" is for everything else, and has one number."""
 
 
 def rounded(value: float) -> float:
@@ -24,7 +24,7 @@ def rounded(value: float) -> float:
 
 
 def setting(curves: Curves) -> float | list[Any]:
-    """Write a weight: one number, one for each layer, or one for each layer and module."""
+    """Write a weight: one number, one per layer, or one per layer and module."""
     rest = rounded(curves[""][0])
     filters = [
         {"filter": FILTERS[group], "value": _gradient(values)}
@@ -55,7 +55,7 @@ def weighted_recipe(
     dtype: str,
     parameters: Mapping[str, object] | None = None,
 ) -> str:
-    """Write a recipe in which every model has settings of its own."""
+    """Write a recipe in which every model has its own settings."""
     document: dict[str, Any] = {
         "models": [{"model": name, "parameters": dict(given)} for name, given in models.items()],
         "merge_method": method,
@@ -84,7 +84,7 @@ def passthrough_recipe(layers: Sequence[tuple[str, int]], *, dtype: str) -> str:
 
 
 def experts_recipe(experts: Sequence[str], *, base: str, dtype: str) -> str:
-    """Write a recipe for mergekit-moe. What the routers were made of cannot be read from weights."""
+    """Write a recipe for mergekit-moe. What the routers were made from cannot be read off the weights."""
     document = {
         "base_model": base,
         "gate_mode": "random",

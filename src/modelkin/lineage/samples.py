@@ -1,7 +1,7 @@
 """The same places of several models: which blocks of which tensors face each other, and their values.
 
-Positions follow from shapes and the seed alone, so that all layers of one shape are sampled at the same
-places, and so are all models of one shape.
+Positions follow from shapes and the seed alone, so all layers and all models of one shape are sampled at the
+same places.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from modelkin.tensors import Blocks, TensorInfo, TensorSlice, sample_blocks
 Floats = NDArray[np.float64]
 
 _MOST_VALUES: Mapping[Depth, int] = {"quick": 4_096, "standard": 32_768, "deep": 262_144, "full": 262_144}
-"""Of one tensor: more would make no interval narrower that a reader would look at."""
+"""Per tensor: more would not narrow any interval noticeably."""
 _FEWEST_VALUES = 1_024
 _BLOCKS = 2
 """Pieces that a sample of a tensor is read in."""
 _HEADROOM = 0.85
-"""Part of a depth's bytes for samples; the rest is for headers, gains and joined ranges."""
+"""Share of a depth's bytes for samples; the rest is for headers, gains and joined ranges."""
 _BATCH_BYTES = 64_000_000
 _INDEX_BYTES_A_TENSOR = 100
 _EXPERT_OF = {"expert_gate": "mlp_gate", "expert_up": "mlp_up", "expert_down": "mlp_down"}
-"""Which matrix of a dense MLP an expert's matrix was made of, if it was."""
+"""Which matrix of a dense MLP an expert's matrix was made from, if it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Site:
-    """One tensor of a model by what it is for, whatever it is called."""
+    """One tensor of a model by its purpose, whatever its name."""
 
     module: str
     """Its role, or the roles of a fused tensor."""
     layer: int = -1
-    """-1 outside of layers."""
+    """-1 outside layers."""
     expert: int = -1
     part: str = "weight"
 
@@ -61,7 +61,7 @@ class Site:
 
 
 def sites_of(model: Model) -> dict[Site, TensorInfo]:
-    """Return the tensors that training touches, by what they are for."""
+    """Return the tensors that training touches, by purpose."""
     roles: dict[str, list[str]] = {}
     places: dict[str, Site] = {}
     for entry in model.architecture.tensors:
@@ -83,7 +83,7 @@ def sites_of(model: Model) -> dict[Site, TensorInfo]:
 
 
 def facing(site: Site, there: Mapping[Site, TensorInfo], layer: int | None = None) -> TensorInfo | None:
-    """Return the tensor of another model that stands where a site does; experts may face a dense MLP."""
+    """Return the tensor of another model that faces a site; experts may face a dense MLP."""
     wanted = site if layer is None or site.layer < 0 else replace(site, layer=layer)
     if wanted in there:
         return there[wanted]
@@ -92,7 +92,7 @@ def facing(site: Site, there: Mapping[Site, TensorInfo], layer: int | None = Non
 
 
 def comparable(infos: Sequence[TensorInfo]) -> bool:
-    """Say whether tensors have one shape, but for the number of rows of token tables."""
+    """Say whether tensors have one shape, except for the number of rows of token tables."""
     return len({info.shape[1:] for info in infos}) == 1 and len({len(info.shape) for info in infos}) == 1
 
 

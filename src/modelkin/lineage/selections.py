@@ -1,6 +1,6 @@
 """Merges that choose differences by a rule and not by chance: breadcrumbs, SCE, and the ratio of Model Stock.
 
-Each is a prediction from the parents and their base, with few numbers that are fitted or none. Pure arrays.
+Each is a prediction from the parents and their base, with few or no fitted numbers. Pure arrays.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Floats = NDArray[np.float64]
 _LOWEST = np.arange(0.0, 0.96, 0.05)
 """Shares of the smallest differences that are tried."""
 _HIGHEST = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2)
-"""Shares of the largest differences that are tried; recipes name a hundredth mostly."""
+"""Shares of the largest differences that are tried; recipes usually name a hundredth."""
 _CLEARLY = 0.5
-"""Dropping the largest counts if it leaves at most this much of what keeping them leaves."""
+"""Dropping the largest counts if it leaves at most this share of what keeping them leaves."""
 _SEARCHED = 8_192
-"""Values by which borders are looked for; ranks are those among all."""
+"""Values used to search for thresholds; ranks are those among all."""
 _AROUND = np.arange(-0.1, 0.101, 0.01)
-"""Shares beside that of changed values that are tried: some differences cancel, or are rounded off."""
+"""Shares around that of changed values that are tried: some differences cancel, or are rounded away."""
 _TINY = 1e-6
-"""What weights and denominators are kept away from zero by."""
+"""Keeps weights and denominators away from zero."""
 
 
 def fit_banded(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
@@ -70,7 +70,7 @@ def fit_banded(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
 def _best_low(
     delta: Floats, stacked: Floats, ranks: Floats, lows: Floats, high: float
 ) -> tuple[float, float, float, bool, Floats]:
-    """Return what the best lower border leaves, both borders, whether signs were elected, and factors."""
+    """Return what the best lower threshold leaves, both thresholds, elected signs or not, and factors."""
     best = (float(delta @ delta), 0.0, high, False, np.zeros(len(stacked)))
     for low in lows:
         trimmed = np.where((ranks >= low) & (ranks < 1 - high), stacked, 0.0)
@@ -93,7 +93,7 @@ def _factors(delta: Floats, tasks: Floats) -> Floats:
 def fit_by_variance(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
     """Explain differences by those in which the parents vary most, weighted by their energy (SCE).
 
-    Nothing is fitted but the share that was selected.
+    Only the selected share is fitted.
     """
     size, stacked = float(delta @ delta), np.stack(tasks)
     variance = stacked.var(axis=0)
@@ -128,7 +128,7 @@ def fit_by_variance(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
 
 
 def fit_stock(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
-    """Explain differences by the mean of the parents' times a ratio that their angle gives (Model Stock)."""
+    """Explain differences by the mean of the parents' times a ratio from their angle (Model Stock)."""
     size, stacked = float(delta @ delta), np.stack(tasks)
     lengths = np.linalg.norm(stacked, axis=1)
     k = len(stacked)

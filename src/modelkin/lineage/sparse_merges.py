@@ -12,20 +12,20 @@ from modelkin.lineage.samples import Site
 from modelkin.lineage.tree_samples import ModelSample
 
 _STILL = 0.05
-"""MixtureShare of values that such a merge has in common with its base, at least."""
+"""Smallest share of values that such a merge has in common with its base."""
 # Only the models with most values in common are tried as bases.
 _MOST_BASES = 4
-# Pairs of so many are tried: the time of a family grows with their square.
+# Pairs among this many are tried: the time for a family grows with their square.
 _MOST_PARENTS = 8
 # Enough to tell a prediction from chance.
 _MOST_VALUES = 16_384
 # As in `merge_methods`.
 _PREDICTED = 0.9
-# A smaller weight is as likely a common direction of training.
+# A smaller weight may just as well be a common direction of training.
 _COUNTS = 0.1
-# Squared distance to one parent, over that to the base, below which it is a descent.
+# Squared distance to one parent, over that to the base, below which it is a descendant.
 _ALONE = 0.25
-# Cosine of two parents' changes from which on one stands for the other.
+# Cosine of two parents' changes from which one can replace the other.
 _COLLINEAR = 0.8
 
 
@@ -74,7 +74,7 @@ def sparse_blend(members: Sequence[ModelSample], child: int) -> Blend | None:
 
 
 def _some(sites: list[Site], member: ModelSample) -> list[Site]:
-    """Choose tensors all over the depth that have enough values together."""
+    """Choose tensors spread over the depth that together have enough values."""
     step = max(1, sum(member.values[site].size for site in sites) // _MOST_VALUES)
     return sorted(sites)[::step]
 
@@ -93,9 +93,9 @@ def _fit(delta: Floats, first: Floats, second: Floats) -> tuple[float, tuple[flo
     beyond = [float(np.square(delta - task).sum()) for task in (first, second)]
     own = [float(task @ task) for task in (first, second)]
     if min(beyond) < _ALONE * best.size:
-        return None  # one of them alone is nearer than the base
+        return None  # one of them alone is closer than the base
     if all(away <= before for away, before in zip(beyond, own, strict=True)):
-        return None  # then it is rather the base that was made of the candidate
+        return None  # then the base was rather made from the candidate
     if abs(float(first @ second)) > _COLLINEAR * np.sqrt(own[0] * own[1]):
         return None
     return best.explained, (best.weights[0], best.weights[1])
@@ -112,7 +112,7 @@ def _equal_share(first: ModelSample, second: ModelSample) -> float:
         if site.layer >= 0 and other is not None and other.size == values.size:
             equal += int((values == other).sum())
             total += values.size
-    # A copy is no merge.
+    # A copy is not a merge.
     return equal / total if total and equal < 0.98 * total else 0.0
 
 

@@ -1,7 +1,7 @@
-"""Which of two relatives came first: only from facts that are not the same seen from both sides, each named.
+"""Which of two relatives came first: only from asymmetric facts, each named.
 
-That one looks more trained, has heavier tails or a higher rank is no such fact: where it was
-tried, it was a coin toss.
+That one looks more trained, has heavier tails or a higher rank is not such a fact: when tried, it was a coin
+toss.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Kept = Mapping[tuple[str, str], KeptRows | None]
 
 # Squared distance over lengths, 2 for strangers: clearly the same tensor.
 _NEAR = 0.5
-# MixtureShare of zeros that training does not make.
+# Share of zeros that training does not produce.
 _MORE_ZEROS = 0.05
-# Half of the last bit of bfloat16: rows that are shorter by less may be the same.
+# Half of the last bit of bfloat16: rows that are shorter by less may be equal.
 _SHORTER = 2e-3
-# Formats by the numbers that they hold.
+# Formats by the numbers they can hold.
 _WIDER = {"F64": 3, "F32": 2, "F16": 1, "BF16": 1}
 
 
@@ -41,9 +41,9 @@ def facts_of(
     first, second
         The relatives.
     dates
-        When models are said to be from.
+        Claimed dates of models.
     kept
-        Rows that a model (first name) holds of another one (second name).
+        Rows that a model (first name) keeps of another one (second name).
     """
     found: list[DirectionFact] = []
     for parent, child in ((first, second), (second, first)):
@@ -91,7 +91,7 @@ def _numbers(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Mes
 
 
 def _precision(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, Message]]:
-    """Tell rounding, and its trail: values of a wider format that a narrower one could hold."""
+    """Detect rounding, and its trail: values of a wider format that a narrower one could hold."""
     common = [
         site for site in parent.values if site in child.values and parent.dtypes[site] != child.dtypes[site]
     ]
@@ -110,7 +110,7 @@ def _precision(parent: ModelSample, child: ModelSample) -> Iterator[tuple[str, M
 
 
 def _rounded(parent: ModelSample, child: ModelSample, site: Site) -> bool:
-    """Say whether all values are as near as the format allows; of two as near, tools choose either."""
+    """Say whether all values are as close as the format allows; of two equally close, tools choose either."""
     values, dtype = parent.values[site], child.dtypes[site]
     nearest = decode(encode(values, dtype), dtype, values.size).reshape(-1)
     off = np.abs(child.values[site].astype(np.float64) - values)
@@ -147,10 +147,10 @@ def frozen_facts(
     relatives: Sequence[ModelSample],
     older: Callable[[str, str], bool],
 ) -> tuple[DirectionFact, ...]:
-    """Find tensors that one holds bit for bit as an outgroup does, and the other has lost.
+    """Find tensors that one shares bit for bit with an outgroup, and the other has lost.
 
-    What changed was not changed back. An outgroup is a relative that other facts put before both:
-    that a descendant holds them as well would say nothing.
+    What changed was not changed back. An outgroup is a relative that other facts put before both: that a
+    descendant shares them too would say nothing.
     """
     found = []
     for parent, child in ((first, second), (second, first)):
@@ -181,14 +181,14 @@ def _holds(parent: ModelSample, child: ModelSample, third: ModelSample) -> bool:
 
 
 def pairs_of(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Return all pairs, the later one first: children are mostly named after their parents."""
+    """Return all pairs, the later one first: children are usually listed after their parents."""
     yield from ((second, first) for first, second in combinations(names, 2))
 
 
 def follow(edges: Sequence[TreeEdge]) -> tuple[TreeEdge, ...]:
-    """Name directions that follow from others: what hangs on a model that has its parent comes from it.
+    """Add directions that follow from others: what is attached to a model that has a parent comes from it.
 
-    Only where nothing else was said about an edge: facts that contradict each other stay so.
+    Only if nothing else was said about an edge: contradictory facts stay contradictory.
     """
     found = list(edges)
     while True:

@@ -1,4 +1,4 @@
-"""A collection as a forest: families, who hangs on whom, which came first where that can be told, and why."""
+"""A collection as a forest: families, edges, which model came first where that is known, and why."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from modelkin.options import Depth
 TREE_SCHEMA = "modelkin.tree/1"
 
 EdgeKind = Literal["nearest", "inherits", "merge", "reshaped"]
-"""``inherits``: carries what the other one changed. ``nearest``: hangs on the middle of its family.
-``merge``: a part of a mixture. ``reshaped``: no tensor of one shape; by the effect of the comparison."""
+"""``inherits``: carries what the other one changed. ``nearest``: attached to the middle of its family.
+``merge``: part of a mixture. ``reshaped``: no tensor of one shape; by the effect of the comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class JudgedPair:
     effect: float | None
     log10_p: float | None
     depth: Depth = field(default="standard", metadata={"later": True})
-    """At which it was made: models that are left alone are compared once more, deeper."""
+    """Depth at which it was made: models that are left alone are compared again, deeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class TreeEdge:
     second: str
     kind: EdgeKind
     parent: str | None
-    """Which of both came first; None if that is not identified."""
+    """Which of the two came first; None if that is not identified."""
     facts: tuple[DirectionFact, ...]
     """All facts about the direction of this edge; if they contradict each other, none counts."""
     reason: Message
@@ -59,18 +59,18 @@ class TreeEdge:
     distance: float | None
     """Mean squared distance of tensors of one shape, over the product of their lengths: 2 for strangers."""
     inheritance: float | None
-    """Least part of the parent's change that the child carries, seen from other relatives."""
+    """Smallest share of the parent's change that the child carries, seen from other relatives."""
     support: float | None
-    """MixtureShare of drawn samples of tensors in which the edge is the same."""
+    """Share of bootstrap samples of tensors in which the edge is the same."""
     weight: float | None
     """Of a merge."""
     pair: JudgedPair | None
     relation: str | None = field(default=None, metadata={"later": True})
-    """What was done, in the words of a comparison; None for merges, ``unknown`` if that could not be told."""
+    """What was done, in the words of a comparison; None for merges, ``unknown`` if it cannot be told."""
 
     @property
     def child(self) -> str | None:
-        """Which of both came later; None if that is not identified."""
+        """Which of the two came later; None if that is not identified."""
         return None if self.parent is None else self.first if self.parent == self.second else self.second
 
 
@@ -80,7 +80,7 @@ class Family:
 
     members: tuple[str, ...]
     middle: str
-    """What the others were looked at from: by facts on direction first, then by distance."""
+    """The reference member: chosen by facts on direction first, then by distance."""
     newick: str | None
     """Neighbour joining on squared distances, with bootstrap support; None below three measured members."""
     joined: tuple[str, ...]

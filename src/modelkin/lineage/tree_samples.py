@@ -1,4 +1,4 @@
-"""What is kept of each model of a collection: some rows of every matrix, read once, and signs of changes."""
+"""What is kept of each model of a collection: some rows of every matrix, read once, and traces of changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TOKEN_ROWS = ("embedding", "head")
 _TOKEN_VALUES = 262_144
 _MOST_ROWS = 512
 _STRIDE = 61
-"""Every so many-th row of long token tables: the same rows of any two vocabularies."""
+"""Every n-th row of long token tables: the same rows of any two vocabularies."""
 _GROUP = 32
 _LEVELS = 16
 _INT8 = 127
 _SMALL = 12
-"""Multiples of a step up to this are told from rounding in bfloat16."""
-# Distance from a grid that rounding to bfloat16 leaves; 0.25 by chance.
+"""Multiples of a step up to this can be told from rounding in bfloat16."""
+# Distance from a grid left by rounding to bfloat16; 0.25 by chance.
 _ON_GRID = 0.08
 
 
@@ -43,13 +43,13 @@ class ModelSample:
     shapes: Mapping[Site, tuple[int, ...]]
     dtypes: Mapping[Site, str]
     digests: Mapping[Site, bytes]
-    """Of the values that were read: equal ones are equal bit for bit."""
+    """Of the values read: equal digests mean equal bits."""
     zeros: float
-    """MixtureShare of exact zeros in the matrices of layers."""
+    """Share of exact zeros in the matrices of layers."""
     levels: int | None
-    """Values that a group can have, if they lie on a grid: 16 or 255."""
+    """Distinct values of a group, if they lie on a grid: 16 or 255."""
     turned: str | None = None
-    """The map that brought values into the coordinates of relatives; NaN where there is no counterpart."""
+    """The map that brought values into the coordinates of relatives; NaN without a counterpart."""
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def _rows(site: Site, info: TensorInfo, n_values: int, seed: int) -> TensorSlice
 
 
 def renumbered(sample: ModelSample, layers: Mapping[int, int]) -> ModelSample:
-    """Return a model with its layers under the numbers of those that they face, the first of several."""
+    """Return a model whose layers have the numbers of those they face, the first of several."""
 
     def moved(held: Mapping[Site, object]) -> dict[Site, object]:
         found: dict[Site, object] = {}
@@ -113,7 +113,7 @@ def renumbered(sample: ModelSample, layers: Mapping[int, int]) -> ModelSample:
 
 
 def facing_layers(mine: ModelSample, theirs: ModelSample) -> dict[int, tuple[int, float]]:
-    """Return which layer of another model each layer is nearest to, and its distance, by what was read."""
+    """Return the closest layer of another model for each layer, and its distance, from what was read."""
     modules = {replace(site, layer=0) for site in mine.values if site.layer >= 0}
     found: dict[int, tuple[int, float]] = {}
     for layer in mine.layers:
@@ -138,7 +138,7 @@ def distance(first: Sample, second: Sample) -> float:
 
 
 def _levels(rows: Sequence[Sample]) -> int | None:
-    """Tell values on few levels: at most 16 in every 32 neighbours, or multiples of a 127th."""
+    """Detect values on few levels: at most 16 in every 32 neighbours, or multiples of a 127th."""
     if not rows:
         return None
     distinct = [

@@ -1,7 +1,7 @@
-"""Members whose residual stream has other coordinates: their token rows are turned into those of the family.
+"""Members whose residual stream has other coordinates: their token rows are mapped to those of the family.
 
-A stream that was permuted, rotated or made narrower leaves no number of a tensor where it was, so that
-samples of the same places say nothing. Token rows stay rows of the same tokens: they teach the map, and are
+A stream that was permuted, rotated or narrowed leaves no number of a tensor in place, so samples of the same
+places say nothing. Token rows stay rows of the same tokens: the map is learned from them, and they are
 measured in it.
 """
 
@@ -18,25 +18,25 @@ from modelkin.lineage.tree_samples import ModelSample, Sample, distance
 from modelkin.message import say
 
 _TABLES = ("embedding", "output_head", "position_embedding")
-"""Rows over the residual stream, in an order that both know."""
+"""Rows over the residual stream, in an order that both share."""
 _STRANGE = 1.5
-"""Squared distance of tables from which on their coordinates have nothing in common: 2 for strangers, less by
-the mean row that all have, which no rotation moves far."""
+"""Squared distance of tables from which their coordinates have nothing in common: 2 for strangers, less
+because of the common mean row, which no rotation moves far."""
 _FITS = 0.5
-"""Mean cosine of rows that the map was not learned from: at less, rows were begun anew."""
+"""Mean cosine of held-out rows: below it, rows were reinitialised."""
 
 
 def in_common_coordinates(
     members: Sequence[ModelSample], related: Mapping[str, set[str]]
 ) -> list[ModelSample]:
-    """Return the members with those turned whose token rows are strange to all their relatives.
+    """Return the members, mapping those whose token rows differ from all their relatives.
 
     Parameters
     ----------
     members
         Of one family.
     related
-        The accepted relatives of each by name.
+        The accepted relatives of each, by name.
     """
     by_name = {member.name: member for member in members}
     apart = {
@@ -47,7 +47,7 @@ def in_common_coordinates(
         for member in members
         if any(away is not None and away < _STRANGE for away in apart[member.name])
     ]
-    if not plain:  # everybody has coordinates of his own: those of the best known one are as good as any
+    if not plain:  # all have their own coordinates: those of the best connected one are as good as any
         plain = [max(members, key=lambda member: len(related[member.name]))]
     known = {member.name for member in plain}
     found = []
@@ -56,7 +56,7 @@ def in_common_coordinates(
         if member.name in known or not others or _table(member) is None:
             found.append(member)
             continue
-        # The relative with the most relatives of its own: the map is the same for all of one width.
+        # The relative with the most relatives: the map is the same for all of one width.
         reference = max(others, key=lambda other: len(related[other.name]))
         frame = frame_between(member, reference)
         found.append(member if frame is None else _turned(member, reference, frame))
@@ -78,7 +78,7 @@ def _turned(member: ModelSample, reference: ModelSample, frame: Frame) -> ModelS
     shapes: dict[Site, tuple[int, ...]] = {}
     empty = np.zeros(frame.widths[1], bool) if frame.places is None else frame.places < 0
     for site, held in member.values.items():
-        # Gains are folded into what reads a rotated stream; of the tables, into the output head.
+        # Gains are folded into what reads a rotated stream; among the tables, into the output head.
         tables = _TABLES if frame.matrix is None else _TABLES[:1]
         if site.module not in tables or site not in reference.values:
             continue

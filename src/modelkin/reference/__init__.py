@@ -1,8 +1,8 @@
-"""Published fingerprints as reference methods: shown beside our evidence, never part of the verdict.
+"""Published fingerprints as reference methods: shown next to our evidence, never part of the verdict.
 
-One file a method; ``run`` prices, reads and asks them, ``catalogue`` knows their names. A score is a
-`modelkin.comparison.ReferenceScore`, which is no `Evidence`: a comparison has its verdict before any of
-this runs, and `modelkin.comparison` imports nothing from here.
+One file per method; ``run`` prices, reads and runs them, ``catalogue`` knows their names. A score is a
+`modelkin.comparison.ReferenceScore`, which is not `Evidence`: a comparison has its verdict before any of this
+runs, and `modelkin.comparison` imports nothing from here.
 """
 
 from ._interface import ReferenceCard, RunMemory

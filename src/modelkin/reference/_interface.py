@@ -22,17 +22,17 @@ Needs = Literal["weights", "running"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceCard:
-    """What a reader must know of a published method before believing it."""
+    """What a reader must know about a published method before believing it."""
 
     name: str
     version: str
     needs: Needs
     """``weights``: reads tensors. ``running``: runs both models, extra ``repr``."""
     level: float | None
-    """From which score on the publication calls two models related; None where it names no level."""
+    """Score from which the publication calls two models related; None if it names no level."""
     measures: Message
     survives: Message
-    """Changes that leave what a model computes, and the score, as they are."""
+    """Function-preserving changes that leave the score unchanged."""
     defeated_by: Message
     level_from: Message
     """Where the level comes from, or that there is none."""
@@ -51,19 +51,19 @@ class RawScore:
     """Larger is more alike."""
     details: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[tuple[int, int], ...] = ()
-    """Which layer of the candidate was compared with which of the base, where the method chooses."""
+    """Which layer of the candidate was compared with which of the base, if the method chooses."""
 
 
 class RunMemory:
-    """What was made of opened models, so that several methods, and several pairs, run a model once."""
+    """What was computed from opened models, so that several methods and pairs run a model once."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while something is made of a model that several pairs share."""
+        """Held while something is computed from a model that several pairs share."""
         self._made: dict[Hashable, tuple[object, int]] = {}
 
     def recall(self, reader: SideReader, key: Hashable, make: Callable[[SideReader], _Made]) -> _Made:
-        """Return what was made of a model before, or make it. What it took to read counts every time."""
+        """Return what was computed from a model before, or compute it. The bytes read count every time."""
         whole = id(reader.model), key
         with self.lock:
             if whole not in self._made:
@@ -96,7 +96,7 @@ class ReferencePair:
         self.layers = layers
         self.of_pair = RunMemory()
         self.of_controls = of_controls or RunMemory()
-        """Other pairs may share it: they have the same controls."""
+        """Shared by other pairs with the same controls."""
         self._rows: RowPairs | Message | None = None
 
     @property
@@ -122,21 +122,21 @@ class ReferenceMethod(ABC):
     uses_tokens: bool = False
     """Whether tokenizers are read."""
     uses_controls: bool = False
-    """Whether unrelated models are read as well."""
+    """Whether unrelated models are read too."""
 
     def __init__(self, card: ReferenceCard) -> None:
         self.card = card
 
     @abstractmethod
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Say what would be read, from headers alone, or why there can be no score."""
+        """Return what would be read, from headers alone, or why there can be no score."""
 
     @abstractmethod
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
         """Read and compute the score; what was read is what `wanted` said."""
 
     def says(self, score: float) -> Published | None:
-        """Return what the publication would say of a score."""
+        """Return what the publication would say about a score."""
         if self.card.level is None:
             return None
         return "related" if score >= self.card.level else "unrelated"

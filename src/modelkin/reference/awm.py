@@ -1,7 +1,7 @@
 """AWM: columns of both embeddings matched, then unbiased CKA of queries and keys (Zeng and others, 2026).
 
 The columns are matched by the size of their cosine, order and signs are applied to the columns of the query
-and key matrices, and unbiased CKA compares them. Norm gains are not folded: the published method does not.
+and key matrices, and unbiased CKA compares them. Norm gains are not folded in, as in the published method.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ColumnMatch:
 
 
 def match_columns(candidate: Matrix, base: Matrix) -> ColumnMatch | Message:
-    """Match the columns of two embeddings over the same tokens; of the wider one some stay alone."""
+    """Match the columns of two embeddings over the same tokens; some of the wider one's stay unmatched."""
     cosines = _unit_columns(candidate).T @ _unit_columns(base)
     columns = assigned(np.abs(cosines))
     if isinstance(columns, Message):
@@ -75,7 +75,7 @@ class Awm(LayeredMethod):
     roles = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY)
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want rows of shared tokens, and all query and key matrices."""
+        """Ask for rows of shared tokens, and all query and key matrices."""
         matrices, rows = super().wanted(pair), pair.rows
         if isinstance(rows, Message):
             return rows
@@ -90,7 +90,7 @@ class Awm(LayeredMethod):
     def compared(
         self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
     ) -> RawScore | Message:
-        """Match columns, then compare layer by layer; all with all where depths differ."""
+        """Match columns, then compare layer by layer; all with all if depths differ."""
         rows = pair.rows
         if isinstance(rows, Message):
             return rows

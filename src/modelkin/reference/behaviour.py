@@ -1,7 +1,7 @@
 """Methods that compare what models answer: agreement of next tokens, and its rank among controls.
 
-What two models answer says nothing about whose weights they have. It is all that can be seen of a student
-that learnt from a teacher's answers, and it is told as behaviour.
+What two models answer says nothing about whose weights they have. It is all that shows of a student that
+learned from a teacher's answers, and it is reported as behaviour.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .running import Trace, shipped_prompts, traced
 from .tokens import RowPairs, pair_rows
 
 FEWEST_CONTROLS = 3
-"""With two controls the smallest rank is one of three, which says nothing."""
+"""With two controls the best rank is one in three, which says nothing."""
 
 
 def divergences(first: Floats, second: Floats) -> tuple[np.ndarray, np.ndarray]:
     """Return for each prompt the Jensen-Shannon divergence in bits, and whether the first choice is the same.
 
-    Columns are the same tokens; what models give to other tokens is left out.
+    Columns are the same tokens; probabilities of other tokens are left out.
     """
     logs = [_log_softmax(rows.astype(np.float64)) for rows in (first, second)]
     middle = np.logaddexp(logs[0], logs[1]) - math.log(2.0)
@@ -111,7 +111,7 @@ class BehaviourRank(RunningMethod):
 
 
 def _is_another(control: Model, pair: ReferencePair) -> bool:
-    """Say whether a control is none of the two: a model is no control of itself."""
+    """Say whether a control is neither of the two: a model is not its own control."""
     place = control.location.origin, control.location.revision
     return all(place != (model.location.origin, model.location.revision) for model in pair.models)
 

@@ -1,4 +1,4 @@
-"""The published methods we know, by name: their cards are data, their code is imported when it is used."""
+"""The known published methods, by name: their cards are data, their code is imported when used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modelkin.message import say
 from ._interface import Needs, ReferenceCard, ReferenceMethod
 
 ALL = "all"
-"""Stands for every method that reads weights; those that run models are asked for by name."""
+"""Stands for every method that reads weights; those that run models are requested by name."""
 _FACTS = {"class_path": str, "version": str, "needs": str, "publication": str}
 _TOLD = ("measures", "survives", "defeated_by", "level_from")
 
@@ -36,7 +36,7 @@ def read_reference_cards(text: str) -> dict[str, ReferenceCard]:
 
 @cache
 def load_reference_cards() -> Mapping[str, ReferenceCard]:
-    """Return the cards of all published methods, in the order in which they are told."""
+    """Return the cards of all published methods, in display order."""
     file = resources.files("modelkin.reference").joinpath("data", "cards.toml")
     return read_reference_cards(file.read_text(encoding="utf-8"))
 

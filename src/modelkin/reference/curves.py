@@ -1,7 +1,7 @@
 """Curves over the depth: spreads of attention matrices (PDF, intrinsic fingerprint; Yoon and others, 2025).
 
 The standard deviation of each of the query, key, value and output matrices makes a curve over the layers.
-Curves are stretched to one length where depths differ, and correlated; the score is the mean of the four.
+Curves are stretched to one length if depths differ, and correlated; the score is the mean of the four.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Curve = npt.NDArray[np.float64]
 
 
 def stretched(curve: Curve, length: int) -> Curve:
-    """Return a curve with so many points, by linear interpolation."""
+    """Return a curve with this many points, by linear interpolation."""
     places = np.linspace(0.0, len(curve) - 1.0, length)
     return np.asarray(np.interp(places, np.arange(len(curve)), curve))
 
 
 def correlation(first: Curve, second: Curve) -> float | None:
-    """Return Pearson's correlation, the shorter curve stretched; None where one is constant."""
+    """Return Pearson's correlation, with the shorter curve stretched; None if one is constant."""
     length = max(len(first), len(second))
     both = [stretched(curve, length) for curve in (first, second)]
     centred = [curve - curve.mean() for curve in both]
@@ -42,12 +42,12 @@ class SpreadCurves(LayeredMethod):
     """Mean correlation of the curves of standard deviations of queries, keys, values and outputs."""
 
     fewest_layers = 3
-    """Two points always lie on one line: their correlation is 1 or -1."""
+    """Two points always lie on a line: their correlation is 1 or -1."""
 
     def compared(
         self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
     ) -> RawScore | Message:
-        """Read matrix by matrix and keep one number of each."""
+        """Read matrix by matrix and keep one number for each."""
         curves = [
             np.array(
                 [

@@ -1,9 +1,9 @@
 """Self-similarity of anchor tokens, after the embedding signal of Cisco's Model Provenance Kit (2026).
 
-64 tokens that both vocabularies have; the cosines among their rows, correlated between the models,
-brought from -1...1 to 0...1. The kit chooses anchors for each model by itself and compares them by place;
-here they are the same tokens by their text. The kit's other signals, and its verdict from the config
-alone, are not repeated.
+64 tokens that both vocabularies have; the cosines among their rows, correlated between the models, rescaled
+from -1...1 to 0...1. The kit chooses anchors for each model separately and compares them by position; here
+they are the same tokens by text. The kit's other signals, and its verdict from the config alone, are not
+repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AnchorSimilarity(ReferenceMethod):
     uses_tokens = True
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want the rows of the anchors."""
+        """Ask for the rows of the anchors."""
         rows = pair.rows
         if isinstance(rows, Message):
             return rows

@@ -1,4 +1,4 @@
-"""HuRef: products of matrices between tokens that disguises leave alone, and plain parameter cosine.
+"""HuRef: products of matrices between tokens that disguises leave unchanged, and plain parameter cosine.
 
 Zeng, Wang, Hu, Xu, Chen, Zhou and Lin, NeurIPS 2024. Three products for each of the last two layers, all
 between the embeddings X of the rarest tokens: ``X Wq' Wk X'``, ``X Wv' Wo' X'`` and, for gated MLPs,
@@ -27,10 +27,10 @@ N_LAYERS = 2
 _ATTENTION = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY, Role.ATTENTION_VALUE, Role.ATTENTION_OUTPUT)
 _MLP = (Role.MLP_GATE, Role.MLP_UP, Role.MLP_DOWN)
 _PIECE = 4_000_000
-"""Elements of a tensor that are held at the same time."""
+"""Elements of a tensor held at a time."""
 
 Terms = dict[tuple[int, str], tuple[RoleMatrix, ...]]
-"""Place from the end and name of a term -> its matrices."""
+"""Layer counted from the end, and name of a term -> its matrices."""
 
 
 @final
@@ -40,7 +40,7 @@ class InvariantTerms(ReferenceMethod):
     uses_tokens = True
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want rows of the last shared tokens, and the attention and MLP of the last two layers."""
+        """Ask for rows of the last shared tokens, and the attention and MLP of the last two layers."""
         rows, terms = pair.rows, _shared_terms(pair)
         if isinstance(rows, Message):
             return rows
@@ -49,7 +49,7 @@ class InvariantTerms(ReferenceMethod):
         chosen = rows.last(N_TOKENS).sides()
         sides = []
         for model, (name, numbers), found in zip(pair.models, chosen, terms, strict=True):
-            # The gate alone of a plain MLP is not there twice: a slice is wanted once.
+            # A plain MLP has one matrix for gate and up: its slice is requested once.
             slices = dict.fromkeys(matrix.slice for term in found.values() for matrix in term)
             sides.append([rows_slice(model, name, numbers), *slices])
         return sides[0], sides[1]
@@ -115,7 +115,7 @@ def _term(name: str, reader: SideReader, model: Model, matrices: tuple[RoleMatri
 
 
 def _spread_groups(values: Floats, width: int, model: Model, space: str) -> Floats:
-    """Repeat what KV heads hold for every query head that reads it."""
+    """Repeat KV heads for every query head that reads them."""
     size = model.architecture.sizes.get(space)
     if values.shape[1] == width or not size or width % values.shape[1]:
         return values
@@ -138,7 +138,7 @@ class ParameterCosine(ReferenceMethod):
     """PCS: the cosine of all parameters that both models have in one shape, as one long vector."""
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want every tensor that both have."""
+        """Ask for every tensor that both have."""
         parts = same_parts(*pair.models)
         if isinstance(parts, Message):
             return parts

@@ -19,13 +19,13 @@ Layers = tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]]
 
 
 class LayeredMethod(ReferenceMethod):
-    """A method that wants some matrices of all layers of both models."""
+    """A method that needs some matrices of all layers of both models."""
 
     roles: ClassVar[tuple[Role, ...]] = ATTENTION
     fewest_layers: ClassVar[int] = 1
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want these matrices of all layers."""
+        """Ask for these matrices of all layers."""
         layers = self.layers(pair)
         return layers if isinstance(layers, Message) else (slices_of(layers[0]), slices_of(layers[1]))
 
@@ -38,10 +38,10 @@ class LayeredMethod(ReferenceMethod):
     def compared(
         self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
     ) -> RawScore | Message:
-        """Read the matrices and make a score of them."""
+        """Read the matrices and compute a score from them."""
 
     def layers(self, pair: ReferencePair) -> Layers | Message:
-        """Return where the matrices of both models lie, or why there are none."""
+        """Return where the matrices of both models are, or why there are none."""
 
         def find(model: Model) -> list[tuple[RoleMatrix, ...]] | Message:
             found = model.architecture.layers

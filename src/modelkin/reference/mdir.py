@@ -2,7 +2,7 @@
 
 Zhang and Goldstein, 2025. For tokens that both models have, ``E' E_base`` has an orthogonal polar factor U.
 Between relatives it is nearly a permutation with signs; a random one has small entries everywhere. The bound
-is that of large deviations of the trace, with a union bound over permutations and signs::
+is the large-deviation bound of the trace, with a union bound over permutations and signs::
 
     ln P <= -n^2 I(a) + ln n! + n ln 2,    I(a) = a^2/2 up to 1/2, then 1/8 - ln(2 (1 - a)) / 4
 
@@ -25,11 +25,11 @@ from .reading import SideReader, rows_slice
 from .tails import LN10, assigned
 
 LARGEST_SHARE = 1.0 - 1e-9
-"""At one the bound is without end; nothing that is computed is nearer."""
+"""At one the bound is infinite; no computed value comes closer."""
 
 
 _SMALLEST_STRETCH = 1e-12
-"""Of the mean: a direction that is stretched less is lost in rounding, and so is where it is turned to."""
+"""Relative to the mean: a direction stretched less is lost in rounding, and so is its image."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def log10_trace_bound(share: float, n: int, *, searched: bool) -> float:
     share
         The trace over n, at most 1.
     searched
-        Whether the best permutation and signs were looked for, which costs ``ln n! + n ln 2``.
+        Whether the best permutation and signs were searched for, which costs ``ln n! + n ln 2``.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def log10_trace_bound(share: float, n: int, *, searched: bool) -> float:
 
 
 def _determines(cross: Floats, factor: Floats) -> bool:
-    """Say whether a matrix has a polar factor of its own: of tables that are constant any would do."""
+    """Say whether a matrix determines its polar factor: for constant tables any would do."""
     stretch = factor.T @ cross
     stretch = (stretch + stretch.T) / 2.0
     size = float(np.trace(stretch)) / len(stretch)
@@ -77,7 +77,7 @@ class PolarTrace(ReferenceMethod):
     uses_tokens = True
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want the rows of all shared tokens."""
+        """Ask for the rows of all shared tokens."""
         rows = pair.rows
         if isinstance(rows, Message):
             return rows

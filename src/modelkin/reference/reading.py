@@ -1,4 +1,4 @@
-"""Matrices of one model by what they are for, read by ranges and counted."""
+"""Matrices of one model by purpose, read by ranges and counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleMatrix:
-    """Where one matrix lies, whatever its layout: input-first, fused with others, experts stacked."""
+    """Where one matrix is, whatever its layout: input-first, fused with others, experts stacked."""
 
     slice: TensorSlice
     shape: tuple[int, int]
@@ -30,7 +30,7 @@ class RoleMatrix:
     width: int
     """Columns as stored."""
     columns: npt.NDArray[np.intp] | None
-    """Which of them belong to it; None is all."""
+    """Which of them belong to it; None means all."""
     transposed: bool
 
     def made(self, stored: Array) -> Floats:
@@ -42,7 +42,7 @@ class RoleMatrix:
 
 
 def _finite(values: Array) -> Floats:
-    """Return numbers in single precision, zero where there is none: no published formula knows what else."""
+    """Return numbers in single precision, with zero for NaN: no published formula says otherwise."""
     with np.errstate(over="ignore"):
         narrow = np.asarray(values, dtype=np.float32)
     if np.isfinite(narrow).all():
@@ -67,14 +67,14 @@ class SideReader:
         return source.made(self.read([source.slice])[0])
 
     def rows(self, name: str, numbers: Sequence[int]) -> Floats:
-        """Read some rows of a table; all of them in one piece where most are wanted."""
+        """Read some rows of a table; all of them at once if most are wanted."""
         return _finite(self.read([rows_slice(self.model, name, numbers)])[0])
 
 
 class Spill:
-    """Matrices that are needed again, kept in files of a folder that goes when the block ends.
+    """Matrices that are needed again, kept in a folder that is removed when the block ends.
 
-    Where every layer of one model meets every layer of the other, each byte is read once, and memory holds a
+    When every layer of one model meets every layer of the other, each byte is read once, and memory holds a
     few matrices, not a model.
     """
 
@@ -92,7 +92,7 @@ class Spill:
         self._folder.cleanup()
 
     def keep(self, key: Hashable, matrix: Floats) -> None:
-        """Put a matrix away."""
+        """Store a matrix."""
         path = Path(self._folder.name) / f"{len(self._files)}.npy"
         np.save(path, matrix)
         self._files[key] = path
@@ -112,7 +112,7 @@ def rows_slice(model: Model, name: str, numbers: Sequence[int]) -> TensorSlice:
 def role_matrix(
     model: Model, role: Role, layer: int | None = None, *, expert: int | None = None
 ) -> RoleMatrix | None:
-    """Find a matrix by its role; None where the model has none of two axes."""
+    """Find a matrix by its role; None if the model has none with two axes."""
     architecture = model.architecture
     entry = architecture.find(role, layer=layer)
     if entry is None and expert is not None:
@@ -167,7 +167,7 @@ def layer_matrices_of(
 def both_sides(
     models: tuple[Model, Model], find: Callable[[Model], list[tuple[RoleMatrix, ...]] | Message]
 ) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
-    """Find the same of both models, or return the first reason why not."""
+    """Find the same for both models, or return the first reason why not."""
     mine, theirs = find(models[0]), find(models[1])
     if isinstance(mine, Message):
         return mine
@@ -175,7 +175,7 @@ def both_sides(
 
 
 def slices_of(layers: Sequence[tuple[RoleMatrix, ...]]) -> list[TensorSlice]:
-    """Return everything that some matrices take."""
+    """Return all slices of some matrices."""
     return [matrix.slice for layer in layers for matrix in layer]
 
 

@@ -1,4 +1,4 @@
-"""Methods that compare what models hold inside while they read the same text: REEF, phi_H, phi_MATCH."""
+"""Methods that compare models' internal states while they read the same text: REEF, phi_H, phi_MATCH."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .running import Trace, repr_module, shipped_prompts, traced
 from .zhu import combined, log10_p_of_order, log10_p_of_two_matches
 
 USUAL_DEPTH = 19 / 32
-"""REEF takes what leaves layer 18, counted from 0, of models of 32 layers: the state after 19 of them."""
+"""REEF takes the output of layer 18, counted from 0, of 32-layer models: the state after 19 of them."""
 
 Square = npt.NDArray[np.float64]
 
@@ -48,9 +48,9 @@ def standardised(rows: Floats) -> Floats:
 
 
 def cka(first: Square, second: Square, *, unbiased: bool = False) -> float | None:
-    """Return the centred kernel alignment of two Gram matrices over the same samples; None where one is flat.
+    """Return the centred kernel alignment of two Gram matrices over the same samples; None if one is flat.
 
-    The biased form has a positive floor when samples are fewer than dimensions; the unbiased one has not.
+    The biased form has a positive floor when samples are fewer than dimensions; the unbiased one does not.
     """
     centred = [(_without_bias if unbiased else _doubly)(gram) for gram in (first, second)]
     sizes = [float(np.sum(gram * gram)) for gram in centred]
@@ -83,10 +83,10 @@ class RunningMethod(ReferenceMethod):
 
     uses_tokens = False
     watched: ClassVar[tuple[str, ...]] = ()
-    """What units of MLPs hold, if that is asked for."""
+    """Which MLP activations to record, if any."""
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want everything; without the extra there is no score and nothing is read."""
+        """Ask for everything; without the extra there is no score and nothing is read."""
         repr_module("torch")
         for model in pair.models:
             if not model.architecture.is_known:
@@ -109,19 +109,19 @@ class RunningMethod(ReferenceMethod):
 
     @abstractmethod
     def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
-        """Make a score of what was seen."""
+        """Compute a score from what was seen."""
 
 
 @final
 class Reef(RunningMethod):
     """Linear, biased CKA of the last token's state in one layer of each model, as published.
 
-    The authors' code divides every feature by its spread before, which their formula does not say and which a
-    rotation of the residual stream changes; that form is among the details.
+    The authors' code first divides every feature by its spread, which their formula does not say and which is
+    not invariant under a rotation of the residual stream; that form is among the details.
     """
 
     def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
-        """Compare the layers that were asked for, or those of the usual depth."""
+        """Compare the requested layers, or those of the usual depth."""
         places = pair.layers or (_usual(mine), _usual(theirs))
         depths = len(mine.hidden) - 1, len(theirs.hidden) - 1
         if any(not 0 <= place <= depth for place, depth in zip(places, depths, strict=True)):
@@ -171,12 +171,12 @@ def _largest(mine: Trace, theirs: Trace) -> dict[str, float]:
 
 @final
 class PhiH(RunningMethod):
-    """phi_U on what units hold while they read text; the score is minus log10 p."""
+    """phi_U on activations of units while reading text; the score is minus log10 p."""
 
     watched = ("hidden",)
 
     def compared(self, pair: ReferencePair, mine: Trace, theirs: Trace) -> RawScore | Message:
-        """Match units of layers of equal number by their activations."""
+        """Match units of layers with the same number by their activations."""
         if mine.units.keys() != theirs.units.keys():
             return say("reference-layers")
         found = []

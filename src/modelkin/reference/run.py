@@ -1,4 +1,4 @@
-"""Published methods asked about a pair: priced first, read within a limit, told beside the verdict."""
+"""Published methods run on a pair: priced first, read within a limit, reported next to the verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SILENT = Silent()
 _FEWEST_PROMPTS = 4
 """Unbiased alignment divides by the number of samples minus three."""
 _MOST_PROMPT_BYTES = 10_000_000
-"""Nobody waits for more prompts than this holds."""
+"""Nobody would wait for more prompts than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,17 @@ class ReferenceOptions:
     """What published methods may do."""
 
     methods: tuple[str, ...] = (ALL,)
-    """By name; ``all`` is every method that reads weights."""
+    """By name; ``all`` means every method that reads weights."""
     byte_limit: int | None = 1_000_000_000
-    """Most bytes of a model that one method may read, as much as `deep` does. None is no limit: some read a
-    whole model."""
+    """Most bytes of a model that one method may read, as much as `deep` does. None means no limit: some read
+    a whole model."""
     seed: int = 0
     """Chooses samples."""
     prompts: tuple[str, ...] = ()
     """For methods that run the models; empty takes those that come with the package."""
     layers: tuple[int, int] | None = None
-    """Which states `reef` compares, of candidate and base: 0 is the embedding, n follows layer n - 1. None is
-    the published depth."""
+    """Which states `reef` compares, of candidate and base: 0 is the embedding, n follows layer n - 1. None
+    means the published depth."""
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     Raises
     ------
     UsageError
-        There are fewer than four, no text, or far too much of it.
+        There are fewer than four, it is not text, or it is far too long.
     """
     try:
         with path.open("rb") as file:
@@ -75,7 +75,7 @@ def reference_scores(
     fetch: FetchOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[ReferenceScore, ...]:
-    """Ask published methods about two models. Nothing of what they say is evidence.
+    """Run published methods on two models. Nothing they say is evidence.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def reference_scores(
         Told which method begins.
     """
     options = options or ReferenceOptions()
-    chosen_references(options.methods)  # a wrong name is told before anything is opened
+    chosen_references(options.methods)  # a wrong name is reported before anything is opened
     with open_models((candidate, base, *controls), fetch or FetchOptions(), progress=progress) as opened:
         mine, theirs, *others = opened
         return tuple(each_reference_score(mine, theirs, options, controls=others, progress=progress))
@@ -106,9 +106,9 @@ def each_reference_score(
     of_controls: RunMemory | None = None,
     progress: Progress | None = None,
 ) -> Iterator[ReferenceScore]:
-    """Ask published methods about two opened models, one by one; a model is run once for all of them.
+    """Run published methods on two opened models, one by one; a model is run once for all of them.
 
-    `of_controls` keeps what was seen of controls, for pairs that share them.
+    `of_controls` keeps what was computed from controls, for pairs that share them.
     """
     heard = progress or _SILENT
     pair = ReferencePair(
@@ -126,7 +126,7 @@ def each_reference_score(
 
 
 def with_references(comparison: Comparison, scores: Iterable[ReferenceScore]) -> Comparison:
-    """Return a comparison that tells what published methods say; its verdict stays as it is."""
+    """Return a comparison with what published methods say; its verdict is unchanged."""
     return replace(comparison, reference=tuple(scores))
 
 
@@ -134,7 +134,7 @@ def _asked(method: ReferenceMethod, pair: ReferencePair, limit: int | None) -> R
     begun = time.perf_counter()
     readers = SideReader(pair.candidate), SideReader(pair.base)
     try:
-        # Weights of unknown authors may make any formula overflow; what comes of that is no score.
+        # Hostile weights may make any formula overflow; the result is then not a score.
         with np.errstate(all="ignore"):
             found = _measured(method, pair, readers, limit)
     except (BudgetExceeded, MissingExtra) as error:

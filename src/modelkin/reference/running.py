@@ -1,8 +1,8 @@
-"""Models that are run: built from the weights that `modelkin` reads, asked with prompts, watched inside.
+"""Running models: built from the weights that `modelkin` reads, given prompts, with their states recorded.
 
-Nothing of a repository is executed: the class is one of transformers' own, chosen by ``model_type``, and keys
-of a config that name code or implementations are dropped. Weights are read as everywhere else,
-so that bytes are counted, commits pinned, and any format that can be read can be run.
+Nothing from a repository is executed: the class is one of transformers' own, chosen by ``model_type``, and
+keys of a config that name code or implementations are dropped. Weights are read as everywhere else, so that
+bytes are counted, commits pinned, and any format that can be read can be run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .reading import Floats, SideReader
 MOST_TOKENS = 64
 """Of a prompt."""
 MOST_PLACES = 256
-"""Token places at which units of MLPs are watched: features of a match."""
+"""Token positions at which MLP units are recorded: features of a match."""
 SMALL_MODEL = 4_000_000_000
 """Parameters up to which a model runs in single precision; larger ones in bfloat16, half the memory."""
 _LOADING = threading.Lock()
-"""transformers sets the number format of torch and its own talk for the whole process while it loads."""
+"""transformers sets torch's number format and its own verbosity for the whole process while it loads."""
 _DROPPED = (
     "auto_map",
     "quantization_config",
@@ -45,7 +45,7 @@ _DROPPED = (
 
 
 def repr_module(name: str) -> Any:  # noqa: ANN401  a module
-    """Return a module of the extra ``repr``; raise `MissingExtra` where it is not installed."""
+    """Return a module of the extra ``repr``; raise `MissingExtra` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -70,15 +70,15 @@ class Trace:
 
     n_prompts: int = 0
     hidden: list[Floats] = field(default_factory=list)
-    """By layer, the embedding first: the last token's state, one row a prompt."""
+    """By layer, the embedding first: the last token's state, one row per prompt."""
     logits: Floats | None = None
-    """After the last token, one row a prompt."""
+    """After the last token, one row per prompt."""
     units: dict[tuple[str, int], Floats] = field(default_factory=dict)
-    """(gate, up or hidden; layer) -> one row a unit, one column a token place."""
+    """(gate, up or hidden; layer) -> one row per unit, one column per token position."""
 
 
 class Runner:
-    """One model, loaded."""
+    """One loaded model."""
 
     def __init__(self, reader: SideReader) -> None:
         self._reader = reader
@@ -127,7 +127,7 @@ class Runner:
         return self._encode(prompt)[:MOST_TOKENS]
 
     def trace(self, prompts: Sequence[str], watched: Sequence[str] = ()) -> Trace | Message:
-        """Run prompts one by one and keep what is asked for."""
+        """Run prompts one by one and keep what is requested."""
         torch, found = self._torch, Trace()
         states: list[list[Floats]] = []
         logits: list[Floats] = []
@@ -155,7 +155,7 @@ class Runner:
     def _watch(
         self, what: str, seen: dict[tuple[str, int], list[Floats]], stack: ExitStack
     ) -> Message | None:
-        """Keep what units of every MLP hold: before their product (gate, up), or what they write (hidden)."""
+        """Record the units of every MLP: before their product (gate, up), or what they write (hidden)."""
         architecture = self._reader.model.architecture
         role = {"gate": Role.MLP_GATE, "up": Role.MLP_UP, "hidden": Role.MLP_DOWN}[what]
         for place, layer in enumerate(architecture.layers):
@@ -199,7 +199,7 @@ def _keep_output(rows: list[Floats], entry: RoleEntry) -> Callable[..., None]:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:  # noqa: ANN401  a module
-    """Keep bars and remarks of transformers off the screen."""
+    """Keep transformers' progress bars and remarks off the screen."""
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -213,7 +213,7 @@ def _quiet(transformers: Any) -> Iterator[None]:  # noqa: ANN401  a module
 
 
 def traced(reader: SideReader, prompts: Sequence[str], watched: Sequence[str] = ()) -> Trace | Message:
-    """Load a model, run prompts, and let it go; say so where transformers fails on what the model holds."""
+    """Load a model, run prompts, and release it; report it if transformers fails on the model."""
     runner = Runner(reader)
     try:
         problem = runner.load()
@@ -221,5 +221,5 @@ def traced(reader: SideReader, prompts: Sequence[str], watched: Sequence[str] = 
     except ModelkinError:
         raise
     except Exception as error:
-        # A config of unknown authors makes other people's code raise anything.
+        # A hostile config can make other people's code raise anything.
         return say("reference-run-failed", model=reader.model.location.ref, error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""Tensors that stand for the same thing in two models and have one shape."""
+"""Tensors with the same purpose and shape in two models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SamePart:
 
 
 def same_parts(candidate: Model, base: Model, *, matrices_only: bool = False) -> list[SamePart] | Message:
-    """Pair tensors by name; tensors of another shape, and tables that are computed, are left out."""
+    """Pair tensors by name; tensors of different shape, and computed tables, are left out."""
     models = candidate, base
     for model in models:
         if not model.architecture.is_known:

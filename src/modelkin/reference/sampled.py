@@ -1,6 +1,6 @@
 """Cosine of sampled parameters, after the third fingerprint of modelDNA (2026).
 
-32 blocks of 16,384 numbers of every matrix, at places that a seed decides, the same in both models. The
+32 blocks of 16,384 numbers of every matrix, at seeded places that are the same in both models. The
 score is the mean over roles of the mean cosine over layers. modelDNA weighs it with three other
 fingerprints by a fitted rule, which is not repeated here.
 """
@@ -20,7 +20,7 @@ from .reading import SideReader
 from .same_parts import SamePart, same_parts
 
 N_BLOCKS, BLOCK_ELEMENTS = 32, 16_384
-"""As modelDNA takes of a tensor."""
+"""As many as modelDNA takes from a tensor."""
 
 
 @final
@@ -28,7 +28,7 @@ class SampledCosine(ReferenceMethod):
     """Mean cosine of sampled blocks, by role."""
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want the blocks of every matrix that both have in one shape."""
+        """Ask for the blocks of every matrix that both have in one shape."""
         parts = same_parts(*pair.models, matrices_only=True)
         if isinstance(parts, Message):
             return parts

@@ -1,10 +1,10 @@
 """Spectra of attention, aligned over the depth, after GhostSpec (Wang, Ma, Li and Li, AAAI 2026).
 
-For each layer the singular values of ``Wq' Wk`` and ``Wv' Wo'`` are cut to their effective rank, brought
-to the range from 0 to 1 and compared; a dynamic programme finds which layers face each other. The
-products are taken over the residual stream, where mixing inside heads does not change them; the
-publication writes them the other way round, and fits the two constants of its final similarity, which are
-not published as fixed numbers.
+For each layer the singular values of ``Wq' Wk`` and ``Wv' Wo'`` are cut to their effective rank, scaled to
+the range from 0 to 1 and compared; dynamic programming finds which layers face each other. The products are
+taken over the residual stream, where mixing within heads does not change them; the publication writes them
+the other way round, and fits the two constants of its final similarity, which are not published as fixed
+numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def product_spectrum(first: Floats, second: Floats) -> Values:
     wide = [matrix.astype(np.float64) for matrix in (first, second)]
     grams = [matrix @ matrix.T for matrix in wide]
     n = len(grams[0])
-    # Matrices of less than full rank have no root of this kind without a grain of salt.
+    # Rank-deficient matrices need a tiny ridge for a root of this kind.
     grams[0][np.diag_indices(n)] += 1e-10 * float(np.trace(grams[0])) + np.finfo(np.float64).tiny
     root = np.linalg.cholesky(grams[0])
     found = np.linalg.eigvalsh(root.T @ grams[1] @ root)
@@ -52,7 +52,7 @@ def effective_rank(spectrum: Values) -> int:
 
 
 def spectral_distance(first: Values, second: Values) -> float:
-    """Return the mean squared difference of two spectra, cut to one length and brought to 0 to 1."""
+    """Return the mean squared difference of two spectra, cut to one length and scaled to 0 to 1."""
     n = min(effective_rank(first), effective_rank(second), len(first), len(second))
     scaled = [_to_unit(spectrum[:n]) for spectrum in (first, second)]
     return float(np.mean((scaled[0] - scaled[1]) ** 2))
@@ -93,7 +93,7 @@ class Spectra(LayeredMethod):
     def compared(
         self, pair: ReferencePair, readers: tuple[SideReader, SideReader], layers: Layers
     ) -> RawScore | Message:
-        """Read layer by layer and keep two spectra of each."""
+        """Read layer by layer and keep two spectra for each."""
         mine, theirs = (
             [_layer_spectra(reader, layer, model) for layer in side]
             for reader, side, model in zip(readers, layers, pair.models, strict=True)

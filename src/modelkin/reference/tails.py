@@ -23,7 +23,7 @@ def assigned(gain: Floats) -> npt.NDArray[np.intp] | Message:
     """Return for each row its column, each used once, so that the sum of gains is largest.
 
     With more rows than columns, rows that get none have -1. The result is the same with and without scipy,
-    but for ties.
+    except for ties.
     """
     n, m = gain.shape
     try:
@@ -50,7 +50,7 @@ def spearman_log10_p(first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]) 
     ranks = [np.argsort(np.argsort(places)).astype(np.float64) for places in (first, second)]
     distance = float(np.sum((ranks[0] - ranks[1]) ** 2))
     r = 1.0 - 6.0 * distance / (n * (n * n - 1.0))
-    floor = -math.lgamma(n + 1.0) / LN10  # of all n! orders one is the same
+    floor = -math.lgamma(n + 1.0) / LN10  # one of all n! orders is the same
     if r >= 1.0:
         return floor
     return max(floor, student_log10_sf(r * math.sqrt((n - 2) / (1.0 - r * r)), n - 2))

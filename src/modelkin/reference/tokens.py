@@ -11,7 +11,7 @@ from modelkin.model import MAX_TOKENIZER_BYTES, Model
 from modelkin.tokenizer import equal_rows, read_vocabulary, shared_tokens
 
 FEWEST_TOKENS = 16
-"""With fewer common tokens no published method says anything."""
+"""With fewer common tokens, no published method says anything."""
 _FILE = "tokenizer.json"
 
 
@@ -24,7 +24,7 @@ class RowPairs:
     candidate: tuple[int, ...] = field(repr=False)
     base: tuple[int, ...] = field(repr=False)
     n_bytes: tuple[int, int]
-    """Of the tokenizers' files, as far as they were read."""
+    """Of the tokenizer files, as far as they were read."""
 
     def __len__(self) -> int:
         return len(self.candidate)
@@ -64,7 +64,7 @@ def pair_rows(candidate: Model, base: Model) -> RowPairs | Message:
     if files[0] is None or files[1] is None:
         if files[0] is not files[1] or sizes[0] != sizes[1]:
             return say("tokenizer-missing")
-        # Neither says what its rows stand for; equal numbers of rows are taken for the same tokens.
+        # Neither says what its rows stand for; equal row numbers are taken as the same tokens.
         pairs = equal_rows(sizes[0], how=say("no-tokenizer-equal"))
     elif same_tokenizer(candidate, base):
         pairs = equal_rows(min(sizes), how=say("same-tokenizer"))

@@ -22,14 +22,14 @@ from .reading import Floats, RoleMatrix, SideReader, Spill, expert_numbers, role
 from .tails import assigned, fisher_log10_p, spearman_log10_p
 
 Units = dict[tuple[int, int | None], tuple[RoleMatrix, ...]]
-"""Place of a layer and expert -> its matrices, units as rows."""
+"""Layer and expert -> its matrices, units as rows."""
 
 
 def matched_units(candidate: Floats, base: Floats, *, seed: int = 0) -> npt.NDArray[np.intp] | Message:
     """Match units one to one so that the sum of their cosines is largest.
 
-    Rows and columns are shuffled before. Equal units, such as those of zeros, can be matched in any way, and
-    a solver that takes the first would find them in order, which is what the tests look for.
+    Rows and columns are shuffled first. Equal units, such as all-zero ones, can be matched in any way, and a
+    solver that takes the first would find them in order, which is what the tests look for.
     """
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(len(candidate)), rng.permutation(len(base))
@@ -42,7 +42,7 @@ def matched_units(candidate: Floats, base: Floats, *, seed: int = 0) -> npt.NDAr
 
 
 def log10_p_of_order(candidate: Floats, base: Floats) -> float | Message:
-    """Test whether units that match stand in the same order."""
+    """Test whether matching units are in the same order."""
     places = matched_units(candidate, base)
     if isinstance(places, Message):
         return places
@@ -73,7 +73,7 @@ class PhiU(ReferenceMethod):
     """phi_U, combined over layers by Fisher's method; the score is minus log10 p."""
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want all up matrices."""
+        """Ask for all up matrices."""
         units = self._units(pair)
         return units if isinstance(units, Message) else _slices(units)
 
@@ -109,12 +109,12 @@ class PhiMatch(ReferenceMethod):
     """phi_MATCH on weights: gates matched against ups; the score is minus log10 p."""
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Want all gate and up matrices."""
+        """Ask for all gate and up matrices."""
         units = self._units(pair)
         return units if isinstance(units, Message) else _slices(units)
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
-        """Test layers of equal number; every pair of layers, corrected for their number, if depths differ."""
+        """Test layers of equal number; if depths differ, every pair of layers, corrected for their number."""
         units = self._units(pair)
         if isinstance(units, Message):
             return units

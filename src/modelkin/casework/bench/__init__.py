@@ -1,4 +1,4 @@
-"""Methods over labelled pairs: who finds what, who accuses whom, and what it costs."""
+"""Methods over labelled pairs: what each finds, whom it accuses falsely, and what it costs."""
 
 from .pairs import public_sources, read_pairs
 from .rates import rates_of

@@ -1,4 +1,4 @@
-"""Figures of a benchmark: ROC curves, and every score beside those of independent pairs."""
+"""Figures of a benchmark: ROC curves, and every score next to those of independent pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .record import BenchResult, BenchRow
 
 
 def bench_figures(result: BenchResult) -> dict[str, fig.Figure]:
-    """Return the figures by file name; none where no method has scores on both sides."""
+    """Return the figures by file name; none if no method has scores on both sides."""
     drawn = [rates for rates in result.rates if rates.roc]
     if not drawn:
         return {}

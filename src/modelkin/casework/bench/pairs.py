@@ -24,14 +24,14 @@ Truth = Literal["related", "independent", "unclear"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two models and what is known of them."""
+    """Two models and what is known about them."""
 
     source: str
-    """Who says so."""
+    """Who says so: the benchmark."""
     base: str
     candidate: str
     label: str
-    """``related``, ``independent``, or another word for what is not counted."""
+    """``related``, ``independent``, or another word for pairs that are not counted."""
     relation: str
     note: str = ""
 

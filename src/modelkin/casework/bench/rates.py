@@ -1,7 +1,7 @@
-"""Error rates of scores: area under the ROC curve, its beginning, and hits at few false accusations.
+"""Error rates of scores: area under the ROC curve, partial area, and hits at few false accusations.
 
-Intervals are for pairs that are drawn independently. Pairs of a benchmark share models, so that the true ones
-are wider; every table says so.
+Intervals assume independently drawn pairs. Pairs of a benchmark share models, so the true intervals are
+wider; every table says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEVEL = 0.95
 LARGEST_FALSE_RATE = 0.05
 """The part of the ROC curve that the partial area covers."""
 DRAWS = 1000
-"""Of the bootstrap: ends of a 95 % interval then rest on 25 draws each."""
+"""Of the bootstrap: each end of a 95 % interval then rests on 25 draws."""
 
 Scores = npt.NDArray[np.float64]
 
@@ -39,9 +39,9 @@ class Hits:
 
     found: int
     of: int
-    """All that could be read: a pair without a score was not found."""
+    """All readable pairs: a pair without a score was not found."""
     share: Proportion | None
-    """None of no pairs."""
+    """None without pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +53,14 @@ class GroupHits:
     pairs: int
     scored: int
     at_own_level: int | None
-    """Called related at the method's own level; None where it has none."""
+    """Called related at the method's own level; None if it has none."""
     above_strangers: int
     """Above every independent pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What one method is worth on labelled pairs."""
+    """How well one method does on labelled pairs."""
 
     method: str
     n_related: int
@@ -68,24 +68,24 @@ class Rates:
     scored_related: int
     scored_independent: int
     auc: Proportion | None
-    """Of the pairs with a score; None where one side has none."""
+    """Of the pairs with a score; None if one side has none."""
     partial_auc: Proportion | None
-    """Of false rates up to 5 %, brought to 0.5 for chance and 1 for the best (McClish)."""
+    """For false rates up to 5 %, scaled to 0.5 for chance and 1 for the best (McClish)."""
     hits_at_1_percent: Hits | None
     """With at most 1 % of the independent pairs above; with fewer than 100 of them that is none."""
     hits_at_0: Hits | None
     """Above all independent pairs."""
     hits_at_level: Hits | None
-    """At the method's own level, fixed before; None where it has none."""
+    """At the method's own level, fixed beforehand; None if it has none."""
     accused: Hits | None
     """Independent pairs that are called related at that level."""
     groups: tuple[GroupHits, ...] = field(default=())
     bytes_a_model: float | None = None
-    """Mean of the scored pairs, of the model of which more was read."""
+    """Mean over the scored pairs, for the model of which more was read."""
     seconds: float | None = None
-    """Mean of the scored pairs."""
+    """Mean over the scored pairs."""
     roc: tuple[tuple[float, float], ...] = ()
-    """(false rate, hit rate) of every threshold, of the pairs with a score."""
+    """(false rate, hit rate) at every threshold, for the pairs with a score."""
 
 
 def wilson(found: int, of: int, level: float = LEVEL) -> Proportion | None:
@@ -111,7 +111,7 @@ def hits(found: int, of: int) -> Hits:
 
 
 def area(related: Scores, independent: Scores) -> float:
-    """Return the chance that a related pair scores higher than an independent one; ties count half.
+    """Return the probability that a related pair scores higher than an independent one; ties count half.
 
     >>> area(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
     0.875
@@ -123,7 +123,7 @@ def area(related: Scores, independent: Scores) -> float:
 
 
 def area_interval(value: float, n: int, m: int, level: float = LEVEL) -> Proportion:
-    """Return Newcombe's interval of an area (2006, method 5), which is no point at an area of 1."""
+    """Return Newcombe's interval of an area (2006, method 5), which does not collapse at an area of 1."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
     size = (n + m) / 2.0
 
@@ -152,7 +152,7 @@ def roc_points(related: Scores, independent: Scores) -> list[tuple[float, float]
 
 
 def partial_area(related: Scores, independent: Scores, largest: float = LARGEST_FALSE_RATE) -> float:
-    """Return the area up to a false rate, brought to 0.5 for chance and 1 for the best."""
+    """Return the area up to a false rate, scaled to 0.5 for chance and 1 for the best."""
     points = roc_points(related, independent)
     total = 0.0
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -166,10 +166,10 @@ def partial_area(related: Scores, independent: Scores, largest: float = LARGEST_
 
 
 def partial_area_interval(related: Scores, independent: Scores, *, seed: int) -> Proportion:
-    """Return the partial area with a bootstrap interval, both sides drawn for themselves.
+    """Return the partial area with a bootstrap interval, both sides drawn separately.
 
-    Draws of scores that never overlap are all alike. The interval therefore begins no higher than the area of
-    a flat curve at the lower end of Wilson's interval for the hits above all independent pairs.
+    Draws of scores that never overlap are all the same. The interval therefore begins no higher than the area
+    of a flat curve at the lower end of Wilson's interval for the hits above all independent pairs.
     """
     rng = np.random.default_rng(seed)
     draws = [
@@ -186,14 +186,14 @@ def partial_area_interval(related: Scores, independent: Scores, *, seed: int) ->
 
 
 def level_for(independent: Scores, allowed: float) -> float:
-    """Return the score that a hit has to exceed so that at most a share of independent pairs is above it."""
+    """Return the score that a hit must exceed so that at most a share of independent pairs is above it."""
     order = np.sort(independent)[::-1]
     return float(order[math.floor(allowed * len(order))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One pair as rates see it."""
+    """One pair, as used for rates."""
 
     group: str
     truth: str
@@ -204,7 +204,7 @@ class Scored:
 
 
 def rates_of(method: str, rows: Sequence[Scored], *, seed: int = 0) -> Rates:
-    """Sum up what a method said of pairs that could be read; unclear pairs are only listed."""
+    """Summarise what a method said about readable pairs; unclear pairs are only listed."""
     related = [row for row in rows if row.truth == "related"]
     independent = [row for row in rows if row.truth == "independent"]
     high = np.array([row.score for row in related if row.score is not None], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a benchmark is asked to do, and what came of it."""
+"""What a benchmark is asked to do, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .rates import Rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """How methods are asked about labelled pairs."""
+    """How methods are run on labelled pairs."""
 
     methods: tuple[str, ...] = ("all",)
-    """Names; ``modelkin`` is our own comparison, ``all`` is that and every method that reads weights."""
+    """Names; ``modelkin`` is our own comparison, ``all`` means that and every method that reads weights."""
     depth: Depth = "standard"
     """Of our own comparison."""
     method_bytes: int | None = 1_000_000_000
     """Most bytes of a model that one published method may read for a pair."""
     byte_budget: int | None = None
-    """Most bytes that all pairs may cost together, of this run; pairs beyond it are listed and wait."""
+    """Most bytes that all pairs together may cost in this run; pairs beyond it are listed and wait."""
     side_by_side: int = 2
-    """Pairs at the same time."""
+    """Pairs processed at the same time."""
     controls: tuple[str, ...] = ()
     """Unrelated models, for the method that ranks behaviour among them; opened and run once for all pairs."""
     prompts: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRow:
-    """What one method said of one pair."""
+    """What one method said about one pair."""
 
     key: str
     """Pair, method, version and options: what makes a kept row usable again."""
@@ -47,9 +47,9 @@ class BenchRow:
     method: str
     version: str
     score: float | None
-    """Larger is more alike; of our own comparison minus log10 p."""
+    """Larger is more alike; for our own comparison, minus log10 p."""
     says: Published | None
-    """At the method's own level, which was fixed before."""
+    """At the method's own level, fixed beforehand."""
     bytes_read: tuple[int, int]
     seconds: float
     reason: Message | None = None
@@ -72,7 +72,7 @@ class BenchResult:
     rows: tuple[BenchRow, ...]
     unavailable: tuple[Unavailable, ...]
     rates: tuple[Rates, ...] = ()
-    """One for each method."""
+    """One per method."""
     options: BenchOptions
     modelkin: str
     bytes_read: int = field(default=0)

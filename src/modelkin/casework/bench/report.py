@@ -1,4 +1,4 @@
-"""A benchmark told: one table of methods, hits by relation, what was not obtained; files of a folder."""
+"""A benchmark report: one table of methods, hits by relation, what was not obtained; files of a folder."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ _COUNTS = ("hits_at_1_percent", "hits_at_0", "hits_at_level", "accused")
 
 
 def _methods_csv(result: BenchResult) -> str:
-    """Write everything that the tables of methods say, a line a method; empty where there is no number."""
+    """Write everything in the tables of methods, one line per method; empty if there is no number."""
     held = io.StringIO()
     writer = csv.writer(held, lineterminator="\n")
     shares = [f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")]

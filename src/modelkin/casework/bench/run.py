@@ -1,4 +1,4 @@
-"""Pairs side by side: opened, priced against what is left, asked, and every answer kept at once."""
+"""Pairs side by side: opened, priced against the remaining budget, run, and every answer saved at once."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ OURS = "modelkin"
 KEPT = "results.jsonl"
 _EVERYTHING = "all"
 _SAME_BYTES = 1e6
-"""The score of identical weights, which need no p-value: larger than any."""
+"""The score of identical weights, which need no p-value: larger than any other."""
 
 
 def bench_methods(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of methods, ours first; ``all`` is ours and every method that reads weights.
+    """Return the names of methods, ours first; ``all`` means ours and every method that reads weights.
 
     Raises
     ------
@@ -64,15 +64,15 @@ def run_bench(
     fetch: FetchOptions | None = None,
     progress: Progress | None = None,
 ) -> BenchResult:
-    """Ask methods about labelled pairs; answers that `out` holds already are taken from there.
+    """Run methods on labelled pairs; answers already in `out` are taken from there.
 
     Parameters
     ----------
     pairs
-        What is known of whom. Pairs that are neither related nor independent are asked about and not counted.
+        The labelled pairs. Pairs that are neither related nor independent are run but not counted.
     out
         The folder of the report. Each answer is added to ``results.jsonl`` at once, so that a run that was
-        stopped resumes where it left off. Answers of another version, seed, depth or limit are made again.
+        stopped resumes where it left off. Answers of another version, seed, depth or limit are recomputed.
     options, fetch
         What is asked, and how models are read.
     progress
@@ -217,7 +217,7 @@ class _Work:
             )
 
     def _paid(self, candidate: Model, base: Model, methods: Sequence[str]) -> Message | None:
-        """Set aside the bytes of a pair, or say that they are not left."""
+        """Reserve the bytes of a pair, or say that too few are left."""
         price = sum(self._prices(candidate, base, methods))
         ranks = any(_ranks(name) for name in methods)
         with self.lock:
@@ -240,13 +240,13 @@ class _Work:
                 yield sum(cost)
 
     def _own_price(self, candidate: Model, base: Model) -> int:
-        """Price our own comparison: the sampled rows. What is subtracted of relatives is not known yet."""
+        """Price our own comparison: the sampled rows. What is read of relatives later is not known yet."""
         ceiling = READING[self.options.depth][0]
         sizes = [model.index.n_bytes for model in (candidate, base)]
         return sum(size if self.options.depth == "full" else min(size, ceiling) for size in sizes)
 
     def _also_spent(self, n_bytes: int) -> None:
-        """Count what a pair took beyond its price, so that the pairs after it keep to the budget."""
+        """Count what a pair took beyond its price, so that later pairs keep to the budget."""
         with self.lock:
             self.spent += max(0, n_bytes)
 
@@ -283,7 +283,7 @@ def _ranks(method: str) -> bool:
 
 
 def _ends_a_line(file: BinaryIO) -> bool:
-    """Say whether what a run left ends with a whole line; else the next would be lost with the half one."""
+    """Say whether the file ends with a complete line; otherwise the next one would be lost too."""
     if file.seek(0, os.SEEK_END) == 0:
         return True
     file.seek(-1, os.SEEK_END)
@@ -332,7 +332,7 @@ def _own_score(result: Comparison) -> float | None:
 
 
 def _kept_rows(path: Path) -> dict[str, BenchRow]:
-    """Read the answers of earlier runs; a line that was cut off when a run was stopped is made again."""
+    """Read the answers of earlier runs; a line cut off when a run was stopped is recomputed."""
     if not path.exists():
         return {}
     return {row.key: row for row in _read_lines(path.read_text(encoding="utf-8").splitlines())}

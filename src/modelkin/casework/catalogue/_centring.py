@@ -37,14 +37,14 @@ def centring_before(a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("
 
 
 def centring_after(a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("A", "B")) -> fig.Figure:
-    """Draw two vectors after their means are taken off, with their angle; seen along the mean direction."""
+    """Draw two vectors after subtracting their means, with their angle; seen along the mean direction."""
     return _still(_pair(a, b, names), 1.0, _DOWN, near=1.0)
 
 
 def centring_animation(
     a: fig.Series, b: fig.Series, *, names: tuple[str, str] = ("A", "B"), steps: int = 45, turn: int = 20
 ) -> fig.Animation:
-    """Show how the means are taken off step by step, then look along the direction of equal values."""
+    """Show how the means are subtracted step by step, then look along the direction of equal values."""
     pair = _pair(a, b, names)
     eased = [(1 - math.cos(math.pi * i / max(1, steps - 1))) / 2 for i in range(steps)]
     frames = [_still(pair, share, _SIDE, moving=True) for share in eased]
@@ -79,7 +79,7 @@ def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
 def _in_three(
     first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Turn the space of both vectors and the mean direction into three dimensions, angles kept."""
+    """Map the space of both vectors and the mean direction to three dimensions, preserving angles."""
     n = first.size
     basis, _ = np.linalg.qr(np.stack([np.ones(n), first, second], axis=1))
     basis[:, 0] = 1 / math.sqrt(n)
@@ -93,7 +93,7 @@ def _in_three(
 def _still(
     pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
 ) -> fig.Figure:
-    """Draw one state: `share` of the means taken off, seen from afar (0) or near (1).
+    """Draw one state: `share` of the means subtracted, seen from afar (0) or near (1).
 
     Frames that follow each other (`moving`) all have the same axes and marks.
     """

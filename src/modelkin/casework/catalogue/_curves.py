@@ -43,12 +43,12 @@ def layer_curves(
     styles: fig.Styles | None = None,
     note: str = "",
 ) -> fig.Figure:
-    """Draw any measure by layer, one curve for each kind of tensor or each pair.
+    """Draw any measure by layer, one curve per kind of tensor or per pair.
 
     Parameters
     ----------
     chance
-        One null for all curves, or one for each: curves with different nulls stand in panels of their own.
+        One null for all curves, or one for each: curves with different nulls get their own panels.
     expected
         One expectation for each curve, such as the cosine over all shuffles. This or `chance` is needed: a
         similarity without it says nothing.
@@ -284,7 +284,7 @@ class ControlCurves:
 def with_controls(
     kinds: Mapping[str, ControlCurves], *, main: str, measure: str, styles: fig.Styles | None = None
 ) -> fig.Figure:
-    """Draw the pair in question beside its controls; what is missing is shown as missing."""
+    """Draw the pair in question next to its controls; what is missing is shown as missing."""
     every = dict.fromkeys([main, *(name for item in kinds.values() for name in item.controls)])
     chosen = fig.complete(styles, every)
     return fig.Figure(
@@ -308,7 +308,7 @@ def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styl
     without = "" if marks else without
     marks += [line(name, item.layers, found, styles[name]) for name, found in there.items()]
     marks.append(line(main, item.layers, item.main, styles[main]))
-    # An empty curve: the control stands in the legend and in the alt text, and nothing is drawn for it.
+    # An empty curve: the control is in the legend and in the alt text, and nothing is drawn for it.
     marks += [
         line(f"{name}: missing ({reason})", item.layers, (None,) * len(item.layers), _GONE)
         for name, reason in item.controls.items()
@@ -327,14 +327,14 @@ def changed_values(
     names: tuple[str, str],
     what: str,
 ) -> fig.Figure:
-    """Draw by layer the share of changed values, their mean change, and the change in steps of the format.
+    """Draw the share of changed values, their mean change, and the change in steps of the format, by layer.
 
     Parameters
     ----------
     changed
         Per cent of the values that differ.
     mean_difference
-        Mean absolute difference of all values; where nothing differs it is 0, and not drawn on the log axis.
+        Mean absolute difference of all values; 0, and not drawn on the log axis, if nothing differs.
     mean_ulps
         Mean change of the values that differ, in units in the last place.
     one_ulp

@@ -26,7 +26,7 @@ def distribution_by_type(
     reasons: Mapping[str, str] | None = None,
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
-    """Draw a histogram for each kind of tensor, one colour for each pair; an empty kind says why it is empty.
+    """Draw a histogram per kind of tensor, one colour per pair; an empty kind says why it is empty.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def ridges(
     initial: float = 1.0,
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
-    """Draw the distribution of the values of a vector in every third layer, models over each other.
+    """Draw the distribution of the values of a vector in every third layer, models overlaid.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def vocabulary_mapping(
     ids
         Ids of the shared tokens in both vocabularies, in one order.
     own, high
-        Tokens by class: those of the first vocabulary alone, and those with high ids.
+        Tokens by class: those only in the first vocabulary, and those with high ids.
     background
         Overlap of vocabularies that are known to be unrelated, by pair.
     overlap

@@ -18,11 +18,11 @@ class ScaleCurves:
     layers: fig.Numbers
     length: fig.Numbers
     rho: fig.Numbers
-    """Share of the length along equal values: 1 where all are equal."""
+    """Share of the length along equal values: 1 if all are equal."""
     lost: fig.Numbers
     """Variance of rounding over variance of the gains, stored as they are."""
     lost_minus_one: fig.Numbers
-    """The same of their distances from one."""
+    """The same for their differences from one."""
     n: int
 
 

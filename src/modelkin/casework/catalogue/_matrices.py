@@ -1,4 +1,4 @@
-"""Matrices: layers against layers, models against models. One honest scale of colours, and chance on it."""
+"""Matrices: layers against layers, models against models. One honest colour scale, with chance marked."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def cosine_and_pearson(
     layers: tuple[Sequence[int], Sequence[int]] | None = None,
     limit: float | None = None,
 ) -> fig.Figure:
-    """Draw all layers against all layers: cosine, what is expected of it, and correlation.
+    """Draw all layers against all layers: cosine, its expectation, and correlation.
 
     Parameters
     ----------
     n
         Values in each vector, for the range of chance.
     limit
-        Largest correlation of the colours; by default the largest there is. What is beyond is counted.
+        Largest correlation on the colour scale; by default the largest value. Values beyond are counted.
     """
     values = fig.array(cosine)
     scale = fig.sequential_scale(values.ravel(), label="cosine", low=_fence(values))
@@ -63,7 +63,7 @@ def cosine_and_pearson(
 def _fence(values: npt.NDArray[np.float64]) -> float:
     """Return where colours begin.
 
-    The first layers of a model have cosines far below all others, and on a scale that reaches down to them
+    The first layers of a model have cosines far below all others, and on a scale that reached down to them
     the others could not be told apart.
     """
     found = values[np.isfinite(values)]
@@ -97,8 +97,8 @@ def pair_matrices(
     matrices
         By pair, written ``A | B``: rows are layers of A.
     limits
-        Where the colours of single pairs end. Otherwise pairs of like size share one scale, stated on their
-        colour bars: on the scale of a pair of relatives all others would look alike.
+        Colour limits of single pairs. Otherwise pairs of similar size share one scale, stated on their colour
+        bars: on the scale of a pair of relatives all others would look alike.
     signed
         False for measures whose sign is lost, such as an absolute correlation.
     """
@@ -153,7 +153,7 @@ def confusion(
     digits: int = 3,
     refused: Mapping[str, str] | None = None,
 ) -> fig.Figure:
-    """Draw small annotated matrices, one for each tensor: models against models, or layers of one model.
+    """Draw small annotated matrices, one per tensor: models against models, or layers of one model.
 
     Parameters
     ----------
@@ -227,9 +227,9 @@ def model_matrix(
     Parameters
     ----------
     groups
-        Group of each model; models of a group stand together, and lines separate the groups.
+        Group of each model; models of a group are adjacent, and lines separate the groups.
     related
-        Pairs that are known to be related: marked, so that no one takes them for a baseline.
+        Pairs known to be related: marked, so that nobody takes them for a baseline.
     """
     order = (
         sorted(range(len(names)), key=lambda i: list(groups).index(groups[i]))

@@ -50,8 +50,8 @@ def comprehensive(
     Parameters
     ----------
     random
-        Mean and standard deviation of the cosine of random vectors, by how they were drawn. Divided by so
-        small a deviation any difference becomes many sigmas, above or below: it is told, and nothing follows.
+        Mean and standard deviation of the cosine of random vectors, by how they were drawn. Divided by such a
+        small deviation, any difference becomes many sigmas: it is reported, and nothing follows.
     """
     excess = excess_of(cosine, expected)
     edges = fig.edges_of([*excess.values(), [0.0]], bins=30)
@@ -98,7 +98,7 @@ def proof(
     distance: str = "equal distance",
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
-    """Draw cosines with mismatched layers beside them, and centring at one against centring at the mean.
+    """Draw cosines next to those of mismatched layers, and centring at one against centring at the mean.
 
     Parameters
     ----------

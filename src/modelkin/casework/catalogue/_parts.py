@@ -1,4 +1,4 @@
-"""What kinds of figures share: curves with their expectation, bars beside theirs, histograms, matrices."""
+"""What kinds of figures share: curves and bars with their expectation, histograms, matrices."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def curves(
 
 
 def by_layer(title: str, marks: Iterable[fig.Mark], measure: str | fig.Axis, **more: Any) -> fig.Panel:  # noqa: ANN401
-    """Put marks over layers; `more` are fields of the panel."""
+    """Make a panel of marks over layers; `more` are fields of the panel."""
     axis = fig.Axis(label=measure) if isinstance(measure, str) else measure
     return fig.Panel(title=title, marks=tuple(marks), x=fig.Axis(label="layer"), y=axis, **more)
 
@@ -78,7 +78,7 @@ def level(value: float, label: str, axis: Any = "y") -> fig.ReferenceLine:  # no
 
 
 def excess_of(cosine: Mapping[str, fig.Series], expected: Mapping[str, fig.Series]) -> dict[str, fig.Series]:
-    """Take expectations off cosines."""
+    """Subtract expectations from cosines."""
     return {kind: fig.array(values) - fig.array(expected[kind]) for kind, values in cosine.items()}
 
 
@@ -90,7 +90,7 @@ def deviations(samples: Iterable[Sequence[float | None]]) -> tuple[fig.Numbers, 
 
 
 def of_like_size(sizes: Mapping[str, float]) -> list[tuple[str, ...]]:
-    """Put together what can be told apart on one scale: the largest is at most four times the smallest.
+    """Group what can share one scale: the largest is at most four times the smallest.
 
     A pair of relatives correlates by 1 and strangers by 0.02: on one scale the strangers would be blank.
     """
@@ -128,7 +128,7 @@ def slim(count: int, *series: fig.BarSeries) -> fig.Bars:
 
 
 def shares(title: str, marks: Iterable[fig.Mark], measure: str, of: str = "values", **more: Any) -> fig.Panel:  # noqa: ANN401
-    """Put histograms over a measure; `more` are fields of the panel."""
+    """Make a panel of histograms over a measure; `more` are fields of the panel."""
     x, y = fig.Axis(label=measure), fig.Axis(label=f"share of {of}")
     return fig.Panel(title=title, marks=tuple(marks), x=x, y=y, **more)
 

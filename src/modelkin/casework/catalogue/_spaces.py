@@ -16,9 +16,9 @@ from modelkin.message import say
 def surfaces(
     models: Mapping[str, fig.Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
 ) -> fig.Figure:
-    """Draw the first dimensions of a vector over the layers, one map for each model, on one scale.
+    """Draw the first dimensions of a vector over the layers, one map per model, on one scale.
 
-    Seen from above: a surface in space hides what is behind its front, and nobody reads a height off it.
+    Seen from above: a 3D surface hides what is behind it, and nobody can read heights off it.
     """
     shown = {model: fig.array(matrix)[:, :dimensions] for model, matrix in models.items()}
     every = np.concatenate([values.ravel() for values in shown.values()])
@@ -69,7 +69,7 @@ def principal_components(models: Mapping[str, fig.Matrix], *, scaled: bool) -> P
     Parameters
     ----------
     scaled
-        Take off each row's mean and divide it by its standard deviation first, so that scale does not count.
+        First subtract each row's mean and divide by its standard deviation, so that scale does not count.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Bars and points that compare a few numbers, each beside what it should be by chance."""
+"""Bars and points that compare a few numbers, each next to what chance would give."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def type_summary(
     measure: str,
     names: tuple[str, str],
 ) -> fig.Figure:
-    """Draw the mean of a measure for each kind of tensor, beside its expectation."""
+    """Draw the mean of a measure per kind of tensor, next to its expectation."""
     means, low, high = deviations(fig.numbers(sample) for sample in values.values())
     style = fig.Style(tone="blue")
     observed = fig.BarSeries(name=f"mean {measure}", values=means, low=low, high=high, style=style)
@@ -57,14 +57,14 @@ class Claim:
     cosine: float
     expected: float
     served: Literal["baseline", "evidence", "beside"]
-    """``beside``: the argument does not name it, such as a fairer baseline or a control."""
+    """``beside``: not part of the argument, such as a fairer baseline or a control."""
     pearson: float | None = None
 
 
 _BARS_BESIDE = 3
-"""More models than these have no room for bars with their numbers, twice each, beside each other."""
+"""More models than this have no room for two numbered bars each, side by side."""
 _SIDE_BY_SIDE = 4
-"""More bars than these have no room for their labels in a third of the width."""
+"""More bars than this have no room for their labels in a third of the width."""
 _SERVED: Mapping[str, tuple[str, fig.Tone]] = {
     "baseline": ("called baseline", "muted"),
     "evidence": ("called evidence", "rose"),
@@ -75,16 +75,16 @@ _SERVED: Mapping[str, tuple[str, fig.Tone]] = {
 def claimed_evidence(
     claims: Sequence[Claim], *, difference: float, expected_difference: float, sigmas: float | None = None
 ) -> fig.Figure:
-    """Draw a claim that rests on cosines, and its refutation beside it: the same bars with their expectation.
+    """Draw a claim that rests on cosines, and its refutation: the same bars with their expectation.
 
     Parameters
     ----------
     difference
         Evidence minus baseline, as the claim computes it, which need not be over all bars.
     expected_difference
-        The same of the expectations.
+        The same for the expectations.
     sigmas
-        What the claim makes of the difference, shown as the claim that it is.
+        What the claim derives from the difference, shown as a claim.
     """
     if not {"baseline", "evidence"} <= {item.served for item in claims}:
         raise UsageError("claimed_evidence", say("problem.one-baseline"))
@@ -163,8 +163,8 @@ def layer_pairs(
     Parameters
     ----------
     zoom
-        Show the range of the values. They are points then, since bars have to start at zero; those of more
-        than three models are points in any case.
+        Show the range of the values. They are then points, since bars must start at zero; with more than
+        three models they are always points.
     """
     zoom |= len(cosines) > _BARS_BESIDE
     tones = {model: style.tone for model, style in fig.complete(styles, cosines).items()}
@@ -213,7 +213,7 @@ def group_means(groups: Groups, expected: Groups, *, measure: str) -> fig.Figure
 def arm_comparison(
     measures: Mapping[str, Groups], expected: Mapping[str, Groups], *, title: str, note: str = ""
 ) -> fig.Figure:
-    """Draw an experiment with several arms: a panel for each measure, every run of each arm as a point.
+    """Draw an experiment with several arms: one panel per measure, every run of each arm as a point.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def intuition(
 def sampled_dimensions(
     first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], sample: int, seed: int
 ) -> npt.NDArray[np.intp]:
-    """Draw dimensions without repetition, equally many of each quarter of the mean of both vectors."""
+    """Draw distinct dimensions, equally many from each quartile of the mean of both vectors."""
     order = np.argsort(first + second, kind="stable")
     rng = np.random.default_rng(seed)
     count = min(sample, order.size)

@@ -1,7 +1,7 @@
-"""The lab: really trained tiny models with known ancestry, the zoo that keeps them, and toy experiments.
+"""The lab: actually trained tiny models with known ancestry, the zoo that holds them, and toy experiments.
 
-Reading a zoo, deriving from it and the experiments on vectors need numpy alone. Training needs the extra
-``lab`` (torch, transformers): ``modelkin lab build --out DIR``, ``modelkin lab norms``.
+Reading a zoo, deriving models from it and the experiments on vectors need only numpy. Training needs the
+extra ``lab`` (torch, transformers): ``modelkin lab build --out DIR``, ``modelkin lab norms``.
 """
 
 from . import derive

@@ -76,7 +76,7 @@ schemas[Centring] = "modelkin.centring/1"
 
 
 def centring(pair: VectorPair) -> Centring:
-    """Compute cosine and angle before and after both means are taken off."""
+    """Compute cosine and angle before and after subtracting both means."""
     parts = cosine_decomposition(candidate=pair.a, base=pair.b)
     chance = 1 / math.sqrt(pair.a.size - 1)
     return Centring(
@@ -108,7 +108,7 @@ def centring(pair: VectorPair) -> Centring:
 def read_vectors(path: Path) -> VectorPair:
     """Read two vectors from ``.npy`` (2 x n or n x 2), ``.json`` (two lists), or text (two columns or rows).
 
-    Nothing is unpickled. In text, commas or white space part the values, and a first line may hold names.
+    Nothing is unpickled. In text, commas or white space separate the values, and a first line may hold names.
     """
     readers: dict[str, Callable[[Path], tuple[npt.NDArray[np.float64], tuple[str, str]]]] = {
         ".npy": _read_npy,
@@ -132,7 +132,7 @@ def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring
     Parameters
     ----------
     frames
-        Of the animation: about two thirds take off the means, the others turn the view. At least 4.
+        Of the animation: about two thirds subtract the means, the others rotate the view. At least 4.
     """
     if frames < 4:
         raise UsageError("frames", say("problem.frames-least", got=frames))
@@ -191,7 +191,7 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
     Parameters
     ----------
     models
-        One, of which two layers are taken; or two, of each of which one layer is taken.
+        One model, for two of its layers; or two models, for one layer each.
     role
         As in `modelkin.matrix`: ``input-norm``, ``k-proj``, ... Large tensors are sampled at the same places.
     layers

@@ -1,7 +1,7 @@
-"""The cosine study: independent normal vectors, drawn and in closed form, beside published norm gains.
+"""The cosine study: independent normal vectors, drawn and in closed form, next to published norm gains.
 
 For ``a = m + s g`` with independent standard normal g the direction ``a / |a|`` has its mean along the vector
-of ones. So the mean of a cosine is the product of two numbers, one for each vector, and none of them knows
+of ones. So the mean of a cosine is the product of two numbers, one for each vector, and neither depends on
 the other vector: a cosine of 0.99 needs no relation.
 """
 
@@ -51,7 +51,7 @@ class CosineStudyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnCosines:
-    """Cosines of many pairs of one kind, beside what they should be."""
+    """Cosines of many pairs of one kind, next to what they should be."""
 
     mean_1: float
     mean_2: float
@@ -84,7 +84,7 @@ class DrawnCosines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCosine:
-    """A published pair of norm gains, beside normal vectors with the same means and deviations."""
+    """A published pair of norm gains, next to normal vectors with the same means and deviations."""
 
     layer: int
     norm: str
@@ -111,15 +111,15 @@ class CosineStudy:
     cells: tuple[DrawnCosines, ...]
     published: tuple[PublishedCosine, ...]
     conclusion: tuple[str, ...]
-    """In plain words, made of the numbers above."""
+    """In plain words, derived from the numbers above."""
     limits: tuple[str, ...]
 
 
 def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
     """Draw independent normal vectors and compare their cosines with the closed forms.
 
-    All kinds of one dimension are made of the same standard normal draws, scaled and shifted: their errors go
-    together. Different dimensions are drawn independently.
+    All kinds of one dimension use the same standard normal draws, scaled and shifted: their errors are
+    correlated. Different dimensions are drawn independently.
     """
     options = options or CosineStudyOptions()
     cells = tuple(cell for dimension in options.dimensions for cell in _cells(options, dimension))
@@ -139,7 +139,7 @@ def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
 
 
 def published_cosines() -> tuple[PublishedCosine, ...]:
-    """Return published statistics of the norm gains of two models of 4096 dimensions, with what is expected.
+    """Return published statistics of the norm gains of two models with 4096 dimensions, with expectations.
 
     Some layers of Solar-Open-100B (a) and GLM-4.5-Air (b), as published in January 2026.
     """
@@ -164,7 +164,7 @@ def published_cosines() -> tuple[PublishedCosine, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What is needed of standard normal pairs to know the cosine of any scaled and shifted ones."""
+    """The sums over standard normal pairs that give the cosine of any scaled and shifted ones."""
 
     first: npt.NDArray[np.float64]
     second: npt.NDArray[np.float64]
@@ -264,7 +264,7 @@ def _conclusion(cells: tuple[DrawnCosines, ...], published: tuple[PublishedCosin
 
 _NODES = 400
 _REACH = 12.0
-"""Standard deviations of the integrands that are integrated; beyond that they are below 1e-31."""
+"""Standard deviations over which the integrands are integrated; beyond, they are below 1e-31."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,7 @@ def exact_cosine(*, means: tuple[float, float], sigmas: tuple[float, float], dim
     first, second = (_mean_direction(abs(t), dimension) for t in lengths)
     across_1, across_2 = (_across(abs(t), dimension) for t in lengths)
     mean = math.copysign(first, lengths[0]) * math.copysign(second, lengths[1])
-    # Two numbers near 1 are subtracted: spreads below 1e-7 have no digits left, and are far from any study.
+    # Two numbers near 1 are subtracted: spreads below 1e-7 have no digits left, and no study needs them.
     along = (1 - across_1) * (1 - across_2) - mean * mean
     return ExactCosine(mean=mean, spread=math.sqrt(max(0.0, along + across_1 * across_2 / (dimension - 1))))
 
@@ -325,14 +325,14 @@ def _mean_direction(t: float, dimension: int) -> float:
 
 
 def _across(t: float, dimension: int) -> float:
-    """Return the mean square of what is left of a unit vector without its part along the ones."""
+    """Return the mean square of a unit vector's component orthogonal to the ones."""
     x, weights = _grid(t, dimension)
     values = x * np.exp(-0.5 * (t * x) ** 2 + (0.5 * dimension - 1) * np.log1p(-x * x))
     return (dimension - 1) * float(weights @ values)
 
 
 def _grid(t: float, dimension: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return places and weights over the part of 0 to 1 where the integrands are not zero."""
+    """Return nodes and weights over the part of 0 to 1 where the integrands are not zero."""
     end = min(1.0, _REACH / math.sqrt(t * t + max(1, dimension - 2)))
     nodes, weights = _legendre()
     return end * (nodes + 1) / 2, end * weights / 2

@@ -58,7 +58,7 @@ def _cell(cell: DrawnCosines) -> CosineCell:
 
 
 def _unequal(study: CosineStudy) -> fig.Figure:
-    """Draw the cosine for each ratio of both sigmas, in the highest dimension."""
+    """Draw the cosine for each ratio of the sigmas, in the highest dimension."""
     dimension = max(study.options.dimensions)
     panels = []
     for m1, m2 in study.options.means:
@@ -100,7 +100,7 @@ def _expected(name: str, x: fig.Numbers, y: fig.Numbers) -> fig.Lines:
 
 
 def _published(rows: tuple[PublishedCosine, ...]) -> fig.Figure:
-    """Draw what published cosines lack to one over what normal vectors with the same statistics lack."""
+    """Draw one minus published cosines over one minus those of normal vectors with the same statistics."""
     lacks = [1 - value for row in rows for value in (row.cosine, row.expected)]
     ends = (min(lacks), max(lacks))
     layers = tuple(float(layer) for layer in dict.fromkeys(row.layer for row in rows))

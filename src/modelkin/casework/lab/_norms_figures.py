@@ -39,7 +39,7 @@ def norms_figures(result: NormsResult) -> dict[str, fig.Figure]:
 
 
 def _pairs(result: NormsResult) -> fig.Figure:
-    """Draw every pair: a row of panels for each number, a column for each arm."""
+    """Draw every pair: one row of panels per number, one column per arm."""
     half = fig.ReferenceLine(
         value=-math.log10(0.5), label="at most half of unrelated pairs are above", role="expectation"
     )
@@ -84,7 +84,7 @@ def _panel(
     for place, relation in enumerate(relations):
         pairs = result.group(init, relation)
         x = tuple(place + 0.3 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(pairs)))
-        if not levels:  # a cosine has an expectation of its own in every pair
+        if not levels:  # a cosine has its own expectation in every pair
             chance = tuple(pair.expected for pair in pairs)
             name = "expected if shuffled"
             marks.append(fig.Scatter(name=name, x=x, y=chance, style=_EXPECTED, role="expectation"))
@@ -95,7 +95,7 @@ def _panel(
 
 
 def _explained(result: NormsResult) -> fig.Figure:
-    """Draw each norm of each pair: its cosine over what the means alone make."""
+    """Draw each norm of each pair: its cosine over what the means alone give."""
     panels = []
     for init in result.options.inits:
         groups = {

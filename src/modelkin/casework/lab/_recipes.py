@@ -1,4 +1,4 @@
-"""The models of the zoo as data: what each is made of, what was done to it, what it shares with its parent.
+"""The models of the zoo as data: what each is made from, what was done to it, what it shares with its parent.
 
 The table is ``data/recipes.toml``. The loader is strict: an unknown key or name is an error.
 """
@@ -52,7 +52,7 @@ Relation = Literal[
     "same-initialisation",
     "distillation",
 ]
-"""How a model came from its parent. Of a distillation from predictions the weights show nothing."""
+"""How a model came from its parent. The weights show nothing of a distillation from predictions."""
 
 Rows = Literal["same", "shared", "new"]
 """What becomes of the parent's token rows: all kept, those of shared tokens kept, none kept."""
@@ -84,19 +84,19 @@ class Recipe(Fields):
     note: str
     parent: str | None = None
     teacher: str | None = None
-    """The model whose predictions are learnt instead of the text."""
+    """The model whose predictions are learned instead of the text."""
     keep: Parts = ()
     """Parts taken from the parent; the others start afresh from `init_seed`."""
     keep_layers: Annotated[tuple[Whole, ...], Meta(max_length=999)] | None = None
     """Layers of which parts are kept; None for all."""
     keep_outside: bool = True
-    """Whether parts outside of the layers (embeddings, the last norm) are kept too."""
+    """Whether parts outside the layers (embeddings, the last norm) are kept too."""
     start: dict[str, Any] | None = None
-    """What becomes of the parent first: a `function` of `derive`, its arguments, maybe a `seed`."""
+    """What is done to the parent first: a `function` of `derive`, its arguments, maybe a `seed`."""
     rows: Rows = "same"
     freeze: Parts = ()
     freeze_steps: Whole = 0
-    """How many of the steps the parts in `freeze` do not move."""
+    """For how many steps the parts in `freeze` do not move."""
     rank: Whole = 0
     """Rank of the updates of a low-rank fine-tune, which are added to the weights at the end; 0 for none."""
     embedded: bool = False

@@ -1,4 +1,4 @@
-"""The kept zoo: a folder of models with known ancestry and the manifest that lists them. No torch."""
+"""The stored zoo: a folder of models with known ancestry and the manifest that lists them. No torch."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ZooModel:
         return Checkpoint.read(self.folder)
 
     def files(self) -> dict[str, bytes]:
-        """Return the files as they are kept, for a source in memory or a server."""
+        """Return the files as they are stored, for a source in memory or a server."""
         return {name: (self.folder / name).read_bytes() for name in self.sha256}
 
     def damaged(self) -> list[str]:
-        """Return the names of files that are missing or not the recorded ones."""
+        """Return the names of files that are missing or differ from the record."""
         return [name for name, digest in self.sha256.items() if _digest(self.folder / name) != digest]
 
 
@@ -74,7 +74,7 @@ class Zoo(Mapping[str, ZooModel]):
         return len(self._models)
 
     def root(self, name: str) -> str:
-        """Return the oldest ancestor of a model, itself if it has no parent."""
+        """Return the oldest ancestor of a model; the model itself if it has no parent."""
         model = self[name]
         return model.name if model.parent is None else self.root(model.parent)
 
@@ -85,13 +85,13 @@ class Zoo(Mapping[str, ZooModel]):
     def independent_pairs(self, family: str | None = None) -> list[tuple[ZooModel, ZooModel]]:
         """Return the pairs of models that share no weights and no initialisation.
 
-        Only models without a parent count, distilled ones among them: of two children of different roots
-        the same would hold, but such pairs are not independent of each other.
+        Only models without a parent count, including distilled ones: the same would be true of two children
+        of different roots, but such pairs are not independent of each other.
 
         Parameters
         ----------
         family
-            The family both are of; None for pairs inside every family.
+            The family of both; None for pairs within every family.
         """
         roots = [model for model in self.values() if model.parent is None]
         return [
@@ -122,7 +122,7 @@ def load_zoo(folder: Path) -> Zoo:
 
 
 def embedded_zoo() -> Zoo:
-    """Return the small zoo that comes with the package; the package has to be installed as plain files."""
+    """Return the small zoo that comes with the package; the package must be installed as plain files."""
     return load_zoo(Path(str(files("modelkin.demo").joinpath("zoo"))))
 
 

@@ -92,7 +92,7 @@ class Builder:
         model, trained = self.train(recipe)
         checkpoint = saved(model, self.tokenizer(recipe.tokenizer))
         folder = checkpoint.write(self._out / recipe.name)
-        # What is recorded is about the numbers in the file, after rounding.
+        # The record is about the numbers in the file, after rounding.
         kept = Checkpoint.read(folder)
         record = {
             **asdict(recipe),
@@ -108,7 +108,7 @@ class Builder:
         return record
 
     def _start(self, recipe: Recipe) -> Any:  # noqa: ANN401
-        """Return what a child begins with: its parent, or what is made of the parent first."""
+        """Return what a child starts from: its parent, or what the parent is turned into first."""
         parent = self._book.recipes[str(recipe.parent)]
         if recipe.start is None:
             return self._kept(parent.name)
@@ -117,7 +117,7 @@ class Builder:
             return self._loaded(Path(folder), recipe)
 
     def _kept(self, name: str) -> Any:  # noqa: ANN401
-        """Return a model of the folder as float32: its file, rounded, is what a child begins with."""
+        """Return a model of the folder as float32: a child starts from its rounded file."""
         return self._loaded(self._out / name, self._book.recipes[name])
 
     def _loaded(self, folder: Path, recipe: Recipe) -> Any:  # noqa: ANN401
@@ -127,7 +127,7 @@ class Builder:
 
 
 def started(recipe: Recipe, parent: Checkpoint) -> Checkpoint:
-    """Return what the recipe makes of the parent before any training."""
+    """Return what the recipe turns the parent into before any training."""
     if recipe.start is None:
         return parent
     arguments = {key: value for key, value in recipe.start.items() if key not in ("function", "seed")}
@@ -170,7 +170,7 @@ def gains_of(checkpoint: Checkpoint) -> dict[str, Floats]:
 
 
 def changes(child: Checkpoint, parent: Checkpoint) -> dict[str, float]:
-    """Return how far each part is from the parent's, relative to its size; other shapes do not count."""
+    """Return how far each part is from the parent's, relative to its size; different shapes do not count."""
     squares: dict[str, list[float]] = {}
     for name, array in child.tensors.items():
         before = parent.tensors.get(name)
@@ -197,7 +197,7 @@ def build_zoo(
     out
         Folder of the zoo, made if need be.
     only
-        Names of models to build, with whatever they come from; all if empty.
+        Names of models to build, with their ancestors; all if empty.
     report
         Called with the record of each model that was built.
     """
@@ -210,7 +210,7 @@ def build_zoo(
 
 
 def copy_embedded(book: RecipeBook, zoo: Path, out: Path) -> None:
-    """Copy the models that come with the package from a built zoo, with a manifest of their own."""
+    """Copy the models that come with the package from a built zoo, with their own manifest."""
     names = [name for name, recipe in book.recipes.items() if recipe.embedded]
     for name in names:
         shutil.copytree(zoo / name, out / name, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""A model as numpy sees it: config, tensors and their parts. In and out of a folder, without torch."""
+"""A model in numpy: config, tensors and their parts. Read from and written to a folder, without torch."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def read_safetensors(path: Path) -> dict[str, Floats]:
     }
 
 
-# The lab makes these models itself, so names of tensors are enough to know their parts; models from elsewhere
+# The lab makes these models itself, so tensor names are enough to know their parts; other models
 # are read by `modelkin.architecture`.
 Part = Literal["embeddings", "head", "norms", "attention", "mlp"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
-# The first pattern that is found decides: `attn.c_proj` before `mlp`, norms before everything.
+# The first matching pattern decides: `attn.c_proj` before `mlp`, norms before everything.
 _PATTERNS: Final[tuple[tuple[Part, str], ...]] = (
     ("norms", r"norm|\bln_"),
     ("head", r"^lm_head\.|^cls\."),
@@ -122,6 +122,6 @@ def part_of(name: str) -> Part:
 
 
 def layer_of(name: str) -> int | None:
-    """Return the number of the layer a tensor is in, None outside of the layers."""
+    """Return the number of the layer a tensor is in; None outside layers."""
     found = re.search(r"\b(?:layers|layer|h)\.(\d+)\.", name)
     return int(found[1]) if found else None

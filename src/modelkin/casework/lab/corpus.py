@@ -1,7 +1,7 @@
-"""Synthetic text with structure worth learning: invented languages, and ways of writing in them.
+"""Synthetic text with structure worth learning: invented languages, and styles of writing in them.
 
 Nothing here comes from real text. A language is a lexicon of invented words with Zipfian frequencies and a
-preference of each pair of words for what may follow; a domain is a way of arranging words.
+preference of each pair of words for what follows; a domain is a way of arranging words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CorpusSpec(Fields):
     """Names in `DOMAINS`; each passage is in one of them."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     characters: Annotated[int, Meta(ge=0, le=10**9)]
-    """Length of the text, at least."""
+    """Minimum length of the text."""
 
     def __post_init__(self) -> None:
         if not self.languages or not self.domains:
@@ -78,7 +78,7 @@ class _Language:
         self.classes = [common[index::_CLASSES] + own[index::_CLASSES] for index in range(_CLASSES)]
         weights = 1.0 / np.arange(2, n_words + 2)
         self._cumulative = np.cumsum(weights / weights.sum())
-        # Which words are frequent is each language's own.
+        # Each language has its own frequent words.
         order = np.random.default_rng([8, seed])
         self._ranks = [order.permutation(n_words).tolist() for _ in range(_CLASSES)]
         self._seed = seed
@@ -128,7 +128,7 @@ def _records(language: _Language, draws: _Draws) -> str:
 
 
 def _nested(language: _Language, draws: _Draws) -> str:
-    """Return brackets that close in order around words that come back."""
+    """Return nested brackets around words that recur."""
     opened: list[tuple[str, str]] = []
     text = []
     for _ in range(10):
@@ -162,7 +162,7 @@ DOMAINS: Final[dict[str, Callable[[_Language, _Draws], str]]] = {
 
 
 def corpus_text(spec: CorpusSpec) -> str:
-    """Return the text of a corpus: passages of random language and domain, an empty line between them."""
+    """Return the text of a corpus: passages of random language and domain, separated by empty lines."""
     draws = _Draws([9, spec.seed])
     languages = [_Language(seed) for seed in spec.languages]
     passages: list[str] = []

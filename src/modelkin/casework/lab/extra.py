@@ -1,4 +1,4 @@
-"""The packages of the extra ``lab``, imported when they are needed and not before."""
+"""The packages of the extra ``lab``, imported only when needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modelkin.message import say
 
 
 def lab_module(name: str) -> Any:  # noqa: ANN401
-    """Return a module of the extra ``lab``; raise `MissingExtra` where it is not installed."""
+    """Return a module of the extra ``lab``; raise `MissingExtra` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as exc:

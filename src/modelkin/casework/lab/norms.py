@@ -1,4 +1,4 @@
-"""The norm experiment: what it can be told, what it records, and how two trained models are measured."""
+"""The norm experiment: its options, what it records, and how two trained models are measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .builder import gains_of
 from .checkpoint import Checkpoint, Floats
 
 ALPHA: Final = 0.01
-"""Chance of any false alarm among all pairs of the experiment, for one kind of test."""
+"""Probability of any false alarm among all pairs of the experiment, for one kind of test."""
 
 GainInit = Literal["ones", "near-one", "random"]
 INITS: Final[tuple[GainInit, ...]] = get_args(GainInit)
@@ -40,7 +40,7 @@ FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
 PairRelation = Literal["unrelated, same data", "unrelated, other data", "same start", "fine-tuned"]
 RELATIONS: Final[tuple[PairRelation, ...]] = get_args(PairRelation)
-"""What is known of two models. `same start`: one initialisation, trained on different corpora."""
+"""What is known about two models. `same start`: one initialisation, trained on different corpora."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +59,12 @@ class NormsOptions:
     characters: int = 300_000
     """Length of each of the two corpora."""
     text: Text = "written"
-    """What is learned: two invented ways of writing, or two cycles through all tokens, as once published."""
+    """What is learned: two invented styles of writing, or two cycles through all tokens, as once
+    published."""
     window: int = 48
     """Tokens that a model sees at once."""
     rows: int = 12
-    """Windows of a step of training."""
+    """Windows per training step."""
     learning_rate: float = 4e-3
     seed: int = 0
     """From which all other seeds are made."""
@@ -105,7 +106,7 @@ class NormsOptions:
         """Return the experiment as it was once published: 12 layers of width 512 on cyclic tokens.
 
         Two arms of two models, 300 steps at a rate of 0.001. Rows of a step were all equal there, so one is
-        enough; that its data were shifts of one sequence is kept. The relatives and tests are not of it.
+        enough; that its data were shifts of one sequence is kept. The relatives and tests are our additions.
         """
         return replace(
             self,
@@ -123,7 +124,7 @@ class NormsOptions:
         )
 
     def small(self) -> NormsOptions:
-        """Return an experiment of seconds: it shows that everything works, and no more."""
+        """Return an experiment that takes seconds: it only shows that everything works."""
         return replace(
             self, seeds=2, steps=30, width=48, layers=2, units=64, characters=20_000, n_permutations=499
         )
@@ -136,7 +137,7 @@ class ModelRun:
     name: str
     init: GainInit
     number: int
-    """Which of the models of its arm; models that come from it have the same."""
+    """Which of the models of its arm; models derived from it have the same."""
     relation: str
     """``base``, or what it is to the base of its number: ``same start``, ``fine-tuned``."""
     corpus: str
@@ -149,12 +150,12 @@ class ModelRun:
     held_out: float
     """Loss on new text of its own corpus."""
     held_out_other: float
-    """Loss on text of the other corpus, on which it was not trained unless before it was fine-tuned."""
+    """Loss on text of the other corpus, which it saw only if it was fine-tuned from a model trained on it."""
     gain_mean: float
     gain_std: float
     """Standard deviation of the gains within a norm, averaged over norms."""
     gain_moved: float
-    """Root mean square of how far gains are from where the very first training began."""
+    """Root mean square distance of gains from where the very first training began."""
     start_kept: float | None
     """Correlation of the gains with those of the very first start, mean over norms; None if all were one."""
     cpu_seconds: float
@@ -175,7 +176,7 @@ class NormCosine:
 class TestResult:
     """An exact test, or why it was not made."""
 
-    __test__ = False  # pytest is not meant
+    __test__ = False  # not a pytest class
 
     log10_p: float | None
     effect: float | None
@@ -212,16 +213,16 @@ class NormsResult:
     versions: tuple[tuple[str, str], ...]
     """Packages that trained the models."""
     chance_losses: tuple[tuple[str, float], ...]
-    """Corpus, and the loss of a reader who knows only how frequent each letter is."""
+    """Corpus, and the loss of a reader who knows only letter frequencies."""
     models: tuple[ModelRun, ...]
     pairs: tuple[PairResult, ...]
     conclusion: tuple[str, ...]
-    """In plain words, made of the numbers above."""
+    """In plain words, derived from the numbers above."""
     limits: tuple[str, ...]
 
     @property
     def cpu_minutes(self) -> float:
-        """Time of the processor for training."""
+        """CPU time for training."""
         return sum(model.cpu_seconds for model in self.models) / 60
 
     @property
@@ -281,7 +282,8 @@ def norm_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
     """Test whether gains of both models single out the same residual dimensions.
 
     One order moves all norms together: layers of one model are not independent of each other. Every order is
-    equally likely for models initialised independently, as gains begin equal or independently drawn alike.
+    equally likely for independently initialised models, as gains begin equal or are drawn independently
+    alike.
     """
     mine, theirs = gains_of(candidate), gains_of(base)
     shared = [name for name in mine if name in theirs]
@@ -311,7 +313,7 @@ def unit_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
 
 
 def unit_rows(checkpoint: Checkpoint) -> list[Floats]:
-    """Return what enters each MLP unit, a row for each unit, layer by layer."""
+    """Return the input weights of each MLP unit, one row per unit, layer by layer."""
     gated = [array for name, array in checkpoint.tensors.items() if name.endswith("mlp.gate_proj.weight")]
     plain = [array.T for name, array in checkpoint.tensors.items() if name.endswith("mlp.c_fc.weight")]
     if not gated and not plain:

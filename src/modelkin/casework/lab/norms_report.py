@@ -30,11 +30,11 @@ from .norms import (
 schemas[NormsResult] = "modelkin.norms/1"
 
 _CLOSE: Final = 0.01
-"""A cosine this near to its expectation is called explained."""
+"""A cosine this close to its expectation is called explained."""
 
 _HIGH: Final = 0.9
 _MOSTLY: Final = 0.7
-"""Gains that correlate more than this with their start still are half of it, in variance."""
+"""Gains that correlate more than this with their start still share half of its variance."""
 
 _COLUMNS: Final = (
     *("init", "relation", "pairs", "cosine", "expected", "r", "largest abs r"),
@@ -49,7 +49,7 @@ _INIT: Final[dict[GainInit, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """All pairs of one arm and relation, summed up."""
+    """A summary of all pairs of one arm and relation."""
 
     init: GainInit
     relation: PairRelation
@@ -74,7 +74,7 @@ def found(test: TestResult, needed: float) -> bool:
 
 
 def groups_of(result: NormsResult) -> tuple[Group, ...]:
-    """Sum up the pairs by arm and relation; empty groups are left out."""
+    """Summarise the pairs by arm and relation; empty groups are left out."""
     return tuple(
         _group(result, init, relation, pairs)
         for init in result.options.inits
@@ -84,7 +84,7 @@ def groups_of(result: NormsResult) -> tuple[Group, ...]:
 
 
 def conclude(result: NormsResult) -> NormsResult:
-    """Return the result with its conclusion and limits, made of its numbers."""
+    """Return the result with its conclusion and limits, derived from its numbers."""
     return replace(result, conclusion=_conclusion(result), limits=_limits(result))
 
 
@@ -118,7 +118,7 @@ def _limits(result: NormsResult) -> tuple[str, ...]:
 
 
 def _kept(result: NormsResult, init: GainInit) -> str:
-    """Say how much of an arm's outcome is its start."""
+    """Say how much of an arm's outcome comes from its start."""
     values = [
         run.start_kept
         for run in result.models
@@ -271,9 +271,9 @@ def p_text(log10_p: float | None) -> str:
         return "not tested"
     if log10_p <= -4:
         return f"1e{math.ceil(log10_p)}"
-    log10_p = min(log10_p, 0.0)  # a file may say anything
+    log10_p = min(log10_p, 0.0)  # a file may contain anything
     unit = 10.0 ** (math.floor(log10_p) - 1)
-    # What is a whole number of units but for the last bits of the logarithm stays one.
+    # An integer number of units, up to the last bits of the logarithm, stays one.
     return f"{math.ceil(10**log10_p / unit - 1e-9) * unit:.2g}"
 
 

@@ -1,7 +1,7 @@
-"""The norm experiment: whether gains are alike because models are kin, or because of how gains begin.
+"""The norm experiment: whether gains are alike because models are related, or because of how gains start.
 
 A published experiment trained two pairs of tiny models and looked at cosines. Here every arm has several
-seeds, really different corpora, known relatives as positive controls, and exact tests beside the cosine.
+seeds, truly different corpora, known relatives as positive controls, and exact tests next to the cosine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def norms_experiment(
     Parameters
     ----------
     options
-        Size and arms; `NormsOptions.small` of them takes seconds.
+        Size and arms; with `NormsOptions.small` it takes seconds.
     report
         Called with a line after each model and each arm.
 
@@ -95,7 +95,7 @@ def _compared(
 
 
 def _known_pairs(runs: list[ModelRun]) -> Iterator[tuple[ModelRun, ModelRun, PairRelation]]:
-    """Yield candidate, base and relation: all pairs of bases, and each base with what comes of it."""
+    """Yield candidate, base and relation: all pairs of bases, and each base with its descendants."""
     bases = [run for run in runs if run.relation == "base"]
     for first, second in combinations(bases, 2):
         same = first.corpus == second.corpus
@@ -112,9 +112,9 @@ CORPORA: Final[Mapping[str, CorpusSpec]] = {
     "stories": CorpusSpec(languages=(1, 2), domains=("prose", "dialogue"), seed=11, characters=1),
     "lists": CorpusSpec(languages=(3, 4), domains=("records", "nested"), seed=12, characters=1),
 }
-"""Invented languages and ways of writing that differ; lengths come from the options."""
+"""Different invented languages and styles; lengths come from the options."""
 _SHIFT: Final = 100
-"""By which the second cycle is ahead of the first, as published."""
+"""Offset of the second cycle from the first, as published."""
 _CURVE: Final = 40
 _NEAR_ONE: Final = 0.1
 _TUNED: Final = 0.25
@@ -133,7 +133,7 @@ def letters(corpus: str, characters: int, *, held_out: bool = False) -> Letters:
 
 
 def cycle(corpus: str, characters: int) -> Letters:
-    """Return all tokens in their order, over and over; the second corpus begins elsewhere."""
+    """Return all tokens in order, over and over; the second corpus starts elsewhere."""
     first = _SHIFT * list(CORPORA).index(corpus)
     return (first + np.arange(characters, dtype=np.int64)) % CYCLE
 
@@ -166,7 +166,7 @@ class _Start:
 
 
 class Trainer:
-    """Trains the models of the experiment one after the other, each from seeds that its place gives.
+    """Trains the models of the experiment one after the other, each from seeds given by its position.
 
     Parameters
     ----------
@@ -192,11 +192,11 @@ class Trainer:
         return tuple((name, str(lab_module(name).__version__)) for name in ("torch", "transformers", "numpy"))
 
     def chance_losses(self) -> tuple[tuple[str, float], ...]:
-        """Return the loss of a reader who knows only how frequent the letters of a corpus are."""
+        """Return the loss of a reader who knows only the letter frequencies of a corpus."""
         return tuple((name, unigram_loss(tokens)) for name, tokens in self._tokens.items())
 
     def arm(self, init: GainInit) -> dict[str, tuple[ModelRun, Checkpoint]]:
-        """Train all models of one arm: for each number a base, another from the same start, and a child."""
+        """Train all models of one arm: per number a base, another from the same start, and a child."""
         found: dict[str, tuple[ModelRun, Checkpoint]] = {}
         for number in range(self._options.seeds):
             start = self._start(init, number)
@@ -205,7 +205,7 @@ class Trainer:
             again = self._start(init, number)
             run, checkpoint = self._trained(init, number, "same start", again)
             found[run.name] = (run, checkpoint)
-            # The base goes on from where it is; its checkpoint above is a copy.
+            # The base continues from where it is; its checkpoint above is a copy.
             run, checkpoint = self._trained(init, number, "fine-tuned", start)
             found[run.name] = (run, checkpoint)
         return found
@@ -227,7 +227,7 @@ class Trainer:
 
     def _trained(self, init: GainInit, number: int, turn: Turn, start: _Start) -> tuple[ModelRun, Checkpoint]:
         options = self._options
-        # Neighbours differ in their corpus, and what comes of a base sees the other one.
+        # Neighbours have different corpora, and a base's descendants see the other one.
         names = list(CORPORA)
         corpus, other = names if (number + (turn != "base")) % 2 == 0 else names[::-1]
         training = Training(
@@ -271,7 +271,7 @@ class Trainer:
         return run, checkpoint
 
     def _seed(self, init: GainInit, number: int) -> int:
-        """Return a seed of its own for each place, whatever other arms are trained."""
+        """Return a distinct seed for each position, whatever other arms are trained."""
         return 1000 * (1 + self._options.seed) * len(INITS) + 1000 * INITS.index(init) + number
 
 

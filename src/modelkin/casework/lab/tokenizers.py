@@ -24,7 +24,7 @@ def train_tokenizer(text: str, *, vocab: int) -> str:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    # By lines, as a single string would be one job for the trainer's word count.
+    # By lines, as a single string would be one job for the trainer's word counter.
     tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer=trainer)
     return _compact(tokenizer)
 
@@ -41,7 +41,7 @@ def extend_tokenizer(tokenizer_json: str, text: str, *, vocab: int) -> str:
 
 
 def encode(tokenizer_json: str, text: str) -> list[int]:
-    """Return the token numbers of a text; passages are ended by the end token."""
+    """Return the token numbers of a text; each passage ends with the end token."""
     tokenizer = _load(tokenizer_json)
     end = tokenizer.token_to_id(END)
     tokens: list[int] = []
@@ -52,7 +52,7 @@ def encode(tokenizer_json: str, text: str) -> list[int]:
 
 
 def vocabulary(tokenizer_json: str) -> dict[str, int]:
-    """Return token strings and their numbers, added tokens among them."""
+    """Return token strings and their numbers, including added tokens."""
     return dict(_load(tokenizer_json).get_vocab(with_added_tokens=True))
 
 
@@ -67,5 +67,5 @@ def _load(tokenizer_json: str) -> Any:  # noqa: ANN401
 
 
 def _compact(tokenizer: Any) -> str:  # noqa: ANN401
-    """Return the JSON without the white space, which is most of the usual file."""
+    """Return the JSON without white space, which is most of the usual file."""
     return json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """Training: transformers' own classes and initialisation, AdamW, a cosine schedule, fixed seeds, one thread.
 
 Equal recipes give equal weights on one machine with one version of torch; across machines the last bits may
-differ, which is why the zoo is kept and not rebuilt by the tests.
+differ, which is why the zoo is stored and not rebuilt by the tests.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .extra import lab_module
 _WARM_UP: Final = 0.05
 _CLIP: Final = 1.0
 _GAIN_RATE: Final = 3.0
-"""How much faster gains and biases learn: in a few hundred steps they go as far as in a real training."""
+"""How much faster gains and biases learn: in a few hundred steps they move as far as in real training."""
 _MASKED: Final = 0.3
 _IGNORED: Final = -100  # torch's own number for "no label here"
 
 _STATES_WEIGHT: Final = 4.0
-"""Of hidden states beside predictions; both are of size one at first."""
+"""Weight of hidden states relative to predictions; both are about one at first."""
 
 Batch = NDArray[np.int64]
 States = Literal["last", "all"]
@@ -49,13 +49,13 @@ class Training:
     window: int = 48
     """Tokens that the model sees at once."""
     rows: int = 12
-    """Windows of a step."""
+    """Windows per step."""
     masks: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     """Which weights exist, by the names of parameters; the others are zero after every step."""
     weight_decay: float = 0.1
     """Of matrices."""
     states: States | None = None
-    """Hidden states of the teacher that are learnt beside its predictions, without a projection."""
+    """Hidden states of the teacher that are learned in addition to its predictions, without a projection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Trained:
 
 
 def new_model(config: Mapping[str, Any], *, vocab: int, seed: int) -> Any:  # noqa: ANN401
-    """Return a model as its class initialises it: norm gains are one, or zero where one is added to them."""
+    """Return a model as its class initialises it: norm gains are one, or zero if one is added to them."""
     torch, transformers = lab_module("torch"), lab_module("transformers")
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -93,18 +93,18 @@ def take_over(
     recipe: Recipe,
     rows: Sequence[tuple[int, int]],
 ) -> None:
-    """Put into a fresh model what its recipe keeps of its parent.
+    """Copy into a fresh model what its recipe keeps of its parent.
 
     Parameters
     ----------
     model
         The child.
     parent
-        The state dict of the parent, or of what was made of it first.
+        The state dict of the parent, or of what it was turned into first.
     recipe
         Its `keep`, `keep_layers`, `keep_outside` and `rows` decide.
     rows
-        (parent, child) numbers of the tokens that both know; unused where rows stay the same.
+        (parent, child) numbers of the tokens that both have; unused if rows stay the same.
     """
     torch = lab_module("torch")
     with torch.no_grad():
@@ -133,7 +133,7 @@ def train(model: Any, training: Training, *, teacher: Any = None) -> Trained:  #
     training
         Data, schedule and seeds.
     teacher
-        A model whose predictions are to be learnt instead of the text.
+        A model whose predictions are learned instead of the text.
     """
     torch = lab_module("torch")
     torch.set_num_threads(1)

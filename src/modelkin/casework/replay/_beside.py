@@ -1,4 +1,4 @@
-"""What stands beside the norms: what others computed, tokenizers, embedding rows, configs."""
+"""What is told besides the norms: what others computed, tokenizers, embedding rows, configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published numbers that contradict each other. What can be computed again is computed again."""
+"""Published numbers that contradict each other. What can be recomputed is recomputed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _review(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     """Yield those in the retraction."""
     norms, post = facts.norms["input"], facts.norms["post"]
     offset = float((facts.pearson.facing - norms.pearson).mean())
-    read = facts.pearson.published - offset  # what is said is about the figure as it was drawn
+    read = facts.pearson.published - offset  # the statement is about the figure as drawn
     yield (
         1,
         "S",

@@ -20,22 +20,22 @@ def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) ->
     """Judge one case by modelkin's rule, as far as published numbers allow.
 
     What is published are correlations and their averages, over tensors that depend on each other in unknown
-    ways. Shuffle the dimensions of the residual stream, the same in all tensors: whatever the dependence,
-    the deviation of such an average is at most ``1 / sqrt(n - 1)`` for n dimensions. So ``|r| sqrt(n - 1)``
-    is the least z that it can have, and only that is held against the z that the rule needs, which is
-    computed for the number of values among which the largest was looked for. An effect that
-    passes is shared; one that does not is no evidence. Without an effect nothing can be tested.
+    ways. Shuffle the dimensions of the residual stream, the same in all tensors: whatever the dependence, the
+    deviation of such an average is at most ``1 / sqrt(n - 1)`` for n dimensions. So ``|r| sqrt(n - 1)`` is
+    the smallest z that it can have, and only that is compared with the z that the rule requires, which is
+    computed for the number of values among which the largest was chosen. An effect that passes is shared; one
+    that does not is no evidence. Without an effect nothing can be tested.
 
     Parameters
     ----------
     effect
         Correlation. None if nothing was published that is zero by chance and says something about weights.
     looks
-        Among how many values the effect is the largest.
+        The number of values among which the effect is the largest.
     """
     rule = load_rule()
     needed = needed_z(n_units=WIDTH, log10_alpha=rule.log10_p - math.log10(looks))
-    assert not isinstance(needed, NotTestable)  # 4096 dimensions have orders enough
+    assert not isinstance(needed, NotTestable)  # 4096 dimensions have enough orders
     if effect is None:
         return Case(
             key=key,
@@ -182,7 +182,7 @@ def _other_cases(facts: PublishedFacts) -> tuple[Case, ...]:
 
 
 def verdict(facts: PublishedFacts, cases: tuple[Case, ...]) -> Chapter:
-    """Sum up what was asked: Solar and GLM."""
+    """Summarise the question: Solar and GLM."""
     asked = [case for case in cases if case.key in ASKED]
     return Chapter(
         key="verdict",
@@ -196,7 +196,7 @@ def verdict(facts: PublishedFacts, cases: tuple[Case, ...]) -> Chapter:
 
 
 ASKED = ("V1", "V2", "V3", "V4", "V5", "V9", "V14")
-"""Cases about weights of Solar and GLM; the others are controls, or beside the weights."""
+"""Cases about weights of Solar and GLM; the others are controls, or not about weights."""
 
 
 def conclusion(cases: tuple[Case, ...]) -> Conclusion:

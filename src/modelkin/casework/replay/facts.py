@@ -25,7 +25,7 @@ HEAD_ROWS = 1024
 ROLES = ("input", "post")
 PAIRS = ("GLM-INTELLECT", "GLM-Phi", "INTELLECT-Phi", "Solar-GLM", "Solar-INTELLECT", "Solar-Phi")
 _PIXELS = 1e-4
-"""Unit of the numbers that were read from figures."""
+"""Unit of the numbers read from figures."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class LayerTable:
     published: Floats = field(repr=False)
     """As it was drawn."""
     decoders: Floats = field(repr=False)
-    """Decoder layers alone: the prediction layer faces nothing."""
+    """Only decoder layers: the prediction layer faces nothing."""
 
     @property
     def facing(self) -> Floats:
-        """Decoder layers of equal number."""
+        """Decoder layers with the same number."""
         return self.decoders.diagonal()
 
     @property
@@ -123,7 +123,7 @@ class PublishedFacts:
     """Name -> value, tolerance, source, kind of check."""
 
     def check(self, key: str, computed: float) -> Check:
-        """Hold a computed number against the published one of this name."""
+        """Check a computed number against the published one of this name."""
         published, tolerance, source, kind = self.claims[key]
         return Check(
             key=key,
@@ -135,7 +135,7 @@ class PublishedFacts:
         )
 
     def window(self, tensor: str, column: str) -> Floats:
-        """Return one column of the tensors that were read in windows, where it was measured."""
+        """Return one column of the tensors that were read in windows, if it was measured."""
         found = [row[column] for row in self.windows if row["tensor"] == tensor and row[column]]
         return np.array([float(value) for value in found])
 
@@ -187,7 +187,7 @@ def _column(rows: list[dict[str, str]], name: str, role: str | None = None) -> F
 
 
 def _layers(name: str, pair: str, depth: Mapping[str, int]) -> LayerTable:
-    """Read a table of layers; `depth` has the decoder layers of models that were drawn with one more."""
+    """Read a table of layers; `depth` gives the decoder layers of models that were drawn with one more."""
     lines = _file(name).read_text("utf-8").split()
     published = np.array([[int(cell) for cell in line.split(",")] for line in lines]) * _PIXELS
     rows, columns = (depth.get(model) for model in pair.split("-"))

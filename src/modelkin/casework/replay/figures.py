@@ -145,7 +145,7 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
 
 
 def _legible(pair: str, matrix: Floats) -> Floats:
-    """Leave out cells where the published colours end: 0.9 and anything below it look the same there."""
+    """Leave out cells at the end of the published colours: 0.9 and anything below look the same there."""
     return np.where(matrix <= _DARKEST, np.nan, matrix) if pair == "GLM-INTELLECT" else matrix
 
 

@@ -37,7 +37,7 @@ def rms(values: Floats) -> float:
 
 
 def projections(facts: PublishedFacts) -> Chapter:
-    """Tell why a z from the number of entries is no z."""
+    """Explain why a z from the number of entries is not a z."""
     z, router = full_z(facts), router_z(facts)
     sampled = {name: facts.window(name, "cosine") for name in ("k", "v", "q", "router")}
     counted = (facts.window("input", "z") / facts.window("input", "cosine")) ** 2
@@ -97,7 +97,7 @@ def projections(facts: PublishedFacts) -> Chapter:
 
 
 def matching(facts: PublishedFacts) -> Chapter:
-    """Make the search for matching experts once more, in noise."""
+    """Repeat the search for matching experts in noise."""
     found = facts.router["matched"]
     null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
     return Chapter(

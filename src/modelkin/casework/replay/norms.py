@@ -28,7 +28,7 @@ class Gap:
 
     @property
     def sigmas(self) -> float:
-        """The difference over the pooled deviation of both groups: an effect size, no test."""
+        """The difference over the pooled deviation of both groups: an effect size, not a test."""
         return self.gap / math.sqrt((float(self.high.var()) + float(self.low.var())) / 2.0)
 
 
@@ -39,7 +39,7 @@ def claimed_gap(facts: PublishedFacts) -> Gap:
 
 
 def explained_gap(facts: PublishedFacts) -> Gap:
-    """Return what the same cosines are on average if the values are put in any order."""
+    """Return what the same cosines are on average over all orders of the values."""
     norms, far = facts.norms["input"], np.array(_FAR)
     return Gap(high=norms.expected[far], low=norms.rho_b[0] * norms.rho_b[far])
 
@@ -256,7 +256,7 @@ def relative_l2(norms: Norms) -> Floats:
 
 
 def _mismatched(facts: PublishedFacts) -> tuple[float, float]:
-    """Predict the claim's control of other layers from means and deviations alone: about one, and raw.
+    """Predict the claim's control (other layers) from means and deviations alone: about one, and raw.
 
     As it was made: vectors in order of layers, input before post, each of the first 30 of Solar with those
     5 to 9 places further in GLM.

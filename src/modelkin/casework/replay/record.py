@@ -1,4 +1,4 @@
-"""What a replay is made of: numbers under names, tables, checks, answers. Words come later."""
+"""What a replay consists of: named numbers, tables, checks, answers. Words come later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from modelkin.comparison.verdict import Conclusion
 
 Cell = str | float | int | None
-"""What stands in a table; None is what was not measured."""
+"""The content of a table cell; None if it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,12 @@ class Check:
     computed: float
     published: float
     tolerance: float
-    """What rounding, single precision or the reading of pixels may explain."""
+    """What rounding, single precision or reading pixels may explain."""
     source: str
     kind: str
     """``printed``: published, and the same to the digits that were printed. ``rounded``: published, and the
     same to the digits of what it was made of. ``read``: to the pixels of a figure. ``predicted``: only
-    foretold, from means and deviations; the difference is what they leave out. ``average``: a mean of a
+    predicted, from means and deviations; the difference is what they leave out. ``average``: a mean of a
     shipped table, compared with the same mean computed by someone else; no independent publication."""
 
     @property
@@ -41,7 +41,7 @@ class FactTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     formats: tuple[str, ...] = ()
-    """How numbers of each column are written, such as ``.4f``; empty leaves it to the writer."""
+    """How numbers of each column are written, such as ``.4f``; empty leaves it to the renderer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Case:
     effect: float | None
     """Correlation, or what stands for it; None if none was published."""
     sure_z: float | None
-    """The least z that the effect can have, however the tensors depend on each other."""
+    """The smallest z that the effect can have, however the tensors depend on each other."""
     needed_z: float | None
     values: Mapping[str, float | int | str]
 

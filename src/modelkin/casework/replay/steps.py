@@ -11,11 +11,11 @@ from .facts import WIDTH, Floats, PublishedFacts
 from .record import Chapter, FactTable
 
 _BORDER = 0.5
-"""Here the steps of the format double."""
+"""Where the steps of the format double."""
 _FIRST = 3
-"""In layers before it almost everything changed, and by more than a step."""
+"""In earlier layers almost everything changed, and by more than a step."""
 _MANTISSA = 8
-"""Bits of bf16, the hidden one included: a value in [1/2, 1) has steps of 2^-8."""
+"""Bits of bf16, including the hidden one: a value in [1/2, 1) has steps of 2^-8."""
 
 
 def step_size(value: float) -> float:
@@ -46,19 +46,19 @@ class OneNumber:
 
 
 def one_number(facts: PublishedFacts) -> OneNumber:
-    """Fit the model. The exception it has is left in."""
+    """Fit the model. Its one exception is left in."""
     known, norms = facts.single["changed"], facts.norms["input"]
     layers = np.array([layer for layer in known["layers"] if layer >= _FIRST])
     changed = np.array(known["per_cent"])[layers]
     z = (_BORDER - norms.mean_b[layers]) / norms.std_b[layers]
     below = np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in z])
-    # The median of the ratios, so that a layer that does not follow it stands out instead of bending it.
+    # The median of the ratios, so that an exceptional layer stands out instead of distorting the fit.
     share = float(np.median(changed[below > 0.5] / below[below > 0.5]))
     return OneNumber(layers=layers.astype(float), below=below, changed=changed, share=share)
 
 
 def steps(facts: PublishedFacts) -> Chapter:
-    """Tell why changes seem to stop at a layer."""
+    """Explain why changes seem to stop at a layer."""
     known, norms = facts.single["changed"], facts.norms["input"]
     model = one_number(facts)
     odd = int(np.argmax(np.abs(model.residuals)))

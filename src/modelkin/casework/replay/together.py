@@ -20,7 +20,7 @@ class JointMean:
     """A mean correlation over layers, and three answers to how unusual it is.
 
     One order of the dimensions is shuffled for all layers at once. The correlations of two layers then have
-    the covariance ``s t / (n - 1)``, where s and t are the correlations of these two layers inside either
+    the covariance ``s t / (n - 1)``, where s and t are the correlations of these two layers within each
     model. If layers had nothing in common the mean would have the deviation ``1 / sqrt(m (n - 1))``; if they
     were all alike, ``1 / sqrt(n - 1)``. The truth lies between, and needs the correlations within.
     """
@@ -32,7 +32,7 @@ class JointMean:
 
     @property
     def naive_z(self) -> float:
-        """As if every layer were a fresh draw."""
+        """As if every layer were an independent draw."""
         return self.mean * math.sqrt(self.layers * (WIDTH - 1))
 
     @property
@@ -58,7 +58,7 @@ def joint_mean(facts: PublishedFacts, role: str) -> JointMean:
 
 
 def together(facts: PublishedFacts) -> Chapter:
-    """Tell why 46 small correlations are not 46 tests."""
+    """Explain why 46 small correlations are not 46 tests."""
     found = {role: joint_mean(facts, role) for role in facts.norms}
     first = found["input"]
     r = facts.norms["input"].pearson
@@ -102,7 +102,7 @@ def together(facts: PublishedFacts) -> Chapter:
             facts.check("norms.input.pearson_most", r.max()),
             facts.check("norms.post.pearson", facts.norms["post"].pearson.mean()),
             facts.check("norms.post.pearson_std", facts.norms["post"].pearson.std()),
-            # The figure's own means take the prediction layer of GLM for a decoder layer.
+            # The figure's own means count the prediction layer of GLM as a decoder layer.
             facts.check("figure.diagonal", as_drawn.diagonal().mean()),
             facts.check("figure.others", off_diagonal.mean()),
         ),
@@ -110,7 +110,7 @@ def together(facts: PublishedFacts) -> Chapter:
 
 
 def controls(facts: PublishedFacts) -> Chapter:
-    """Hold Solar and GLM against pairs whose relation is known, and name the controls that were none."""
+    """Compare Solar and GLM with pairs of known relation, and name the controls that were not controls."""
     known, cosines = (named(facts, name) for name in ("diagonal_pearson", "layer_10_cosine"))
     pairs = {
         "Solar-GLM": "asked",

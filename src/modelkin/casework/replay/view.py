@@ -89,14 +89,14 @@ def write_replay(
     Parameters
     ----------
     figures
-        Write figures as PNG, too; the page and the document show the SVG.
+        Also write figures as PNG; the page and the document show the SVG.
     dpi
         Of PNG figures.
 
     Raises
     ------
     UsageError
-        The folder cannot be written, or the language is not known.
+        The folder cannot be written, or the language is unknown.
     """
     place = Path(folder)
     described = replay_figures()
@@ -142,11 +142,11 @@ class _Teller:
         self.language = replay_language(language)
 
     def say(self, key: str, **values: Value) -> str:
-        """Return a text with its places filled."""
+        """Return a text with its placeholders filled."""
         return self.language.tell(say(key, **values)).strip()
 
     def line(self, key: str, **values: Value) -> tuple[Inline, ...]:
-        """Return a text in which what stands between ticks is code."""
+        """Return a text in which backticks mark code."""
         return _with_code(self.say(key, **values))
 
     def story(self, alts: Mapping[str, str] = _NO_PICTURES) -> Iterator[Block]:
@@ -155,7 +155,7 @@ class _Teller:
         Parameters
         ----------
         alts
-            Alt texts by figure; those that are missing are not shown.
+            Alt texts by figure; figures without one are not shown.
         """
         replay = self.replay
         *chapters, verdict = replay.chapters
@@ -207,13 +207,13 @@ class _Teller:
             yield self.grid(grid)
 
     def appendix(self) -> Iterator[Block]:
-        """Yield what is looked up: contradictions, checks, sources."""
+        """Yield reference material: contradictions, checks, sources."""
         yield self.closed("contradictions", Paragraph(self.line("text.about_contradictions")), self.found())
         yield self.closed("checks", Paragraph(self.line("text.about_checks")), self.checks())
         yield self.closed("sources", self.sources(), Paragraph(self.line("text.license")))
 
     def closed(self, key: str, *blocks: Block) -> Section:
-        """Return a part that is opened on demand."""
+        """Return a collapsed section."""
         return Section(title=self.say(f"title.{key}"), key=key, blocks=blocks, closed=True)
 
     def found(self) -> Table:
@@ -232,7 +232,7 @@ class _Teller:
         )
 
     def checks(self) -> Table:
-        """List every published number beside the one that was computed."""
+        """List every published number next to the computed one."""
         return self.table(
             ("key", "computed", "published", "tolerance", "source", "kind", "agrees"),
             (
@@ -294,7 +294,7 @@ def _with_code(text: str) -> tuple[Inline, ...]:
 
 
 def _counts(replay: Replay) -> dict[str, Value]:
-    """Count what was checked. A prediction is no reproduction, and a mean of our own table no publication."""
+    """Count what was checked. A prediction is no reproduction, a mean of our own table no publication."""
     published = replay.checks_of("printed", "rounded", "read")
     predicted = replay.checks_of("predicted")
     return {

@@ -1,4 +1,4 @@
-"""The answer of a study: the main pair compared with an error rate, with its controls and known relatives."""
+"""The answer of a study: the main pair compared with an error rate, its controls and known relatives."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _short(result: Comparison) -> dict[str, object]:
 def _controls(
     bench: Bench, result: Comparison, used: list[str], wanted: tuple[str, ...]
 ) -> list[dict[str, object]]:
-    """List every control: what came of it, or why there is nothing. A missing one is never a zero."""
+    """List every control: its outcome, or why there is none. A missing one is never a zero."""
     main = bench.study.compare
     assert main is not None
     found: list[dict[str, object]] = []
@@ -91,7 +91,7 @@ def _controls(
 
 
 def _relatives(bench: Bench, options: CompareOptions) -> list[dict[str, object]]:
-    """Compare pairs that are known to be related: a method that misses them says nothing by finding none."""
+    """Compare pairs known to be related: if a method misses them, its negative results mean nothing."""
     main = bench.study.compare
     assert main is not None
     found: list[dict[str, object]] = []

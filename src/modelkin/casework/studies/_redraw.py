@@ -1,4 +1,4 @@
-"""All figures of a run again, from its folder alone: no model is opened."""
+"""Redraw all figures of a run from its folder alone: no model is opened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def redraw_study(
     folder
         What `run_study` wrote.
     out
-        Folder for the figures, under their own names; by default they are written where they were.
+        Folder for the figures, under their own names; by default they replace the old ones.
     dpi, formats
         Of the pictures.
 
@@ -114,14 +114,14 @@ def _manifest(root: Path) -> Mapping[str, Any]:
 
 
 def _rows(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """Return the rows of a list of models, those that name one."""
+    """Return the rows of a list of models that name one."""
     rows = manifest.get(key)
     listed = rows if isinstance(rows, list) else []
     return [row for row in listed if isinstance(row, dict) and isinstance(row.get("alias"), str)]
 
 
 def _named(study: Study, manifest: Mapping[str, Any]) -> Study:
-    """Call models as the run did: one that stood in for another is not called by the other's name."""
+    """Name models as the run did: one that stood in for another does not get the other's name."""
     models = dict(study.models)
     for row in (*_rows(manifest, "models"), *_rows(manifest, "missing")):
         alias, name = row["alias"], row.get("name")

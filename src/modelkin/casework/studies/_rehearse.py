@@ -31,9 +31,9 @@ class StudyPlan:
     schema: str = "modelkin.study-plan/1"
     study: str
     models: Mapping[str, BytePlan]
-    """By alias. Bytes that several experiments look at are counted once."""
+    """By alias. Bytes that several experiments use are counted once."""
     differences: Mapping[str, int]
-    """Of these, bytes that are needed only where models turn out to be relatives, by alias."""
+    """Of these, bytes that are needed only if models turn out to be relatives, by alias."""
     missing: tuple[MissingModel, ...]
     skipped: tuple[Step, ...]
     """Experiments that would not be done."""
@@ -89,7 +89,7 @@ def plan_study(
 
 
 def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str, Wanted, Wanted]]:
-    """Yield what each step reads, and what it reads beyond that of relatives."""
+    """Yield what each step reads, and what it also reads if models are relatives."""
     for pair, is_control in _pairs(bench):
         yield "comparison", *_compared(bench, *pair, is_control=is_control)
     for item in bench.study.experiments:
@@ -117,5 +117,5 @@ def _compared(bench: Bench, candidate: str, base: str, *, is_control: bool) -> t
     options = CompareOptions(depth=main.depth, seed=bench.seed, fetch=bench.fetch)
     wanted = wanted_by_comparison(bench.models[candidate], bench.models[base], options)
     stages = dict(zip((candidate, base), wanted.stages, strict=True))
-    # Weights are subtracted of candidate and base alone, never of a control.
+    # Only weights of candidate and base are subtracted, never those of a control.
     return stages, {} if is_control else dict(zip((candidate, base), wanted.differences, strict=True))

@@ -125,7 +125,7 @@ def run_study(
 
 @contextmanager
 def _reading_once(fetch: FetchOptions) -> Iterator[FetchOptions]:
-    """Keep fetched ranges for the length of the run at least: experiments share them."""
+    """Keep fetched ranges at least for the duration of the run: experiments share them."""
     if fetch.use_store:
         yield fetch
         return
@@ -136,7 +136,7 @@ def _reading_once(fetch: FetchOptions) -> Iterator[FetchOptions]:
 def open_study_models(
     study: Study, fetch: FetchOptions, progress: Progress | None, stack: ExitStack
 ) -> tuple[dict[str, Model], dict[str, Message]]:
-    """Open all models side by side and read their headers; what cannot be read is missing, with a reason."""
+    """Open all models side by side and read their headers; unreadable ones are missing, with a reason."""
 
     def opened(ref: str) -> Model | Message:
         try:

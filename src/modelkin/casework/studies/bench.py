@@ -16,7 +16,7 @@ from .spec import Study
 
 
 class NotDone(Exception):
-    """Something is not done, for a reason that belongs into the report."""
+    """Something is not done, for a reason that belongs in the report."""
 
     def __init__(self, reason: Message) -> None:
         super().__init__(str(reason))
@@ -44,17 +44,17 @@ class Bench:
     seed: int
     fetch: FetchOptions
     replaced: frozenset[str] = frozenset()
-    """Aliases behind which another model was put for this run."""
+    """Aliases whose model was replaced for this run."""
     left: list[Left] = field(default_factory=list)
     id: str = ""
-    """Of the experiment that runs now."""
+    """Of the current experiment."""
 
     def name(self, alias: str) -> str:
-        """Return what people call a model."""
+        """Return a model's display name."""
         return self.study.models[alias].name
 
     def names(self, a: str, b: str) -> str:
-        """Return what people call a pair, or a model that is paired with itself."""
+        """Return the display name of a pair, or of a model paired with itself."""
         return self.name(a) if a == b else f"{self.name(a)} | {self.name(b)}"
 
     def leave(self, what: Message | str, reason: Message) -> None:
@@ -62,7 +62,7 @@ class Bench:
         self.left.append(Left(what=say("study.part", id=self.id, what=what), reason=reason))
 
     def available(self, aliases: Sequence[str], *, least: int) -> dict[str, Model]:
-        """Return models that could be read; what is missing is recorded once, by the run."""
+        """Return models that could be read; missing ones are recorded once, by the run."""
         found = {alias: self.models[alias] for alias in aliases if alias in self.models}
         if len(found) < least:
             gone = [
@@ -76,11 +76,11 @@ class Bench:
     # -- data of experiments ---------------------------------------------------------------------------
 
     def data(self, kind: str, *, of: str = "") -> str:
-        """Return the path of data of an experiment: of the current one, or of an earlier one."""
+        """Return the data path of the current experiment, or of an earlier one."""
         return f"data/{of or self.id}{kind}"
 
     def earlier(self, experiment: str, kind: str = ".json") -> str:
-        """Return the path of data of an earlier experiment, which must be there."""
+        """Return the data path of an earlier experiment, which must exist."""
         path = self.data(kind, of=experiment)
         if not self.folder.has(path):
             raise NotDone(say("study.no-data", name=experiment))

@@ -24,7 +24,7 @@ from .spec import Drawing, Experiment, MainPair, StatedRelation, Study, StudyMod
 
 _ENDING = ".yaml"
 MAX_BYTES = 256 * 1024
-"""The longest shipped study has some 20 kB."""
+"""The longest shipped study is about 20 kB."""
 MOST_FIGURES = 200
 _HINT = "A study is plain YAML; `modelkin study show original-claim` prints one that works."
 
@@ -56,7 +56,7 @@ _Alias: Any = Annotated[str, form("a name", "[a-z][a-z0-9_]{0,23}")]
 
 
 class _Outline(Fields):
-    """The keys of a file. What refers to models and experiments is read when these are known."""
+    """The keys of a file. References to models and experiments are read once these are known."""
 
     format: Annotated[int, Meta(ge=1, le=1)]
     name: Annotated[str, form("a name", "[a-z][a-z0-9-]{0,39}")]
@@ -84,7 +84,7 @@ def parse_study(data: bytes, file: str = "study") -> Study:
     Raises
     ------
     StudyError
-        Something is not as it has to be; the message says where and what was expected.
+        Something is not as it must be; the message says where and what was expected.
     """
     scope = Scope(file=file)
     outline = scope.read(_document(data, file), _Outline)
@@ -137,12 +137,12 @@ def _document(data: bytes, file: str) -> object:
     except YamlRefused as error:
         raise StudyError(file, say("problem.study-not-read", why=error.reason), hint=_HINT) from error
     if isinstance(found, dict) and isinstance(models := found.get("models"), dict):
-        return {**_given(found), "models": models}  # a model with nothing behind it is a mistake
+        return {**_given(found), "models": models}  # a model without a value is a mistake
     return _given(found)
 
 
 def _given(value: Any) -> Any:  # noqa: ANN401  plain data
-    """Take out keys with nothing behind them: they count as not given."""
+    """Remove keys without a value: they count as not given."""
     if isinstance(value, dict):
         return {key: _given(item) for key, item in value.items() if item is not None}
     return [_given(item) for item in value] if isinstance(value, list) else value

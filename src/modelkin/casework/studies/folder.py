@@ -1,4 +1,4 @@
-"""The folder of a run: what is written, and what is read back. Figures and reports see nothing else."""
+"""The folder of a run: what is written, and what is read back. Figures and reports use nothing else."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Written:
 
 @dataclass(slots=True)
 class Folder:
-    """Files of a run. Each is complete or not there: it is written beside its place and then moved."""
+    """Files of a run. Each is complete or absent: it is written to a temporary file and then moved."""
 
     root: Path
     written: dict[str, Written] = field(default_factory=dict)
     by: str = "study"
     """Who is writing now."""
     _tables: dict[str, MeasureTable] = field(default_factory=dict, repr=False)
-    """Tables that were read: several figures are drawn from one, and it takes long to read."""
+    """Tables already read: several figures use the same one, and reading it takes long."""
     _said: dict[str, Message] = field(default_factory=dict, repr=False)
-    """Messages behind the sentences of tables that were written: a file holds the sentences alone."""
+    """Messages behind the sentences of written tables: a file holds only the sentences."""
 
     def prepare(self) -> None:
         """Make the folder.
@@ -88,14 +88,14 @@ class Folder:
         return place
 
     def note(self, path: str) -> None:
-        """Record a file that is there now."""
+        """Record a file that was written."""
         data = (self.root / path).read_bytes()
         self.written[path] = Written(
             path=path, by=self.by, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
         )
 
     def text(self, path: str, text: str) -> None:
-        """Write a text; half a surrogate pair, from the name of a tensor, becomes an escape."""
+        """Write text; half a surrogate pair, from the name of a tensor, becomes an escape."""
         self.bytes(path, text.encode("utf-8", "backslashreplace"))
 
     def json(self, path: str, document: object) -> None:
@@ -103,7 +103,7 @@ class Folder:
         self.text(path, to_json(plain(document)) + "\n")
 
     def csv(self, path: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Write CSV: numbers in full, what is missing as an empty cell."""
+        """Write CSV: numbers in full precision, missing ones as empty cells."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([safe_cell(column) for column in columns])
@@ -111,7 +111,7 @@ class Folder:
         self.text(path, text.getvalue())
 
     def rows(self, path: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write CSV whose columns are the keys of the rows, which are all the same."""
+        """Write CSV whose columns are the keys of the rows, which all have the same ones."""
         self.csv(path, list(rows[0]) if rows else (), (list(row.values()) for row in rows))
 
     def table(self, path: str, table: MeasureTable) -> None:
@@ -140,7 +140,7 @@ class Folder:
         return (self.root / path).read_text(encoding="utf-8")
 
     def read_csv(self, path: str) -> list[dict[str, str]]:
-        """Read CSV that was written, one mapping for each row."""
+        """Read CSV that was written, one mapping per row."""
         with (self.root / path).open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
             names = [cell_text(cell) for cell in next(rows, [])]

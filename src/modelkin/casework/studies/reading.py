@@ -1,4 +1,4 @@
-"""The types that options of study files are declared with: what values they take, and how each is read."""
+"""The types of options in study files: what values they take, and how each is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A study file, and the names that values at this place may refer to."""
+    """A study file, and the names that values may refer to at this point."""
 
     file: str
     models: tuple[str, ...] = ()
@@ -36,7 +36,8 @@ class Scope:
         Raises
         ------
         StudyError
-            It is not of that kind; the error has file and place, what was expected, what came, and a hint.
+            It is not of that kind; the error has file and place, what was expected, what was found, and a
+            hint.
         """
         try:
             return converted(value, kind, self)
@@ -50,12 +51,12 @@ class Scope:
 
 
 def converted(value: object, kind: type[T], scope: Scope) -> T:
-    """Convert plain data; raise `Refused` with the place inside."""
+    """Convert plain data; raise `Refused` with the place in it."""
     return convert(value, kind, lambda part, found: part.read(found, scope))
 
 
 def form(what: str, pattern: str) -> Meta:
-    """Describe texts of a form."""
+    """Describe text of a given form."""
     return Meta(title=f"{what} of the form {pattern}", pattern=rf"\A(?:{pattern})\Z")
 
 
@@ -65,7 +66,7 @@ LayerNumber = Annotated[int, Meta(ge=0, le=9_999)]
 
 
 class Text(str):
-    """A text for people: not empty, not too long, and nothing in it that cannot be seen."""
+    """Text for people: not empty, not too long, and without invisible characters."""
 
     longest: ClassVar[int] = 4_000
 
@@ -85,7 +86,7 @@ class Reference(Text):
 
 
 class Label(Text):
-    """What people call something, in one line."""
+    """A display name, in one line."""
 
     longest = 60
 
@@ -102,7 +103,7 @@ class _Both(Fields):
 
 
 class Words(dict[str, str]):
-    """A text for people in every language: one for all, or one for each."""
+    """Text for people in every language: one for all, or one for each."""
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
@@ -115,7 +116,7 @@ class Words(dict[str, str]):
 
 
 class NamedText(str):
-    """The name of something that is known."""
+    """The name of something known."""
 
     @classmethod
     def known(cls, scope: Scope) -> Sequence[str]:
@@ -176,7 +177,7 @@ class Aliases(tuple[str, ...]):
 
 
 class Controls(Aliases):
-    """Aliases of models that are thought to be unrelated, or none."""
+    """Aliases of models believed to be unrelated, or none."""
 
     least = 0
 

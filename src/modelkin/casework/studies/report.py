@@ -1,4 +1,4 @@
-"""Reports of a study, from saved data: ``REPORT.md``, the results alone, one page. Nothing is computed."""
+"""Reports of a study, from saved data: ``REPORT.md``, the results only, one page. Nothing is computed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FOLDER = "comparison"
 """Of the main pair's own report."""
 MOST_ROWS = 120
 OPEN_ROWS = 12
-"""Of a table; longer ones are closed until a reader opens them."""
+"""Of a table; longer ones are collapsed until a reader opens them."""
 
 
 def report_text(bench: Bench, result: StudyResult) -> str:
@@ -52,12 +52,12 @@ def report_text(bench: Bench, result: StudyResult) -> str:
 
 
 def results_text(bench: Bench, result: StudyResult, file: str) -> str:
-    """Write the results of the experiments alone, into a file that may stand deeper in the folder."""
+    """Write only the results of the experiments, into a file that may be deeper in the folder."""
     return render_markdown(_Teller(bench, result).results(), up="../" * file.count("/"))
 
 
 def report_page(bench: Bench, result: StudyResult) -> str:
-    """Write the page: everything is in the file, pictures too."""
+    """Write the page: everything is in one file, including pictures."""
     blocks = list(_Teller(bench, result).blocks())
     pictures = [block.file for block in _every(blocks) if isinstance(block, Picture)]
     return render_html(
@@ -91,7 +91,7 @@ class _Teller:
     result: StudyResult
 
     def say(self, key: str, **values: object) -> str:
-        """Return a text with its places filled."""
+        """Return a text with its placeholders filled."""
         told = {name: self.tell(item) if isinstance(item, Message) else item for name, item in values.items()}
         texts = study_language(self.result.language)
         return texts.say(key, **{name: _shown(value) for name, value in told.items()})
@@ -126,7 +126,7 @@ class _Teller:
         yield self.section("reading", *self.reading(), closed=True)
 
     def results(self) -> Iterator[Block]:
-        """Yield the experiments alone, with what is needed to read them."""
+        """Yield only the experiments, with what is needed to read them."""
         yield Heading(self.bench.study.title[self.result.language], 1)
         yield from self.stand_ins()
         yield from self.answer()
@@ -141,7 +141,7 @@ class _Teller:
         )
 
     def stand_ins(self) -> Iterator[Block]:
-        """Say that other models were read than those the study names, before anything else."""
+        """Say first that models other than those the study names were read."""
         models = self.bench.study.models
         given = [f"{alias}: {model.ref}" for alias, model in models.items() if alias in self.bench.replaced]
         if given:
@@ -172,7 +172,7 @@ class _Teller:
         """Return the verdict as the report of the comparison shows it, under the names of the study."""
         record = comparison_from_json(self.bench.folder.read_text(f"{FOLDER}/comparison.json"))
         models = self.bench.study.models
-        # A model that was replaced is called by the alias it stands in for and by its own name.
+        # A replacement model is shown under the alias it stands in for and under its own name.
         names = {
             side.ref: models[answer[key]].name
             for key, side in (("candidate", record.candidate), ("base", record.base))
@@ -218,7 +218,7 @@ class _Teller:
             )
 
     def relations(self) -> Iterator[Block]:
-        """Yield what was known before."""
+        """Yield what was known beforehand."""
         found = self.bench.study.relations
         if found:
             rows = [
@@ -247,7 +247,7 @@ class _Teller:
             yield Section(title=title, key=f"experiment-{item.id}", blocks=tuple(blocks))
 
     def _told(self, identity: str) -> Iterator[Block]:
-        """Yield the sentences of an experiment, then what is drawn of it, then its tables."""
+        """Yield the sentences of an experiment, then its figures, then its tables."""
         report = self.bench.folder.read_json(self.bench.data(".json", of=identity))["report"]
         for sentence in report["said"]:
             yield Paragraph(self.say(f"said.{sentence['text']}", **sentence["values"]))
@@ -256,7 +256,7 @@ class _Teller:
             yield from self._table(item, identity)
 
     def _table(self, item: Mapping[str, Any], identity: str) -> Iterator[Block]:
-        """Yield a table; a long one is opened on demand."""
+        """Yield a table; a long one is collapsed."""
         words = study_language(self.result.language)
         title, rows = self.say(f"table.{item['title']}", **item["values"]), item["rows"]
         cells = (
@@ -335,7 +335,7 @@ def _p_and_effect(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _shown(value: object) -> str:
-    """Write a value so that a person reads it; all digits are in the data. Nothing of others is invisible."""
+    """Write a value for people; all digits are in the data. Invisible characters are escaped."""
     if isinstance(value, float):
         return brief_text(value)
     return value_text(value) if value is None or isinstance(value, int) else visible(str(value))

@@ -21,7 +21,7 @@ class ModelRecord:
     name: str
     ref: str
     replaced: bool
-    """Whether another model was put behind the alias for this run."""
+    """Whether the alias's model was replaced for this run."""
     origin: str
     revision: str | None
     family: str | None

@@ -82,7 +82,7 @@ def each_role(
 
 
 def far_apart(grid: LayerMatrix, distance: int) -> Floats:
-    """Return what layers have that are so far apart, either way; NaN where nothing was measured."""
+    """Return the values of layers that are this far apart, either way; NaN if nothing was measured."""
     rows, columns = (
         np.array([-1 if layer is None else layer for layer in layers])
         for layers in (grid.layers_a, grid.layers_b)
@@ -95,7 +95,7 @@ def far_apart(grid: LayerMatrix, distance: int) -> Floats:
 def expected_cells(
     table: MeasureTable, measure: str, role: str, names: Sequence[str], layer: int | Mapping[str, int]
 ) -> Floats:
-    """Return what each pair of models is expected to show at a layer; NaN where that is not known."""
+    """Return what each pair of models is expected to show at a layer; NaN if unknown."""
     cells = np.full((len(names), len(names)), np.nan)
     for row in table.where(measure=measure, role=role, view="whole"):
         if row.model_a not in names or row.model_b not in names or row.expected is None:
@@ -110,7 +110,7 @@ def expected_cells(
 
 
 def square(grid: LayerMatrix, measure: str) -> tuple[list[list[float]], tuple[int, ...], list[list[float]]]:
-    """Turn pairs of layers into a square; what was not measured the other way round stays empty."""
+    """Turn pairs of layers into a square matrix; what was not measured in reverse stays empty."""
     layers = tuple(sorted({layer for layer in (*grid.layers_a, *grid.layers_b) if layer is not None}))
     place = {layer: at for at, layer in enumerate(layers)}
     filled = []
@@ -127,5 +127,5 @@ def square(grid: LayerMatrix, measure: str) -> tuple[list[list[float]], tuple[in
 
 
 def optional(value: object) -> float | None:
-    """Return a number; what is masked was not measured."""
+    """Return a number, or None if it is masked."""
     return None if np.ma.is_masked(value) else float(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A study as a value: what its file declares. Kinds of experiments and of figures add fields of their own."""
+"""A study as a value: what its file declares. Kinds of experiments and figures add their own fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Id = Annotated[str, form("an id", "[a-z][a-z0-9-]{0,39}")]
 
 
 class StudyModel(Fields):
-    """One model: where it is, what people call it."""
+    """One model: where it is, and its display name."""
 
     ref: Reference
     name: Label = Label()
@@ -36,10 +36,10 @@ class StudyModel(Fields):
 
 
 class StatedRelation(Fields):
-    """What is known, or thought, of two models before anything is measured."""
+    """What is known or believed about two models before anything is measured."""
 
     relation: Literal["derived", "related", "independent"]
-    """``related`` models have a common origin, and are not parent and child."""
+    """``related`` models have a common origin, but are not parent and child."""
     models: AliasPair
     why: Words
 
@@ -50,9 +50,9 @@ class MainPair(Fields):
     candidate: Alias
     base: Alias
     controls: Controls = Controls()
-    """Models that are thought to be unrelated to both."""
+    """Models believed to be unrelated to both."""
     relatives: Annotated[tuple[AliasPair, ...], Meta(max_length=20)] = ()
-    """Pairs that are known to be related: the same comparison should find them."""
+    """Pairs known to be related: the same comparison should find them."""
     depth: Depth = "standard"
 
     def __post_init__(self) -> None:
@@ -82,12 +82,12 @@ class Experiment(Fields, tag_field="kind", tag="experiment"):
 
 
 class Drawing(Fields, tag_field="figure", tag="figure"):
-    """One figure, made from saved data alone."""
+    """One figure, made only from saved data."""
 
     file: File
-    """Path in the folder, without ending."""
+    """Path in the folder, without suffix."""
     data: Earlier
-    """Experiment that the numbers are of, and that it belongs to in the report."""
+    """Experiment that the numbers come from, and that it belongs to in the report."""
     caption: Words | None = None
 
     @property
@@ -125,7 +125,7 @@ class Study(Fields):
     experiments: tuple[Experiment, ...]
     figures: tuple[Drawing, ...]
     results: str | None
-    """File for the results of the experiments alone, beside ``REPORT.md``."""
+    """File for only the results of the experiments, in addition to ``REPORT.md``."""
     text: str
     """The file as it was read."""
 
@@ -139,20 +139,20 @@ class Study(Fields):
         return found
 
     def known_relatives(self, a: str, b: str) -> bool:
-        """Say whether two models are known to be related; no pair of them belongs into a baseline."""
+        """Say whether two models are known to be related; such pairs do not belong in a baseline."""
         known = next((item for item in self.relations if set(item.models) == {a, b}), None)
         return known is not None and known.relation != "independent"
 
 
 def _stand_in(alias: str, ref: str) -> Label:
-    """Name a model that stands in for another: no report may call it by the other's name."""
+    """Name a model that stands in for another: no report may use the other's name for it."""
     last = re.split(r"[/\\]", ref.rstrip("/\\"))[-1]
     shown = "".join(letter if letter.isprintable() else "?" for letter in last)
     return Label(f"{alias} = {shown[-_LONGEST_NAME:]}")
 
 
 def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
-    """Return the study with other models behind some aliases.
+    """Return the study with some models replaced.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Key dimensions as rows that belong together: their order inside a head survives when units are reordered.
+"""Key dimensions as corresponding rows: their order within a head survives when units are reordered.
 
-Rotary positions turn pairs of key dimensions, each pair at its own frequency. Whoever renumbers a model can
-put heads in another order, and turn or scale the pairs of a head if the queries are turned back. The order of
-pairs inside a head is fixed by the frequencies. So a pair is one complex row of the residual stream, known up
-to a complex factor, and there are few heads to choose from: rows for a map of the stream that need neither
-tokens nor units. The sign of the map stays open: every pair may have been turned by half a circle.
+Rotary positions rotate pairs of key dimensions, each pair at its own frequency. Renumbering a model can
+reorder heads, and rotate or scale the pairs of a head if the queries are rotated back. The order of pairs
+within a head is fixed by the frequencies. So a pair is one complex row of the residual stream, known up to a
+complex factor, and there are few heads to choose from: rows for a map of the stream that need neither tokens
+nor units. The sign of the map stays open: every pair may have been rotated by half a circle.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ALIKE = 0.3
 """Correlation of two heads, by how their pairs lie to each other, from which on they may be the same. Copies
 with 30 % of noise on every weight have 0.8."""
 _FEWEST_FOUND = 0.25
-"""Share of the heads that must be found: of strangers next to none is."""
+"""Share of the heads that must be found: between strangers next to none are."""
 _TURNED_ALIKE = 0.3
 """Correlation of products of rows, once pairs are turned back: near 1 for relatives, near 0 for strangers."""
 _HEADS_AT_ONCE = 16
-"""Heads whose pairs are turned back together: products of 1,024 pairs of heads of 128 dimensions."""
+"""Heads whose pairs are rotated back together: products of 1,024 pairs of heads of 128 dimensions."""
 _ROUNDS = 100
-"""Of a power iteration in which the second eigenvalue is mostly a tenth of the first."""
+"""Of a power iteration in which the second eigenvalue is usually a tenth of the first."""
 
 
 def key_rows(
@@ -40,8 +40,8 @@ def key_rows(
     Parameters
     ----------
     candidate, base
-        Key matrices of layers that are taken to face each other: dimensions of heads by the residual stream,
-        with the gain in front folded in.
+        Key matrices of layers that are assumed to face each other: dimensions of heads by the residual
+        stream, with the gain in front folded in.
     head_width
         Dimensions of a head.
     """
@@ -67,7 +67,7 @@ def key_rows(
 def _pairs(rows: Array, head_width: int) -> _Complex:
     """Return pairs of dimensions as complex rows of one length each: heads x pairs x residual dimensions.
 
-    Both dimensions of a pair are made orthonormal in the one way that does not depend on how they are turned.
+    Both dimensions of a pair are made orthonormal in the one way that does not depend on their rotation.
     """
     n_heads, half = len(rows) // head_width, head_width // 2
     values = rows[: n_heads * 2 * half].reshape(n_heads, 2, half, -1)
@@ -98,9 +98,9 @@ def _found_heads(mine: Sequence[_Complex], theirs: Sequence[_Complex]) -> Iterat
 
 
 def _signatures(layers: Sequence[_Complex]) -> list[Array]:
-    """Return for each head how much its pairs have in common, which neither turning nor scaling alters.
+    """Return for each head how much its pairs have in common, which neither rotation nor scaling alters.
 
-    What all heads of a model have alike says nothing on which is which, and is taken off.
+    What all heads of a model have in common does not tell them apart, and is subtracted.
     """
     upper = np.triu_indices(layers[0].shape[1], 1)
     made = [
@@ -134,9 +134,9 @@ class _Group:
         """Find the angle of every pair.
 
         With angles t, products of z and conj(z') in the candidate are those of the base times exp(i(t - t')):
-        the angles are the phases of the leading eigenvector of their quotients, but for one that all have in
-        common. Products of z and z' are those of the base times exp(i(t + t')), which gives that one up to a
-        sign; of both signs the one is taken that turns less.
+        the angles are the phases of the leading eigenvector of their quotients, up to a common one. Products
+        of z and z' are those of the base times exp(i(t + t')), which gives that one up to a sign; of the two
+        signs, the one that rotates less is taken.
         """
         mine, theirs = (np.concatenate(side) for side in zip(*heads, strict=True))
         plain = [_without_diagonal(rows @ rows.conj().T) for rows in (mine, theirs)]
@@ -176,5 +176,5 @@ def _leading_phases(matrix: _Complex) -> _Complex:
 
 
 def _real_rows(rows: _Complex) -> Array:
-    """Return both dimensions of every pair as rows of their own."""
+    """Return both dimensions of every pair as separate rows."""
     return np.concatenate([rows.real, rows.imag]).astype(np.float32)

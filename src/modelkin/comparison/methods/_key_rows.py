@@ -1,4 +1,4 @@
-"""Which key matrices are read to learn a map of the residual stream from them."""
+"""Which key matrices are read to learn a map of the residual stream."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._sketch import RowSource, rows_part, source_of
 from .blocks import spread
 
 _SHARE = 0.1
-"""Part of the byte allowance: two layers of a 7B model, four of a 70B one with eight groups of heads."""
+"""Share of the byte allowance: two layers of a 7B model, four of a 70B one with eight groups of heads."""
 _ROWS_A_DIMENSION = 3
-"""Where dimensions are few, as for tokens."""
+"""If dimensions are few, as for tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMatrices:
-    """Key matrices of layers that are taken to face each other."""
+    """Key matrices of layers that are assumed to face each other."""
 
     candidate: tuple[Part, ...]
     base: tuple[Part, ...]
@@ -29,7 +29,7 @@ class KeyMatrices:
 
 
 def key_matrices(pair: Pair) -> KeyMatrices | None:
-    """Plan as many layers as make enough rows, spread over the depth; None where heads have no such rows."""
+    """Plan enough layers for enough rows, spread over the depth; None if heads have no such rows."""
     widths = {side.architecture.sizes.get("qk_dim") for side in pair.sides}
     width = widths.pop()
     if widths or not width or width % 2:

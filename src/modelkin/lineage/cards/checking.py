@@ -43,7 +43,7 @@ _CONTRADICTS: Mapping[str, tuple[str, ...]] = {
 }
 _MERGE = ("merge", "merged")
 _FEWEST_PARENTS = 2
-"""One model alone is no mixture."""
+"""One model alone is not a mixture."""
 _SAME = {"finetuned": "finetune", "fine-tuned": "finetune", "lora": "adapter", "quantised": "quantized"}
 
 
@@ -99,7 +99,7 @@ class _Run:
     opened: dict[str, Model | Message] = field(default_factory=dict)
     compared: dict[str, Comparison | Message] = field(default_factory=dict)
     mixed: MergeResult | Message | None = None
-    """What the search for a mixture of the declared parents found, once it was made."""
+    """What the search for a mixture of the declared parents found, once made."""
 
     def result(self, against: Sequence[ModelLike]) -> CardCheck:
         card = read_card(self.model)
@@ -209,12 +209,12 @@ class _Run:
         if status == "contradicted" and not binding:
             status, reason = "untestable", say("check-config-alone")
         if status == "supported" and item.kind in ("parent", "adapter") and self._was_put_on_a_base():
-            # What an adapter on a base has in common with that base it has from being put there.
+            # What an adapter on a base shares with that base comes from being applied to it.
             return _claim(item, claim, "untestable", say("check-adapter-on-base"))
         return _claim(item, claim, status, reason, found)
 
     def _was_put_on_a_base(self) -> bool:
-        """Say whether the weights are those of a base from elsewhere, with an adapter on it."""
+        """Say whether the weights are those of a separate base with an adapter applied."""
         adapter = self.model.weights.adapter
         return adapter is not None and not adapter.is_bare and adapter.base != self.model.location.origin
 
@@ -246,7 +246,7 @@ class _Run:
         return _claim(item, claim, "untestable", say("check-kind-beside", kind=told_kind), found)
 
     def _recipe(self, card: ReadCard) -> Iterator[CheckedClaim]:
-        """Hold the recipe of a merge against the mixture that is found."""
+        """Check the recipe of a merge against the mixture that is found."""
         if card.merge is None:
             return
         item = Statement(kind="recipe", source=card.merge.source, subject=card.merge.method)
@@ -308,7 +308,7 @@ class _Run:
             if isinstance(found, Message) or not found.verdict.related or other is None:
                 continue
             if self._was_put_on_a_base() and name in card.parents:
-                continue  # the weights prove nothing of the adapter
+                continue  # the weights prove nothing about the adapter
             theirs = other.claims.license
             item = Statement(kind="licence", source="README.md: license", subject=name)
             claim = say("claims.licence", mine=mine or "-", name=name, theirs=theirs or "-")

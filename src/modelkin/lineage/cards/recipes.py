@@ -1,4 +1,4 @@
-"""Declared merges: the recipe that a model carries, and what its weights say to it."""
+"""Declared merges: the recipe that a model carries, and what its weights say about it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ _METHODS: Mapping[str, tuple[MergeMethod, ...]] = {
     "model_stock": ("model-stock",),
     "passthrough": ("passthrough",),
 }
-"""What mergekit calls a method -> what is found where it was used."""
+"""Mergekit's name of a method -> what is found when it was used."""
 _NEAR = 0.02
-"""Weights so near to declared ones are these: numbers of recipes come back within it (docs/lineage.md)."""
+"""Weights this close to declared ones count as equal: numbers of recipes are recovered within it
+(docs/lineage.md)."""
 _FAR = 0.1
-"""From here on a weight is another one, if the mixture makes the model up to rounding. What lies between
-may be a recipe whose weights were rounded, and is not judged."""
+"""From here on a weight counts as different, if the mixture reproduces the model up to rounding. What lies
+between may be a recipe whose weights were rounded, and is not judged."""
 _EXACT = 0.9
-"""Share of tensors that a mixture has to make up to rounding before a recipe is contradicted by it: of a
-merge that was trained on, fitted weights are not those of the recipe."""
+"""Share of tensors that a mixture must reproduce up to rounding before it can contradict a recipe: for a
+merge that was trained further, fitted weights are not those of the recipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +45,15 @@ class DeclaredMerge:
     """A merge as a recipe declares it."""
 
     source: str
-    """File in which it stands."""
+    """File that declares it."""
     method: str
     models: tuple[str, ...]
     base: str | None
     weights: tuple[float, ...] | None
-    """Of a linear merge with one weight for each model, made to add up to one; None for all others."""
+    """Of a linear merge with one weight per model, normalised to sum to one; None for all others."""
 
     def told(self) -> Message:
-        """Tell what is declared."""
+        """Return what is declared, as a message."""
         if self.weights is None:
             return say("claims.recipe", method=self.method, models=self.models)
         shares = tuple(f"{weight:.2f} {name}" for weight, name in zip(self.weights, self.models, strict=True))
@@ -76,7 +77,7 @@ def declared_merge(model: Model) -> DeclaredMerge | None:
 
 
 def _weights(recipe: Mapping[str, object], models: tuple[str, ...]) -> tuple[float, ...] | None:
-    """Return one weight for each model; None where they differ by layer, are missing or are not made one."""
+    """Return one weight per model; None if they differ by layer, are missing or are not normalised."""
     entries, parameters = recipe.get("models"), recipe.get("parameters")
     if not isinstance(entries, list) or len(entries) != len(models):
         return None
@@ -94,7 +95,7 @@ def _weights(recipe: Mapping[str, object], models: tuple[str, ...]) -> tuple[flo
 
 
 def merge_status(found: MergeResult, names: Sequence[str], copied: str | None) -> tuple[ClaimStatus, Message]:
-    """Say what a search for a mixture makes of the claim that a model is a merge of its parents.
+    """Say what a search for a mixture means for the claim that a model is a merge of its parents.
 
     Parameters
     ----------
@@ -110,14 +111,14 @@ def merge_status(found: MergeResult, names: Sequence[str], copied: str | None) -
         return "supported", say("check-merge-fits", method=method, weights=_shares(found, names))
     if copied is not None:
         return "contradicted", say("check-merge-copy", name=copied)
-    # Not every method is looked for, and training after a merge hides it: silence accuses nobody.
+    # Not every method is searched for, and training after a merge hides it: silence accuses nobody.
     return "untestable", say("check-merge-none")
 
 
 def recipe_status(
     declared: DeclaredMerge, found: MergeResult, names: Sequence[str], copied: str | None
 ) -> tuple[ClaimStatus, Message]:
-    """Say what a search for a mixture makes of a recipe: of its method, and of one weight for each model."""
+    """Say what a search for a mixture means for a recipe: its method, and one weight per model."""
     if found.conclusion != "merge" or found.method is None:
         return merge_status(found, names, copied)
     fits = found.method in _METHODS[declared.method]

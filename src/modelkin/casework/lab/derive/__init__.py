@@ -1,4 +1,4 @@
-"""What arithmetic can make of a trained model, in numpy alone: from a `Checkpoint` to a new one.
+"""What arithmetic can turn a trained model into, in numpy alone: from a `Checkpoint` to a new one.
 
 Randomness comes from the caller's generator, so every derived model is reproducible. Those in
 `FUNCTION_PRESERVING` leave the outputs as they were, up to rounding; the others change the model.
@@ -89,8 +89,8 @@ FUNCTION_PRESERVING = frozenset(
         "upcycle",
     }
 )
-"""Names of the functions here that do not change what a model computes (of its old tokens).
+"""Names of the functions here that do not change what a model computes (for its old tokens).
 
-`upcycle` does not as long as it adds no noise; `reorder_vocabulary` renumbers tokens. `scale_inputs`
-does not either, in models with norms as Llama has them; it is left out, as others have none to scale.
+`upcycle` does not as long as it adds no noise; `reorder_vocabulary` renumbers tokens. `scale_inputs` does not
+either, in models with Llama's norms; it is left out, as others have none to scale.
 """

@@ -27,7 +27,7 @@ def merge_low_rank(
     rng
         Source of the adapter.
     only
-        Matrices whose name has this in it; all by default.
+        Matrices whose name contains this; all by default.
     """
 
     def changed(array: Floats) -> Floats:
@@ -42,7 +42,7 @@ def merge_low_rank(
 
 
 def remove_direction(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Return the model whose attention and MLPs write nothing along one random direction any more."""
+    """Return the model whose attention and MLPs no longer write along one random direction."""
     width = layout_of(checkpoint).hidden
     direction = rng.standard_normal(width).astype(np.float32)
     direction /= np.linalg.norm(direction)
@@ -72,7 +72,7 @@ def prune_two_of_four(checkpoint: Checkpoint) -> Checkpoint:
 def scale_inputs(checkpoint: Checkpoint, *, spread: float, rng: np.random.Generator) -> Checkpoint:
     """Return the model with inputs of projections scaled against the gains before them, as AWQ does.
 
-    Only of Llamas and their like: the function of the model stays the same.
+    Only for Llamas and the like: the function of the model stays the same.
     """
     changed: dict[str, Floats] = {}
     for norm, readers in (

@@ -19,9 +19,9 @@ _DENSE_ONLY = ("attention_bias", "mlp_bias", "pretraining_tp")
 def upcycle(
     checkpoint: Checkpoint, *, n_experts: int, rng: np.random.Generator, noise: float = 0.0, n_used: int = 2
 ) -> Checkpoint:
-    """Return a Mixtral whose experts are copies of the MLPs of a Llama. Without noise the function stays.
+    """Return a Mixtral whose experts are copies of a Llama's MLPs. Without noise the function is preserved.
 
-    The shares of the experts that a token is given to add up to one, so equal experts give what the dense
+    The shares of the experts that a token is routed to add up to one, so equal experts give what the dense
     MLP gave, whatever the router says. Its rows are random, as there is nothing to take them from.
 
     Parameters
@@ -35,7 +35,7 @@ def upcycle(
     noise
         Standard deviation of noise on every expert, relative to that of the matrix.
     n_used
-        How many experts a token is given to.
+        How many experts a token is routed to.
     """
     if checkpoint.family != "llama" or any("bias" in name for name in checkpoint.tensors):
         raise ValueError(f"checkpoint must be a llama without biases, got {checkpoint.family}")

@@ -1,4 +1,4 @@
-"""Models made of several: merges by arithmetic, and copies of parts."""
+"""Models made from several: merges by arithmetic, and copies of parts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def merge_dare(
     dropped: float = 0.9,
     rng: np.random.Generator,
 ) -> Checkpoint:
-    """Return the base plus its children's differences, most set to zero at random and the rest scaled up.
+    """Return the base plus its children's differences, most randomly set to zero and the rest scaled up.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def merge_dare(
     children
         Models of its shape with their weights.
     dropped
-        Share of the differences that is set to zero; what is left is divided by the share that is left.
+        Share of the differences that is set to zero; the rest is divided by the remaining share.
     rng
         Decides which.
     """
@@ -98,7 +98,7 @@ def merge_dare(
 def merge_ties(
     base: Checkpoint, children: Sequence[Checkpoint], *, kept: float = 0.2, weight: float = 1.0
 ) -> Checkpoint:
-    """Return the base plus its children's largest differences, where these agree in their sign.
+    """Return the base plus its children's largest differences, where these agree in sign.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def merge_ties(
     children
         Models of its shape.
     kept
-        Share of each tensor's differences that count, the largest.
+        Share of each tensor's differences that is kept, the largest.
     weight
         Factor of what is added: for every number the mean over the children whose sign is that of the sum.
     """
@@ -141,7 +141,7 @@ def copy_parts(
         Parts to copy; None for all.
     layers
         Layers to copy, or a map from layers of the receiver to layers of the donor; None for everything,
-        in and outside of layers. With layers given, nothing outside of them is copied.
+        inside and outside layers. With layers given, nothing outside them is copied.
     """
     mapped = (
         None if layers is None else dict(layers) if isinstance(layers, Mapping) else {n: n for n in layers}

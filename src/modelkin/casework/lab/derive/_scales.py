@@ -1,4 +1,4 @@
-"""Factors that one matrix takes up and the next gives back: none of them changes the function."""
+"""Factors that one matrix takes and the next gives back: none of them changes the function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scale_residual(checkpoint: Checkpoint, *, factor: float) -> Checkpoint:
     checkpoint
         The model.
     factor
-        Above zero: norms would hand on a sign to what reads them.
+        Above zero: norms would pass a sign on to what reads them.
     """
     if factor <= 0:
         raise ValueError(f"factor must be above zero, got {factor}")
@@ -49,7 +49,7 @@ def insert_gains(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: fl
     """Multiply the gains of every norm by random numbers and divide its readers. Preserves the function.
 
     After `rotate_residual`, whose gains are all one, the model has gains again that look trained, and they
-    have nothing to do with the old ones. Tied embeddings are untied.
+    are unrelated to the old ones. Tied embeddings are untied.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def scale_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator, spread:
     spread
         Standard deviation of the logarithm of their size.
     """
-    require_rms(checkpoint)  # of our families, those with RMS norms are those with gated MLPs
+    require_rms(checkpoint)  # among our families, those with RMS norms have gated MLPs
     changed: dict[str, Floats] = {}
     for group in mlp_groups(checkpoint).values():
         up, down = _up_and_down(group)
@@ -98,7 +98,7 @@ def scale_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator, spread:
 
 
 def flip_mlp_signs(checkpoint: Checkpoint) -> Checkpoint:
-    """Turn the sign of every up and every down matrix of gated MLPs. Preserves the function."""
+    """Flip the sign of every up and every down matrix of gated MLPs. Preserves the function."""
     require_rms(checkpoint)
     names = [name for group in mlp_groups(checkpoint).values() for name in _up_and_down(group)]
     return checkpoint.with_tensors({name: -checkpoint.tensors[name] for name in names})

@@ -1,4 +1,4 @@
-"""Changes of shape: layers, heads, MLP units and residual dimensions added or taken away."""
+"""Changes of shape: layers, heads, MLP units and residual dimensions added or removed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reorder_layers(checkpoint: Checkpoint, layers: Sequence[int]) -> Checkpoint:
 
 def insert_idle_layer(checkpoint: Checkpoint, *, before: int) -> Checkpoint:
     """Return the model with a copy of a layer put before it that writes nothing. Preserves the function."""
-    require_rms(checkpoint)  # and with them no biases on what a layer writes
+    require_rms(checkpoint)  # such models have no biases on what a layer writes
     layers = list(range(layout_of(checkpoint).layers))
     grown = reorder_layers(checkpoint, [*layers[:before], before, *layers[before:]])
     return grown.with_tensors(
@@ -66,7 +66,7 @@ def prune_mlp_units(
     checkpoint
         The model.
     n_kept
-        How many units an MLP has after it.
+        How many units an MLP has afterwards.
     rng
         Source of their new order; None to keep the old one.
     """
@@ -95,7 +95,7 @@ def prune_residual(
     checkpoint
         A model with RMS norms.
     n_kept
-        Its width after it.
+        Its width afterwards.
     rng
         Source of the new order of the dimensions; None to keep the old one.
     """
@@ -120,7 +120,7 @@ def prune_heads(checkpoint: Checkpoint, *, per_group: int) -> Checkpoint:
     checkpoint
         A model with RMS norms, whose heads need not add up to its width.
     per_group
-        How many query heads a KV group has after it; those whose outputs are largest stay.
+        How many query heads a KV group has afterwards; those with the largest outputs stay.
     """
     layout = require_rms(checkpoint)
     if not 1 <= per_group <= layout.heads_per_kv:

@@ -1,4 +1,4 @@
-"""Changes of the weights that leave the function alone, up to rounding: a test has to see through them."""
+"""Changes of the weights that preserve the function, up to rounding: a test must see through them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def permute_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Ch
 
 
 def permute_heads(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Reorder the KV groups of every layer, and the query heads inside each. Preserves the function."""
+    """Reorder the KV groups of every layer, and the query heads within each. Preserves the function."""
     layout = layout_of(checkpoint)
     changed: dict[str, Floats] = {}
     for layer in range(layout.layers):
@@ -92,16 +92,16 @@ def permute_residual(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Che
 
 
 def flip_residual_signs(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Turn the sign of about half of the residual dimensions. Preserves the function with RMS norms only."""
+    """Flip the sign of about half of the residual dimensions. Preserves the function with RMS norms only."""
     signs = rng.choice(np.array([-1, 1], dtype=np.float32), size=require_rms(checkpoint).hidden)
     return checkpoint.with_tensors(linear_on(checkpoint, "residual", lambda array: array * signs))
 
 
 def rotate_residual(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Fold the gains, then turn the residual stream by a random orthogonal matrix. Preserves the function.
+    """Fold the gains, then rotate the residual stream by a random orthogonal matrix. Preserves the function.
 
     With RMS norms only: a layer norm subtracts the mean over dimensions, which a rotation changes. Tied
-    embeddings are untied, because the output matrix takes in the gains of the last norm.
+    embeddings are untied, because the output matrix absorbs the gains of the last norm.
     """
     folded = fold_gains(checkpoint)
     rotation = _random_orthogonal(require_rms(folded).hidden, rng)
@@ -126,7 +126,7 @@ def fold_gains(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def turn_rope_pairs(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
-    """Scale each RoPE pair of the queries, the keys back, and turn both alike. Preserves the function.
+    """Scale each RoPE pair of the queries, the keys back, and rotate both alike. Preserves the function.
 
     A pair is dimensions i and i + half of a head; all query heads of a KV group get the same factors.
 
@@ -179,7 +179,7 @@ def mix_values(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoin
 
 
 def _unmixed(output: Floats, mixers: list[NDArray[Any]], layout: Layout) -> Floats:
-    """Return the output projection that undoes a mixing of values, one block of columns a query head."""
+    """Return the output projection that undoes a mixing of values, one block of columns per query head."""
     blocks = output.reshape(len(output), layout.heads, layout.head_dim)
     inverses = [np.linalg.inv(mixers[head // layout.heads_per_kv]) for head in range(layout.heads)]
     undone = [blocks[:, head] @ inverse for head, inverse in enumerate(inverses)]
@@ -194,14 +194,14 @@ def _turned(array: Floats, factors: NDArray[np.complex128]) -> Floats:
 
 
 def _random_orthogonal(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return an orthogonal matrix from the uniform distribution over all of them."""
+    """Return a uniformly distributed random orthogonal matrix."""
     q, r = np.linalg.qr(rng.standard_normal((n, n)))
-    # Without the signs the distribution would be that of LAPACK's habit.
+    # Without the signs the distribution would depend on LAPACK's conventions.
     return np.asarray(q * np.sign(np.diag(r)), dtype=np.float64)
 
 
 def untied(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the model with an output matrix of its own."""
+    """Return the model with a separate output matrix."""
     if "lm_head.weight" in checkpoint.tensors:
         return checkpoint
     head = checkpoint.tensors["model.embed_tokens.weight"]

@@ -20,8 +20,8 @@ _NUMBERED = ("bos_token_id", "eos_token_id", "pad_token_id")
 def extend_vocabulary(checkpoint: Checkpoint, *, n_new: int, rng: np.random.Generator) -> Checkpoint:
     """Return the model with random token rows appended. Preserves the logits of the old tokens.
 
-    New rows have the mean and the spread of the old ones. The tokenizer is left as it is: the new rows
-    belong to no token, as where a vocabulary is padded.
+    New rows have the mean and the spread of the old ones. The tokenizer is unchanged: the new rows belong to
+    no token, as in a padded vocabulary.
     """
     changed: dict[str, Floats] = {}
     for name, array in _token_tensors(checkpoint).items():
@@ -63,7 +63,7 @@ def reorder_vocabulary(checkpoint: Checkpoint, *, rng: np.random.Generator) -> C
 
 
 def renew_embeddings(checkpoint: Checkpoint, *, rng: np.random.Generator) -> Checkpoint:
-    """Return the model with all token rows, of input and output, drawn again. Changes the function."""
+    """Return the model with all token rows, of input and output, redrawn. Changes the function."""
     return checkpoint.with_tensors(
         {
             name: array.std() * rng.standard_normal(array.shape, dtype=np.float32)

@@ -1,7 +1,7 @@
 """What runs along each axis of a tensor, for the families that the lab trains.
 
 `modelkin.architecture` knows the same and far more. The lab has its own short table so that a mistake there
-is not made here as well: the tests of the lab run the changed models and compare their outputs.
+is not repeated here: the tests of the lab run the changed models and compare their outputs.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def axes_of(name: str, ndim: int) -> tuple[Axis, ...]:
 
 
 def expert_of(name: str) -> int | None:
-    """Return the number of the expert a tensor belongs to, None outside of experts."""
+    """Return the number of the expert a tensor belongs to; None outside experts."""
     found = re.search(r"\.experts\.(\d+)\.", name)
     return int(found[1]) if found else None
 
@@ -128,14 +128,14 @@ def mlp_groups(checkpoint: Checkpoint) -> dict[tuple[int | None, int | None], di
 def taken(
     checkpoint: Checkpoint, index: Mapping[Axis, NDArray[np.intp]], *, layer: int | None = None
 ) -> dict[str, Floats]:
-    """Return the tensors that have one of the axes, with the given places taken in the given order.
+    """Return the tensors that have one of the axes, with the given indices taken in the given order.
 
     Parameters
     ----------
     checkpoint
         The model.
     index
-        For each axis, the old places in their new order.
+        For each axis, the old indices in their new order.
     layer
         The only layer to look at; None for the whole model.
     """
@@ -150,7 +150,7 @@ def taken(
 
 
 def places(blocks: NDArray[Any], size: int) -> NDArray[np.intp]:
-    """Return the places of the elements of blocks of one size, in the order of the blocks."""
+    """Return the indices of the elements of equal-sized blocks, in the order of the blocks."""
     return np.asarray(blocks[:, None] * size + np.arange(size), dtype=np.intp).ravel()
 
 

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Normal = tuple[float, float]
 """Mean and standard deviation."""
 MOST_VALUES = 2**31
-"""Numbers that one experiment may draw."""
+"""Most numbers that one experiment may draw."""
 _CHUNK = 2**20
 Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
 Trials = Annotated[int, Meta(ge=2, le=10**6)]
@@ -41,7 +41,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
     ] = ()
     """Mean and standard deviation of both vectors."""
     vectors: Earlier | None = field(name="from", default=None)
-    """Experiment whose vectors' means and deviations are taken too."""
+    """Experiment whose vectors' means and deviations are also used."""
     pairs: Annotated[tuple[AliasPair, ...], Meta(max_length=40)] = ()
     roles: Roles = NORM
     """The first is taken."""
@@ -89,7 +89,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
 def _draws(
     random: np.random.Generator, one: Normal, other: Normal, n: int, trials: int
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Draw pairs of vectors, as many at once as fit."""
+    """Draw pairs of vectors, as many at a time as fit."""
     step = max(1, _CHUNK // n)
     for begin in range(0, trials, step):
         size = min(step, trials - begin)
@@ -142,7 +142,7 @@ class SyntheticCosines(Experiment, tag="synthetic-cosines"):
             raise Refused(f"at most {MOST_VALUES:,} numbers to be drawn in all", self.trials, inside="trials")
 
     def run(self, bench: Bench) -> None:
-        """Draw many pairs for each mean, sigma and dimension, beside the closed form."""
+        """Draw many pairs for each mean, sigma and dimension, next to the closed form."""
         rows = [
             self._row(bench, means, sigma, dimension)
             for means, sigma, dimension in product(self.means, self.sigmas, self.dimensions)

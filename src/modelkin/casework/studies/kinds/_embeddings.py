@@ -1,4 +1,4 @@
-"""``embeddings``: rows of shared tokens, beside the same rows paired wrongly across the models."""
+"""``embeddings``: rows of shared tokens, next to the same rows wrongly paired across the models."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Embeddings(Experiment, tag="embeddings"):
         return {a: [found.slices[0]], b: [found.slices[1]]}
 
     def _rows(self, bench: Bench, of_models: Callable[..., _Rows]) -> _Rows:
-        """Choose the rows, or read them; a pair that has none in common is left out."""
+        """Choose the rows, or read them; a pair without common rows is left out."""
         models = bench.available(self.pair, least=2)
         try:
             return of_models(
@@ -121,7 +121,7 @@ class Embeddings(Experiment, tag="embeddings"):
 
 
 def _summary(found: RowView, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, object]:
-    """Sum up cosines as published; the baseline is of wrong pairings across the models, not of one model."""
+    """Summarise cosines as published; the baseline is wrong pairings across the models, not within one."""
     sample = [
         {name: cell for name, cell in zip(columns, row, strict=True) if name != "same_id"}
         for row in rows[:_SAMPLES]

@@ -1,4 +1,4 @@
-"""``configs``, ``tokenizers`` and ``raw-bytes``: facts beside the measures."""
+"""``configs``, ``tokenizers`` and ``raw-bytes``: facts in addition to the measures."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class RawBytes(Experiment, tag="raw-bytes"):
     """Larger tensors are not read."""
 
     def run(self, bench: Bench) -> None:
-        """Digest tensors as they are stored. Equal bytes are a finding, different ones are none."""
+        """Hash tensors as they are stored. Equal bytes are a finding, different ones are not."""
         a, b = self.pair
         models = bench.available(self.pair, least=2)
         rows: list[dict[str, Any]] = []

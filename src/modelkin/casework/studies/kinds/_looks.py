@@ -1,4 +1,4 @@
-"""``projection`` and ``changes``: principal components of layers, and what differs in nearly equal models."""
+"""``projection`` and ``changes``: principal components of layers, and differences of nearly equal models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProjectionExperiment(Experiment, tag="projection"):
     """The first is taken."""
 
     def run(self, bench: Bench) -> None:
-        """Project the layers of all models together; models of other widths stay out."""
+        """Project the layers of all models together; models of other widths are left out."""
         saved, role = load_vectors(bench, self.vectors), self.roles[0]
         wanted = self.models or tuple(bench.study.models)
         chosen = {alias: saved[alias, role] for alias in wanted if (alias, role) in saved}
@@ -108,7 +108,7 @@ class Changes(Experiment, tag="changes"):
 
 
 def _steps(values: npt.NDArray[np.float64], dtype: str) -> tuple[float | None, float]:
-    """Return one step of the format at the middle value, and the share of values from 0.5 on."""
+    """Return one step of the format at the median value, and the share of values of at least 0.5."""
     middle = float(np.median(np.abs(values)))
     coarse = float((np.abs(values) >= 0.5).mean())
     if dtype not in _FRACTION_BITS or middle == 0.0:

@@ -63,7 +63,7 @@ class Measures(Experiment, tag="measures"):
     """Further files, in published forms."""
 
     def run(self, bench: Bench) -> None:
-        """Measure, and write table, tensors, baselines, and the files in other forms that are asked for."""
+        """Measure, and write table, tensors, baselines, and the requested files in other forms."""
         wanted = self.models or tuple(bench.study.models)
         models = bench.available(wanted, least=1 if set(self.pairs) == {"within"} else 2)
         pairs = tuple(item for item in PAIRINGS if item in self.pairs)
@@ -154,14 +154,14 @@ def _tensor_rows(found: MatrixResult, models: Mapping[str, Model]) -> list[list[
 
 
 def _leave_missing(bench: Bench, found: MatrixResult) -> None:
-    """Record why pairs were not measured, once for each role, pair of models and reason."""
+    """Record why pairs were not measured, once per role, pair of models and reason."""
     table = found.table
     told = (table.distinct("measure")[0], "cv-difference", "mean-ulps") if len(table) else ()
     gaps: dict[tuple[str, str, str, str, str, Message], list[int]] = {}
     for row in table.where(measure=told) if told else ():
         if row.value is None:
             reason = row.reason or say("study.nothing-measured")
-            if reason.code in _OF_ONE_LAYER:  # layers that a shallower model lacks are told together
+            if reason.code in _OF_ONE_LAYER:  # layers that a shallower model lacks are reported together
                 reason = say(_OF_ONE_LAYER[reason.code], model=reason["model"])
             key = row.role, row.model_a, row.model_b, row.view, row.measure, reason
             gaps.setdefault(key, []).append(-1 if row.layer_a is None else row.layer_a)
@@ -181,7 +181,7 @@ def _leave_missing(bench: Bench, found: MatrixResult) -> None:
 
 
 def _summed_up(table: MeasureTable, aliases: list[str]) -> list[dict[str, Any]]:
-    """Sum up the table: for each role and pair of models the means over facing layers and over the others."""
+    """Summarise the table: per role and pair of models, the means over facing layers and over the others."""
     found: list[dict[str, Any]] = []
     pairs = [*combinations(aliases, 2), *((alias, alias) for alias in aliases)]
     for role in table.distinct("role"):

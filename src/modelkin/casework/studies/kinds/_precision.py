@@ -24,7 +24,7 @@ class Precision(Experiment, tag="precision"):
     roles: Roles = NORM
 
     def run(self, bench: Bench) -> None:
-        """Work out lengths, spreads and losses of every layer, and the error of norms in low precision."""
+        """Compute lengths, spreads and losses of every layer, and the error of norms in low precision."""
         saved = load_vectors(bench, self.vectors)
         rows: list[dict[str, Any]] = []
         summary: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ class Precision(Experiment, tag="precision"):
 def _layers(found: Saved, norm: str | None, seed: int) -> list[dict[str, Any]]:
     rows = []
     for layer, stored, dtype in zip(found.layers, found.values, found.dtypes, strict=True):
-        # Some families store the distance from one; what acts is the gain.
+        # Some families store the difference from one; the gain is what acts.
         gain = stored + 1.0 if norm == "rms-one-plus" else stored
         row: dict[str, Any] = {
             "layer": layer,

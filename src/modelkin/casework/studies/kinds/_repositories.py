@@ -1,4 +1,4 @@
-"""``repositories``: code, licence headers and copyright lines of two models, as claims beside the weights."""
+"""``repositories``: code, licence headers and copyright lines of two models, as claims, not evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Repositories(Experiment, tag="repositories"):
     controls: Controls = Controls()
 
     def run(self, bench: Bench) -> None:
-        """Read the text files of both, and hold shares of common lines against the controls."""
+        """Read the text files of both, and compare shares of common lines with the controls'."""
         a, b = self.pair
         models = bench.available(self.pair, least=2)
         others = {alias: bench.models[alias] for alias in self.controls if alias in bench.models}

@@ -1,4 +1,4 @@
-"""``shuffle``: cosines of facing layers beside those after reordering: the distribution, not one draw."""
+"""``shuffle``: cosines of facing layers next to those after reordering: the distribution, not one draw."""
 
 from __future__ import annotations
 

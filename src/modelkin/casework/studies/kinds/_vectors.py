@@ -1,4 +1,4 @@
-"""``vectors``: whole vectors of norm gains of all layers, kept for every experiment that looks at them."""
+"""``vectors``: whole vectors of norm gains of all layers, saved for every experiment that uses them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Vectors(Experiment, tag="vectors"):
 
 
 def _tensors(model: Model, choice: RoleChoice, wanted: tuple[int, ...] | None) -> dict[int, str] | Message:
-    """Return layer -> tensor; prediction layers only where they are asked for by name."""
+    """Return layer -> tensor; prediction layers only if requested by name."""
     architecture = model.architecture
     present = architecture.mtp_layers if choice.mtp else architecture.layers
     found: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""``claim``: an argument from cosines to so many sigmas, computed as it was made, and its refutation."""
+"""``claim``: an argument from cosines to many sigmas, computed as it was made, and its refutation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Argument(Experiment, tag="claim"):
     roles: Roles = NORM
     """The first is taken."""
     zero: LayerNumber = 0
-    """The layer that the others are compared with inside each model."""
+    """The layer that the others are compared with within each model."""
 
     def run(self, bench: Bench) -> None:
         """Compute the argument, then the same arithmetic on what no relation could change, and controls."""
@@ -184,7 +184,7 @@ def _values(items: Sequence[Cosine], name: str) -> list[float]:
 def sigmas(baseline: Sequence[float], evidence: Sequence[float]) -> dict[str, float | None]:
     """Compute the arithmetic of the claim: a difference of means over the root of the mean variance.
 
-    That is Cohen's d, an effect size of few chosen values. It is no z score, and no p-value follows from it.
+    That is Cohen's d, an effect size of a few chosen values. It is not a z score, and no p-value follows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kinds of figures. Each declares its options, and is made from saved data alone."""
+"""Kinds of figures. Each declares its options, and is made only from saved data."""
 
 from modelkin.casework.studies.spec import Drawing
 

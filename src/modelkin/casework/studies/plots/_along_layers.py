@@ -130,7 +130,7 @@ class Comprehensive(plot.OfPair, tag="comprehensive"):
     """Experiment of kind ``random-vectors``."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it; of the random vectors, those with given means and those like the pair."""
+        """Draw it; random vectors are those with given means and those like the pair."""
         table = self.table(bench)
         drawn = bench.folder.read_json(bench.earlier(self.random))["rows"]
         pair = bench.names(*self.pair)
@@ -219,7 +219,7 @@ class Intuition(plot.OfPair, tag="intuition"):
         }
         if not known:
             raise NotDone(say("study.nothing-measured"))
-        # The layer that speaks most for a relation, unless one is asked for: no other choice is less unfair.
+        # The layer that speaks most for a relation, unless one is requested: any other choice is less fair.
         layer = self.layer if self.layer is not None else max(known, key=lambda item: known[item])
         if layer not in common:
             raise NotDone(say("study.no-layer-in-both", n=layer))

@@ -83,7 +83,7 @@ class AtLayer(plot.OfModels):
         return kept, values[np.ix_(has, has)], expected
 
     def groups_of(self, bench: Bench) -> tuple[Groups, Groups]:
-        """Return pairs by group: inside each and between them; known relatives belong to none."""
+        """Return pairs by group: within each and between them; known relatives belong to none."""
         kept, values, expected = self.cells(bench)
         order = list(bench.study.groups)
         found: Groups = {}
@@ -138,7 +138,7 @@ class LayerRange(plot.OfModels, tag="layer-range"):
     layers: Layers | None = None
     """All of the data, if nothing is said."""
     pair: AliasPair | None = None
-    """The pair that stands out."""
+    """The pair that is highlighted."""
 
     def make(self, bench: Bench) -> Figure:
         layers, curves, expected = _range_cells(bench, self, self.measure, self.layers)
@@ -155,7 +155,7 @@ class LayerRange(plot.OfModels, tag="layer-range"):
 def _range_cells(
     bench: Bench, options: plot.OfModels, measure: str, wanted: Layers | None
 ) -> tuple[list[int], dict[str, Sequence[float | None]], list[float | None]]:
-    """Return layers, a curve for each pair of strangers, and the mean of their expectations."""
+    """Return layers, one curve per pair of strangers, and the mean of their expectations."""
     table = options.table(bench)
     layers = list(wanted.numbers) if wanted else plot.plain_layers(table.distinct("layer_a"))
     found = {

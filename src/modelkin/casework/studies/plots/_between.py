@@ -1,4 +1,4 @@
-"""Figures that hold models, layers and kinds of tensors against each other."""
+"""Figures that compare models, layers and kinds of tensors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
 
 
 def _best_view(table: MeasureTable, role: str, a: str, b: str, measure: str) -> plot.Curve:
-    """Return whole tensors, or the cut ones where only these can be compared."""
+    """Return whole tensors, or the cut ones if only these can be compared."""
     views = ("whole", *(view for view in table.where(role=role).distinct("view") if view != "whole"))
     found = [plot.curve(table, role, a, b, measure, view) for view in views]
     return next((item for item in found if item.known), found[0])

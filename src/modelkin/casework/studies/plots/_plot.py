@@ -36,7 +36,7 @@ class OfRoles(Drawing):
     """A figure of some roles."""
 
     roles: Roles = ()
-    """All of the data, or the norm before attention where a figure shows one."""
+    """All of the data, or the norm before attention if a figure shows only one."""
 
     @property
     def role(self) -> str:
@@ -65,13 +65,13 @@ class OfPair(OfRoles):
     pair: AliasPair
 
     def both(self, bench: Bench) -> tuple[str, str]:
-        """Return what people call the two models."""
+        """Return the display names of the two models."""
         return bench.name(self.pair[0]), bench.name(self.pair[1])
 
     def curves(
         self, bench: Bench, table: MeasureTable, measure: str, roles: Sequence[str] | None = None
     ) -> dict[str, Curve]:
-        """Return a curve for each role of the pair, over the same layers, gaps where there is nothing."""
+        """Return one curve per role of the pair, over the same layers, with gaps for missing values."""
         a, b = self.pair
         need(bench, a, b)
         every = {
@@ -90,7 +90,7 @@ def is_correlation(measure: str) -> bool:
 
 
 def title_of(measure: str) -> str:
-    """Return what people call a measure, under any of its names."""
+    """Return the title of a measure, given any of its names."""
     return find_measure(measure).title
 
 
@@ -116,7 +116,7 @@ class Curve:
         return float(np.mean(known)) if known else None
 
     def over(self, layers: Sequence[int]) -> Curve:
-        """Return it over other layers, gaps where there is nothing."""
+        """Return it over other layers, with gaps for missing values."""
         place = {layer: at for at, layer in enumerate(self.layers)}
         values, expected, sd = (
             tuple(many[place[layer]] if layer in place else None for layer in layers)
@@ -145,7 +145,7 @@ def curve(table: MeasureTable, role: str, a: str, b: str, measure: str, view: st
 
 
 def by_role(found: Mapping[str, Curve], what: str = "values") -> dict[str, Values]:
-    """Return one part of curves, under what people call the roles."""
+    """Return one part of curves, by display name of the role."""
     return {role_name(role): getattr(item, what) for role, item in found.items()}
 
 
@@ -179,12 +179,12 @@ def filled(
 
 
 def role_name(role: str) -> str:
-    """Return what people call a role."""
+    """Return the display name of a role."""
     return _ROLES.get(role, role.replace("_", " "))
 
 
 def model_styles(bench: Bench) -> dict[str, Style]:
-    """Give each model of the study its look, the same in all figures."""
+    """Give each model of the study its style, the same in all figures."""
     return series_styles(model.name for model in bench.study.models.values())
 
 

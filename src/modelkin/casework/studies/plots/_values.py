@@ -112,7 +112,7 @@ class Trajectories(OfVectors, tag="trajectories"):
     """Layers of all models in the space of their principal components."""
 
     def make(self, bench: Bench) -> Figure:
-        """Draw it, all models to the depth of the shallowest."""
+        """Draw it, all models down to the depth of the shallowest."""
         found = self.one_width(bench)
         depth = min(len(values) for values in found.values())
         if depth * len(found) < 4:

@@ -1,7 +1,7 @@
 """Further files of an experiment, in the forms of published analyses, so that files can be compared.
 
 Each has the columns or keys that were published, and no others: what a number would be by chance is in the
-data of the experiment, beside the same number.
+data of the experiment, next to the same number.
 """
 
 from ._form import CATEGORIES, Form

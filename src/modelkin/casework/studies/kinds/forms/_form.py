@@ -31,7 +31,7 @@ class Form(Fields, tag_field="form", tag="form"):
     """A further file of a table."""
 
     file: FilePattern
-    """May hold ``{measure}``, ``{layer}``, ``{layers}`` and ``{model}`` where several files are written."""
+    """May contain ``{measure}``, ``{layer}``, ``{layers}`` and ``{model}`` if several files are written."""
     roles: Roles = ()
     """All of the table, if none is named."""
 
@@ -39,7 +39,7 @@ class Form(Fields, tag_field="form", tag="form"):
         raise NotImplementedError
 
     def roles_of(self, table: MeasureTable) -> tuple[str, ...]:
-        """Return the roles that the file is about, in the order asked for."""
+        """Return the roles that the file is about, in the requested order."""
         present = table.distinct("role")
         return tuple(role for role in self.roles if role in present) if self.roles else present
 
@@ -63,13 +63,13 @@ def facing_cells(
 
 
 def facing_values(table: MeasureTable, measure: str, role: str, a: str, b: str) -> list[float]:
-    """Return a measure of facing layers, those that were measured."""
+    """Return a measure of the facing layers that were measured."""
     found = (cells.get(measure) for _, cells in facing_cells(table, role, a, b))
     return [value for value in found if value is not None]
 
 
 def facing(grid: LayerMatrix) -> np.ma.MaskedArray[Any, Any]:
-    """Return the cells of layers of equal number, in order."""
+    """Return the cells of layers with the same number, in order."""
     pairs = [
         (i, grid.layers_b.index(layer)) for i, layer in enumerate(grid.layers_a) if layer in grid.layers_b
     ]

@@ -1,4 +1,4 @@
-"""Forms with a row for each layer and tensor."""
+"""Forms with one row per layer and tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensors = Mapping[tuple[str, str, str], Mapping[str, str]]
 
 
 def _tensors(bench: Bench) -> Tensors:
-    """Return what is known of each tensor, by model, role and layer as text."""
+    """Return what is known about each tensor, by model, role and layer as text."""
     rows = bench.folder.read_csv(bench.data("-tensors.csv"))
     return {(row["model"], row["role"], row["layer"]): row for row in rows if row["tensor"]}
 
@@ -30,7 +30,7 @@ class Layerwise(Form, tag="layerwise"):
 
     models: AliasPair
     routers: Earlier | None = None
-    """Experiment of kind ``routers`` whose matched cosines are put beside."""
+    """Experiment of kind ``routers`` whose matched cosines are added."""
 
     def write(self, bench: Bench, table: MeasureTable) -> None:
         a, b = self.models
@@ -94,7 +94,7 @@ class TensorRows(Form, tag="tensor-rows"):
         cells: Cells,
         cut: Cells | None,
     ) -> dict[str, Any]:
-        """Make the row of a tensor; `cut` is what was measured of the larger one's beginning."""
+        """Make the row of a tensor; `cut` is what was measured on the beginning of the larger one."""
         raise NotImplementedError
 
 

@@ -15,10 +15,10 @@ from ._form import TENSOR_NAMES, Form
 
 
 class Squares(Form, tag="squares"):
-    """A file for each measure."""
+    """One file per measure."""
 
     names: MeasureNames = ()
-    """Measures as file names call them; several may mean one measure."""
+    """Names of measures in file names; several may mean one measure."""
 
     def measures(self, table: MeasureTable) -> Iterator[tuple[str, str]]:
         """Yield measures: what a file calls them, and what they are."""
@@ -31,7 +31,7 @@ class Squares(Form, tag="squares"):
 class Confusion(Squares, tag="confusion"):
     """Models against models, one file for each measure and layer, or for one mixed set of layers.
 
-    A model with itself is left out: it was not measured, and nothing is written in by hand.
+    A model with itself is left out: it was not measured, and nothing is filled in by hand.
     """
 
     layers: Layers | None = None

@@ -67,7 +67,7 @@ class Decay(Form, tag="decay"):
 class MatchedLayers(Form, tag="matched-layers"):
     """Facing layers next to layers that are some distance apart: cosines, cosines about one, correlations.
 
-    The published control set norms before attention against norms after it; here both are of one role.
+    The published control compared norms before attention with norms after it; here both have one role.
     """
 
     models: AliasPair

@@ -63,7 +63,7 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 class TokenizerFingerprints(TokenizerForm, tag="fingerprints"):
-    """Digests, overlap, equal ids, shifts of ids of visible ASCII tokens, and the longest run at the best."""
+    """Digests, overlap, equal ids, id shifts of visible ASCII tokens, and the longest run at the best one."""
 
     def document(self, both: BothTokenizers) -> dict[str, Any]:
         found, tokens = both.found, both.found.tokens
@@ -106,7 +106,7 @@ def _fingerprint(facts: TokenizerFacts) -> dict[str, Any]:
 
 
 def _ascii_offsets(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> list[tuple[int, int]]:
-    """Count how far ids of tokens of visible ASCII letters are apart, commonest first."""
+    """Count id offsets of tokens of visible ASCII letters, most common first."""
     counts = Counter(
         other[token] - number
         for token, number in one.items()
