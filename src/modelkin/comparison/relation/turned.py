@@ -78,6 +78,9 @@ _TRIED = 24
 """Groups examined before all are."""
 
 
+_Rows = npt.NDArray[np.intp] | slice
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
     """A map from the candidate's residual coordinates to the base's."""
@@ -112,13 +115,19 @@ class TurnedMatrices(Matrices):
 
     def turned(self, item: FacingTensors, mine: Floats, theirs: Floats) -> Vectors:
         """Fold gains in, and rotate the candidate's matrix."""
+        return self.turned_rows(item, mine, theirs, slice(None), slice(None))
+
+    def turned_rows(
+        self, item: FacingTensors, mine: Floats, theirs: Floats, own: _Rows, other: _Rows
+    ) -> Vectors:
+        """Return some rows of the rotated matrix, and some of the base's: the others are not computed."""
         assert self.matrix is not None
-        mine, theirs = self.folded(item, 0, mine), self.folded(item, 1, theirs)
-        if item.axes[1] == _RESIDUAL:
-            mine = np.asarray(mine @ self.matrix, np.float32)
-        elif item.axes[0] == _RESIDUAL:
-            mine = np.asarray(self.matrix.T @ mine, np.float32)
-        return mine, theirs
+        if item.axes[0] == _RESIDUAL:
+            turned = self.matrix.T[own] @ self.folded(item, 0, mine)
+        else:
+            turned = self.folded(item, 0, mine[own])
+            turned = turned @ self.matrix if item.axes[1] == _RESIDUAL else turned
+        return np.asarray(turned, np.float32), self.folded(item, 1, theirs[other])
 
     def spread(self, item: FacingTensors, steps: Floats) -> Floats:
         """Return the steps of rotated numbers: each is a sum over all numbers along the rotated axis."""
@@ -194,17 +203,19 @@ class TurnedReader(DeltaReader):
         self, item: FacingTensors, read: Vectors, n_rows: int, orders: Orders, matrices: TurnedMatrices
     ) -> Block | None:
         dtypes = [info.dtype for info in self._infos(item)]
-        mine, theirs = matrices.turned(item, *read)
+        rows = self._line_order(item, orders, 0, len(read[0]), len(read[1]))
+        columns = self._line_order(item, orders, 1, read[0].shape[1], read[1].shape[1])
+        if rows is None or columns is None:
+            return None
         own = matrices.spread(item, stored_steps(read[0], effective_format(read[0], dtypes[0])))
         there = matrices.folded(item, 1, stored_steps(read[1], effective_format(read[1], dtypes[1])))
         lattice = lattice_of(read[0], dtypes[0])
         levels = None if lattice is None else matrices.spread(item, level_steps(read[0], lattice))
-        rows = self._line_order(item, orders, 0, len(mine), len(theirs))
-        columns = self._line_order(item, orders, 1, mine.shape[1], theirs.shape[1])
-        if rows is None or columns is None:
-            return None
-        left, right = np.ix_(rows.mine[:n_rows], columns.mine), np.ix_(rows.theirs[:n_rows], columns.theirs)
-        mine, theirs, own, there = mine[left], theirs[right], np.abs(own[left]), np.abs(there[right])
+        some = rows.mine[:n_rows], rows.theirs[:n_rows]
+        mine, theirs = matrices.turned_rows(item, *read, *some)
+        mine, theirs = mine[:, columns.mine], theirs[:, columns.theirs]
+        left, right = np.ix_(some[0], columns.mine), np.ix_(some[1], columns.theirs)
+        own, there = np.abs(own[left]), np.abs(there[right])
         axis = 1 if item.axes[1] == _RESIDUAL else 0
         lengths = np.mean(np.square(theirs, dtype=np.float64), axis=axis, keepdims=True)
         own = np.asarray(np.sqrt(own**2 + 12 * max(self.error, _ARITHMETIC) ** 2 * lengths), np.float32)
