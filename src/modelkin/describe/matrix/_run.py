@@ -99,27 +99,11 @@ class _MatrixRun:
         tensors: list[TensorRecord] = []
         baselines: list[Baseline] = []
         for choice in self.chosen.roles:
-            # One role after another: only one role's vectors are in memory at a time.
-            reading.read(choice)
-            self.found = {}
-            shelves = {name: reading.shelve(name, self.chosen.items[name, choice]) for name in models}
-            tables += self._tables(choice, shelves)
-            tables += self._cut_tables(choice, shelves, reading)
-            tensors += self._describe(choice, shelves)
-            ground = Ground(
-                choice=choice,
-                shelves=shelves,
-                measures=self.measures,
-                options=options,
-                pairs=self.chosen.pairs,
-                found=self.found,
-                tokens={
-                    (a, b): rows if isinstance(rows, Message) else _token_stacks((a, b), rows, reading)
-                    for (a, b, own), rows in self.chosen.tokens.items()
-                    if own == choice
-                },
-            )
-            baselines += baseline_rows(ground)
+            # One role after another: only its vectors are in memory at a time, and gone before the next.
+            found = self._role(choice, reading)
+            tables += found[0]
+            tensors += found[1]
+            baselines += found[2]
         totals = [model.totals() for model in models.values()]
         return MatrixResult(
             models=tuple(_record(name, model) for name, model in models.items()),
@@ -136,6 +120,29 @@ class _MatrixRun:
             ),
             modelkin=__version__,
         )
+
+    def _role(
+        self, choice: RoleChoice, reading: SliceReader
+    ) -> tuple[list[MeasureTable], list[TensorRecord], list[Baseline]]:
+        reading.read(choice)
+        self.found = {}
+        shelves = {name: reading.shelve(name, self.chosen.items[name, choice]) for name in self.chosen.models}
+        tables = [*self._tables(choice, shelves), *self._cut_tables(choice, shelves, reading)]
+        tensors = list(self._describe(choice, shelves))
+        ground = Ground(
+            choice=choice,
+            shelves=shelves,
+            measures=self.measures,
+            options=self.chosen.options,
+            pairs=self.chosen.pairs,
+            found=self.found,
+            tokens={
+                (a, b): rows if isinstance(rows, Message) else _token_stacks((a, b), rows, reading)
+                for (a, b, own), rows in self.chosen.tokens.items()
+                if own == choice
+            },
+        )
+        return tables, tensors, list(baseline_rows(ground))
 
     def _tables(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[MeasureTable]:
         for a, b in (*((name, name) for name in shelves), *model_pairs(self.chosen.models)):
