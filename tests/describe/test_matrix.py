@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import weakref
 from collections.abc import Mapping
 
 import jsonschema
@@ -734,3 +735,26 @@ def test_a_list_keeps_its_order():
 )
 def test_a_label_is_read_back(label):
     assert parse_role(label).label == label
+
+
+def test_vectors_of_a_role_are_gone_before_those_of_the_next_are_read(monkeypatch):
+    from modelkin.describe.matrix import _reading
+
+    stacks: list[weakref.ref[Stack]] = []
+    alive: list[int] = []
+    shelve, read = _reading.SliceReader.shelve, _reading.SliceReader.read
+
+    def shelving(self, name, items):
+        shelf = shelve(self, name, items)
+        stacks.extend(map(weakref.ref, shelf.stacks.values()))
+        return shelf
+
+    def reading(self, choice):
+        alive.append(sum(one() is not None for one in stacks))
+        read(self, choice)
+
+    monkeypatch.setattr(_reading.SliceReader, "shelve", shelving)
+    monkeypatch.setattr(_reading.SliceReader, "read", reading)
+    run({"a": llama(), "b": llama(seed=1)}, roles=("k-proj", "v-proj", "input-norm"), baselines=BASELINES)
+    assert alive == [0, 0, 0]
+    assert len(stacks) == 6
