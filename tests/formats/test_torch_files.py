@@ -165,7 +165,7 @@ def test_a_lightning_checkpoint_gives_its_weights_without_optimizer_and_prefix()
     np.testing.assert_array_equal(model.tensor("proj.weight"), numbers(2, 3))
     notes = " / ".join(map(str, model.weights.notes))
     assert "the weights are under 'state_dict'" in notes
-    assert "left out: optimizer_states" in notes
+    assert "left out because it is not part of the model: optimizer_states" in notes
     assert "mentions 1 names that were left alone: torch._C._nn.gelu" in notes
     assert "prefix 'model.' of Lightning" in notes
 
