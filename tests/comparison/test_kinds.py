@@ -116,6 +116,34 @@ def test_a_rotated_copy_is_a_copy_and_said_to_be_rotated():
     assert found.relation.not_subtracted is None
 
 
+def test_a_copy_in_another_precision_says_how_many_values_are_equal():
+    base = zoo_model("base")
+    narrow = base.with_tensors({name: values * np.float32(1.01) for name, values in base.tensors.items()})
+    relation = mk.compare(
+        candidate=MemorySource(narrow.files("F16"), name="candidate"),
+        base=MemorySource(narrow.files("F32"), name="base"),
+        options=STANDARD,
+    ).relation
+    assert relation.kind == "precision-copy"
+    (found,) = relation.findings
+    assert found.what.code == "found.precision-copy-counted"
+    assert 0 < found.numbers["equal"] <= found.numbers["values"]
+
+
+def test_factors_that_were_undone_before_levels_were_found_are_told():
+    base = zoo_model("base")
+    scaled = derive.scale_inputs(base, spread=0.4, rng=np.random.default_rng(1))
+    relation = mk.compare(
+        candidate=MemorySource(derive.round_to_int4(scaled).files("F32"), name="candidate"),
+        base=MemorySource(base.files("F32"), name="base"),
+        options=STANDARD,
+    ).relation
+    assert relation.kind == "quantised-copy"
+    found = {item.kind: item.numbers for item in relation.findings}
+    assert found["rescaled-first"]["tensors"] == 20  # queries, keys, values, gates and units of four layers
+    assert found["quantised-copy"]["bits"] == 4
+
+
 def test_a_width_is_said_by_its_name():
     deep = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
     relation = compared(named("llama: fewer-units"), deep).relation

@@ -9,7 +9,13 @@ from modelkin.comparison.deep import DeepResult
 from modelkin.comparison.identity import CopyKind
 from modelkin.comparison.methods import Agreement, Contrast, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
-from modelkin.comparison.relation import Deltas, findings_of_values, kind_of_values, shape_findings
+from modelkin.comparison.relation import (
+    Deltas,
+    RelationFinding,
+    findings_of_values,
+    kind_of_values,
+    shape_findings,
+)
 from modelkin.comparison.tokens import Tokens
 from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.message import Message, say
@@ -95,6 +101,8 @@ def relation_of(
     )
     values = copy or kind_of_values(deltas.changes)
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
+    if copy in ("copy", "precision-copy"):
+        told.insert(0, _copied(copy, count))
     kind = values if copy or not shapes else _KINDS.get(shapes[0].kind, shapes[0].kind)
     return Relation(
         kind=kind,
@@ -102,6 +110,22 @@ def relation_of(
         direction=_direction(kind, candidate, base, deltas) or unknown,
         findings=(*shapes, *told),
         not_subtracted=deltas.skipped,
+    )
+
+
+def _copied(kind: str, count: EqualityCount) -> RelationFinding:
+    """Tell that values are equal, where that was counted and nothing had to be subtracted."""
+    if kind == "copy":
+        equal = count.n_equal
+        what = say("found.copy-counted", n=count.n_compared, equal=equal)
+    else:
+        equal = count.n_equal_after_rounding
+        what = say("found.precision-copy-counted", n=count.n_compared, equal=equal)
+    return RelationFinding(
+        kind=kind,
+        what=what,
+        numbers={"values": count.n_compared, "equal": equal},
+        cannot_tell=say(f"cannot.{kind}"),
     )
 
 

@@ -75,6 +75,7 @@ class _Measured:
         self.matrix = self.mine.ndim == 2 and min(self.mine.shape) >= _FEWEST_ROWS
         self.lattice: Lattice | None = None
         self.spectrum: Spectrum | None = None
+        self.refitted = False
 
     def change(self) -> TensorChange:
         block, mine, theirs = self.block, self.mine, self.theirs
@@ -114,6 +115,7 @@ class _Measured:
             group=few.group if few else None,
             levels=few.levels if few else None,
             reordered=block.reordered,
+            refitted=self.refitted,
         )
 
     def _word(self) -> Word:
@@ -128,7 +130,9 @@ class _Measured:
         if self._is_sparse():
             return "sparse"
         if not self.matrix:
-            return "trained" if self._is_alike() else "unlike"
+            if not self._is_alike():
+                return "unlike"
+            return "changed" if mine.ndim == 1 else "trained"
         if not self._is_alike():
             fitted, better = self._refitted()
             return self._word_of(fitted, better) if better else "unlike"
@@ -136,6 +140,7 @@ class _Measured:
 
     def _word_of(self, theirs: Floats, how: Word | None) -> Word:
         """Name the change of a matrix, apart from factors that were undone."""
+        self.refitted = how is not None
         if how is not None and self._is_rounded(theirs, slack=_REFITTED):
             return how
         self.lattice, levels = self._levels()

@@ -19,11 +19,13 @@ Word = Literal[
     "noise",
     "low-rank",
     "trained",
+    "changed",
     "unlike",
 ]
 """What became of one tensor. ``rescaled``: equal except for factors of rows and columns. ``mixed``: equal
 except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
-changed in a way that has structure and more directions than few. ``unlike``: what faces it is no more like it
+changed in a way that has structure and more directions than few. ``changed``: of gains and biases, which have
+no directions, so that nothing says how. ``unlike``: what faces it is no more like it
 than chance."""
 
 
@@ -79,6 +81,8 @@ class TensorChange:
     """``symmetric``, ``asymmetric`` or ``table``."""
     reordered: bool
     """Whether rows or columns were first put into the base's order."""
+    refitted: bool
+    """Whether factors of rows and columns, or mixtures inside of heads, were undone first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,9 @@ _UNCHANGED = ("equal", "rounded", "rescaled", "mixed", "turned")
 def kind_of_values(changes: Sequence[TensorChange]) -> str:
     """Name what became of the values of the matrices that have a counterpart; ``unknown`` if nothing fits."""
     matrices = [
-        item for item in changes if item.rank_most is not None or item.what not in ("trained", "unlike")
+        item
+        for item in changes
+        if item.rank_most is not None or item.what not in ("trained", "changed", "unlike")
     ]
     matrices = [item for item in matrices if item.component in MATRIX_PARTS and not _is_vector(item)]
     changed = [item for item in matrices if item.what not in (*_UNCHANGED, "unlike")]
@@ -62,7 +64,7 @@ def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]
         return "unknown"
     vectors = [item.what for item in changes if _is_vector(item)]
     factors = any(item.what in ("rescaled", "mixed", "turned") for item in matrices)
-    if "trained" in vectors and not factors:
+    if "changed" in vectors and not factors:
         return "fine-tune"  # only gains and biases were trained
     return "precision-copy" if any(item.what == "rounded" for item in matrices) else "copy"
 
@@ -92,12 +94,14 @@ def findings_of_values(
     for item in changes:
         if item.component in MATRIX_PARTS and not _is_vector(item):
             by_word.setdefault(item.what, []).append(item)
-    if kind in ("copy", "precision-copy"):
+    if kind in ("copy", "precision-copy") and changes:
         found.append(_finding(kind, {"tensors": len(changes)}, n=len(changes)))
     if rescaled := [*by_word.get("rescaled", ()), *by_word.get("mixed", ())]:
         found.append(
             _finding("rescaled", {"tensors": len(rescaled)}, n=len(rescaled), parts=_parts(rescaled))
         )
+    if first := [item for item in changes if item.refitted and item.what in _KINDS]:
+        found.append(_finding("rescaled-first", {"tensors": len(first)}, n=len(first), parts=_parts(first)))
     if any(item.reordered for item in changes):
         found.append(_finding("reordered", {"tensors": sum(item.reordered for item in changes)}))
     if turn is not None:
@@ -185,7 +189,7 @@ def _low_rank(adapted: Sequence[TensorChange], directions: float | None) -> Iter
 def _trained(
     changes: Sequence[TensorChange], by_word: dict[str, list[TensorChange]]
 ) -> Iterable[RelationFinding]:
-    trained = by_word.get("trained") or [item for item in changes if item.what == "trained"]
+    trained = by_word.get("trained") or [item for item in changes if item.what == "changed"]
     size = statistics.median(item.relative_change for item in trained)
     over = [item.over_chance for item in trained if item.over_chance is not None]
     left = [item.left_in_steps for item in trained if item.left_in_steps is not None]
