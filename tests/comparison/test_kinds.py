@@ -127,7 +127,7 @@ def test_a_copy_in_another_precision_says_how_many_values_are_equal():
     assert relation.kind == "precision-copy"
     (found,) = relation.findings
     assert found.what.code == "found.precision-copy-counted"
-    assert 0 < found.numbers["equal"] <= found.numbers["values"]
+    assert 0 < int(found.numbers["equal"]) <= int(found.numbers["values"])
 
 
 def test_factors_that_were_undone_before_levels_were_found_are_told():
