@@ -22,6 +22,7 @@ from modelkin.cli.fingerprint import fingerprint
 from modelkin.cli.inspect import inspect
 from modelkin.cli.lab import lab
 from modelkin.cli.matrix import matrix
+from modelkin.cli.memory import share_one_arena
 from modelkin.cli.merge import merge
 from modelkin.cli.methods import methods
 from modelkin.cli.print import print_report
@@ -59,7 +60,8 @@ Exit codes
 )
 @click.version_option(__version__, prog_name="modelkin")
 def app() -> None:
-    """Hold the subcommands."""
+    """Hold the subcommands, and begin each of them."""
+    share_one_arena()
 
 
 for command in (
