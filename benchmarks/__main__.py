@@ -30,7 +30,7 @@ USUAL = ("startup", "decode", "reading", "memory")
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run what was requested."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "names",

@@ -20,7 +20,7 @@ from benchmarks.tables import Table, megabytes, replace_section, seconds
 
 MODULE = "benchmarks.alignment_job"
 CEILING = 1_000_000_000
-"""Bytes a model that ``--depth deep`` may read."""
+"""Bytes per model that ``--depth deep`` may read."""
 METHODS = (
     "mlp-map",
     "attention-map",
@@ -74,7 +74,7 @@ def cases(subject: str) -> Iterator[Case]:
 
 def measure(case: Case) -> dict[str, Any]:
     """Measure one case in a fresh process with one thread for linear algebra."""
-    # Threads that wait for each other spin, and on a busy machine that would be counted as work.
+    # Waiting threads spin, and on a busy machine that would count as work.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     job = {"subject": case.subject, "kind": case.kind, "step": case.step}
     return run_job(MODULE, job, environment=environment)
@@ -145,7 +145,7 @@ def _most(found: Mapping[Case, Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run what was requested."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.alignment", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the 7B shape only")
     parser.add_argument(

@@ -23,7 +23,7 @@ FRAMES = {"map from tokens": "tokens", "map from keys": "keys", "map from units"
 WHOLE = "compare, deep"
 OWN_LAYERS = "own-layers"
 _LEFT = 0.3
-"""Part of the bytes that the steps before it leave for own-layers, roughly."""
+"""Share of the bytes that earlier steps leave for own-layers, roughly."""
 
 
 def work(job: Mapping[str, Any]) -> dict[str, Any]:

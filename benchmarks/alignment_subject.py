@@ -1,7 +1,7 @@
 """Models of 7B, 70B and 110B shape whose weights are computed when they are read, and disguised copies.
 
 The virtual files of `tests.support` repeat every 4 MB, in every model at the same places. Where layers are
-aligned that would be found as a likeness, so here every row of every tensor is drawn by itself.
+aligned that would look like similarity, so here every row of every tensor is drawn separately.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
 
 @final
 class Synthetic(Source):
-    """A model that exists as headers; rows are drawn when they are read, and the time for it is kept apart.
+    """A model that exists only as headers; rows are drawn when read, and that time is counted separately.
 
     Parameters
     ----------
@@ -138,10 +138,10 @@ class Synthetic(Source):
     vocabulary
         Of the tokenizer: equal numbers give the same file.
     disguise
-        How its residual stream is turned. What reads the stream is turned along; what writes into it is drawn
-        anew: exact tests look at writers in old coordinates only, where they look like noise anyway.
+        How its residual stream is rotated. What reads the stream is rotated with it; what writes into it is
+        redrawn: exact tests look at writers only in the old coordinates, where they look like noise anyway.
     hidden
-        Whether MLP units are reordered as well, and the heads of keys and values, and token rows drawn anew.
+        Whether MLP units and the heads of keys and values are also reordered, and token rows redrawn.
     draw
         How a block of rows is drawn.
     """
@@ -184,7 +184,7 @@ class Synthetic(Source):
 
     @property
     def location(self) -> Location:
-        """A name, since there is no place."""
+        """A name, since it is nowhere in particular."""
         return Location(kind="memory", ref=self._name, origin=f"memory:{self._name}")
 
     def files(self) -> dict[str, FileInfo]:
@@ -215,7 +215,7 @@ class Synthetic(Source):
             start = end
 
     def _parts(self, name: str, start: int, stop: int) -> Iterator[bytes]:
-        """Yield bytes of one tensor, few rows at a time: many threads read, and memory is measured."""
+        """Yield bytes of one tensor, a few rows at a time: many threads read, and memory is measured."""
         extent = self._extents[name]
         width = extent[-1] if len(extent) > 1 else 1
         step = max(1, _BLOCK // width)
@@ -238,7 +238,7 @@ class Synthetic(Source):
         return rows if self._turn is None or not reads else self._turn(rows)
 
     def _moved(self, name: str, n_rows: int, first: int, last: int) -> tuple[int, int]:
-        """Return where a block of units of the base stands: whole blocks change places."""
+        """Return where a block of units of the base is: whole blocks are moved."""
         step = max(1, _BLOCK // self._hidden)
         order = _order_of_blocks(name, n_rows // step)
         if first // step >= len(order):
@@ -247,7 +247,7 @@ class Synthetic(Source):
         return begin, begin + last - first
 
     def _moved_head(self, name: str, n_rows: int, first: int, last: int) -> tuple[int, int]:
-        """Return where a block of rows of the base stands: heads change places, blocks lie inside them."""
+        """Return where a block of rows of the base is: heads are moved, blocks lie inside them."""
         order = _order_of_blocks(name, n_rows // self._head_dim)
         begin = int(order[first // self._head_dim]) * self._head_dim + first % self._head_dim
         return begin, begin + last - first
@@ -294,9 +294,9 @@ def hadamard(rows: Rows) -> Rows:
 
 
 def pair_of(name: str, kind: str) -> tuple[Synthetic, Synthetic]:
-    """Return candidate and base: ``strangers``, a ``copy``, or a copy with its residual stream turned.
+    """Return candidate and base: ``strangers``, a ``copy``, or a copy with a rotated residual stream.
 
-    A ``hidden copy`` is turned, has its units in another order, other token rows and another tokenizer.
+    A ``hidden copy`` is rotated, has its units reordered, other token rows and another tokenizer.
     """
     subject = SUBJECTS[name]()
     base = Synthetic(subject, seed=1, vocabulary=1, name="base")

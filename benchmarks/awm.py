@@ -27,15 +27,15 @@ from benchmarks.tables import Table, replace_section
 from modelkin.casework.lab import Checkpoint
 
 LOG10_P = -6.0
-"""Where modelkin's rule and our reading of phi_U draw the line."""
+"""The threshold of modelkin's rule and of our reading of phi_U."""
 
 FEWEST_STRANGERS = 20
-"""So many pairs of the calibration half must have a model of a kind, or the kind has no own threshold."""
+"""This many pairs of the calibration half must include a model of a kind for it to have its own threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the methods said of one case."""
+    """What the methods said about one case."""
 
     case: Case
     awm: AwmScore | Skipped
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def judge(cases: Sequence[Case], own: OwnVerdict | None = None) -> list[Outcome]:
-    """Put every case to all methods."""
+    """Run all methods on every case."""
     return [Outcome(case=case, **_answers(case, own)) for case in cases]
 
 
@@ -65,7 +65,7 @@ def _answers(case: Case, own: OwnVerdict | None) -> dict[str, Any]:
 def judge_all(
     depth: str, *, most: int | None, kept: Path | None, processes: int, say: Callable[[str], object]
 ) -> list[Outcome]:
-    """Put the whole truth table to all methods; say now and then how far it is."""
+    """Run all methods on the whole truth table; report progress now and then."""
     cases = all_cases(most)
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(processes) as pool:
@@ -83,7 +83,7 @@ def _answers_at(depth: str, most: int | None, kept: Path | None, place: int) -> 
 
 
 def kind_of(model: Checkpoint) -> str:
-    """Return what a user of AWM would choose strangers by."""
+    """Return the properties by which a user of AWM would choose strangers."""
     width = model.config.get("hidden_size", model.config.get("n_embd"))
     return f"{model.family} {width}{' tied' if model.config.get('tie_word_embeddings') else ''}"
 
@@ -102,7 +102,7 @@ Strength = Callable[[Outcome], float | None]
 
 
 def threshold(outcomes: Sequence[Outcome], strength: Strength) -> float:
-    """Return the strength of the strongest stranger of the calibration half: a hit has to exceed it."""
+    """Return the strength of the strongest stranger of the calibration half: a hit must exceed it."""
     found = _calibration(outcomes, strength)
     if not found:
         raise ValueError("no stranger of the calibration half has a score")
@@ -130,7 +130,7 @@ def _calibration(outcomes: Sequence[Outcome], strength: Strength) -> list[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A method with a threshold: whether it accuses, None where it says nothing."""
+    """A method with a threshold: whether it accuses; None if it says nothing."""
 
     name: str
     accuses: Callable[[Outcome], bool | None] = field(repr=False)

@@ -1,4 +1,4 @@
-"""modelkin's own verdict on a pair, beside AWM's; what ``make disguises`` has kept is not compared twice."""
+"""modelkin's own verdict on a pair, next to AWM's; what ``make disguises`` has stored is not recomputed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FOUND = ("exact", "ranked")
 
 
 def modelkin_verdict(depth: str, kept: Mapping[str, bool | Skipped] | None = None) -> OwnVerdict:
-    """Return modelkin's own verdict at a depth, from files in memory; it asks controls where these count.
+    """Return modelkin's own verdict at a depth, from files in memory; it uses controls where these count.
 
-    Verdicts that were kept are not reached again.
+    Stored verdicts are not recomputed.
     """
     import modelkin as mk
     from modelkin.comparison.controls import worth_calibrating
@@ -51,13 +51,13 @@ def modelkin_verdict(depth: str, kept: Mapping[str, bool | Skipped] | None = Non
 
 
 def key_of(name: str, *, related: bool) -> str:
-    """Return what the result of a row, or of plain strangers, is kept under."""
+    """Return the key of the stored result of a row, or of plain strangers."""
     return f"{'relation' if related else 'strangers'}|{name}|"
 
 
 @cache
 def kept_verdicts(file: Path) -> Mapping[str, bool | Skipped]:
-    """Read the verdicts that this very code has reached, by key."""
+    """Read the verdicts that exactly this code has reached, by key."""
     code = _script().code_digest()
     rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
     return {row["key"]: _verdict(row) for row in rows if row["code"] == code}

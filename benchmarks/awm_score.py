@@ -23,7 +23,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwmScore:
-    """What AWM says of two models."""
+    """What AWM says about two models."""
 
     score: float
     """Mean unbiased CKA; 1 is a copy."""
@@ -40,11 +40,11 @@ class AwmScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhiU:
-    """What phi_U says of two models."""
+    """What phi_U says about two models."""
 
     log10_p: float
     n_tests: int
-    """Matrices that were matched: one a layer, or one an expert."""
+    """Matched matrices: one per layer, or one per expert."""
 
 
 def awm(candidate: Checkpoint, base: Checkpoint) -> AwmScore | Skipped:

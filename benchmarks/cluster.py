@@ -1,7 +1,7 @@
-"""Many machines: what Dask costs and brings on this one, and what a million models would cost.
+"""Many machines: the cost and benefit of Dask on this one, and what a million models would cost.
 
 ``python -m benchmarks cluster``. Serial and spread runs do the same work; workers are processes of one
-thread, and so is the serial run: matrix products on both cores would hide what a second worker brings. The
+thread, and so is the serial run: matrix products on both cores would hide the benefit of a second worker. The
 cost model multiplies constants that are measured here; nothing of that size was run.
 """
 
@@ -52,17 +52,17 @@ class ClusterCosts:
     """What was measured."""
 
     start: float
-    """Seconds until a scheduler and two workers are there."""
+    """Seconds until a scheduler and two workers are up."""
     task: float
-    """Seconds a task that does nothing, many at once."""
+    """Seconds per empty task, many at once."""
     pair: float
-    """CPU seconds a pair of unrelated fingerprints, on one machine: `registry pairs`."""
+    """CPU seconds per pair of unrelated fingerprints, on one machine: `registry pairs`."""
     ready: float
     """CPU seconds until a fingerprint is ready for that, where signs choose who is tested: `atlas`."""
     kin: float
-    """CPU seconds a pair, then, in blocks as large as those of an atlas."""
+    """CPU seconds per pair after that, in blocks as large as those of an atlas."""
     row: float
-    """CPU seconds a fingerprint of a small model on the disk."""
+    """CPU seconds per fingerprint of a small local model."""
 
 
 def run(*, quick: bool) -> str:
@@ -196,7 +196,7 @@ def _nothing(number: int) -> int:
 
 
 def _timed(work: Callable[[], Any], client: Any = None) -> tuple[tuple[float, float], Any]:  # noqa: ANN401
-    """Return wall and CPU seconds, of the workers where there is a cluster, and what came out."""
+    """Return wall and CPU seconds (of the workers, if there is a cluster), and the result."""
     began = time.perf_counter(), _cpu(client)
     made = work()
     return (time.perf_counter() - began[0], _cpu(client) - began[1]), made

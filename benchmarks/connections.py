@@ -1,4 +1,4 @@
-"""How many connections, and how long a request: the whole reading as a function of both."""
+"""How many connections, and how long a request: the whole read as a function of both."""
 
 from __future__ import annotations
 

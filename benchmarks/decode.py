@@ -1,4 +1,4 @@
-"""Speed of turning stored bytes into float32, beside ml_dtypes and a plain copy, in one run."""
+"""Speed of turning stored bytes into float32, compared with ml_dtypes and a plain copy, in one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHUNK = 8 << 20
 
 
 def best_cpu(work: Callable[[], object], *, repeats: int) -> float:
-    """Return the least CPU time of several runs."""
+    """Return the smallest CPU time of several runs."""
     took: list[float] = []
     for _ in range(repeats):
         began = time.process_time()
@@ -54,7 +54,7 @@ def _row(dtype: str, *, repeats: int) -> list[str]:
     rng = np.random.default_rng(0)
     data = rng.integers(0, 256, CHUNK, dtype=np.uint8).tobytes()
     if dtype == "F4":
-        # ml_dtypes keeps one code in a byte: it is spared the unpacking, which ours does.
+        # ml_dtypes keeps one code per byte: it skips the unpacking that ours does.
         codes = rng.integers(0, 16, 2 * CHUNK, dtype=np.uint8).view(_TYPES[dtype])
     else:
         codes = np.frombuffer(data, _TYPES[dtype])

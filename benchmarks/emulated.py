@@ -1,6 +1,6 @@
 """The models of the shipped studies at true names, configs, shapes and shard counts; their weights are drawn.
 
-1.2 TB in all, of which nothing lies on a disk: headers, configs and tokenizers are made when a Hub starts,
+1.2 TB in all, none of it on disk: headers, configs and tokenizers are made when a Hub starts,
 and weights when they are read (`tests.support.DrawnFile`).
 """
 
@@ -28,19 +28,19 @@ _F32 = "e_score_correction_bias"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulated:
-    """One model: what its config says, and how its tensors are called."""
+    """One model: what its config says, and how its tensors are named."""
 
     config: Mapping[str, Any] = field(repr=False)
     layout: Callable[[Mapping[str, Any]], Tensors]
     seed: str
-    """Models of one seed have the same weights, but for their last bits where `touched` differs."""
+    """Models with one seed have the same weights, except for their last bits if `touched` differs."""
     touched: int = 0
     shard_bytes: int = 5_000_000_000
     """The longest shard: that of `save_pretrained`, unless somebody chose another."""
     by_layer: bool = False
-    """One shard a layer instead."""
+    """One shard per layer instead."""
     vocabulary: str | None = None
-    """Tokenizers of one name are the same file; None is a model without a tokenizer.json."""
+    """Tokenizers of one name are the same file; None means a model without a tokenizer.json."""
 
     def tensors(self) -> Tensors:
         """Yield names and shapes in the order of the state dict."""
@@ -408,7 +408,7 @@ MODELS: Mapping[str, Emulated] = {
 
 @cache
 def tokenizer_json(n_tokens: int, seed: str) -> bytes:
-    """Return a byte-pair tokenizer of pretended words, common ones first, as training by counts gives them.
+    """Return a byte-pair tokenizer of made-up words, common ones first, as training by counts gives them.
 
     Two of them share three quarters of the smaller one's words, at places that differ the more the later they
     are.

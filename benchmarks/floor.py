@@ -1,4 +1,4 @@
-"""The least time that reading can take on a line, whatever the client does. Arithmetic, no measurement."""
+"""The least time that reading can take on a connection, whatever the client does. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def least_time(network: Network, *, n_ranges: int, n_bytes: int, n_shards: int, 
     """Return the floor of a client that plans well and keeps to a number of connections.
 
     Every step assumes that nothing but the line takes time. Connections to the Hub beyond the first count as
-    opened while the listing is under way. One connection a shard is open when the data phase begins.
+    opened while the listing is in progress. One connection per shard is open when the data phase begins.
     """
     chain = {
         "listing": network.connection + network.hub,

@@ -1,7 +1,7 @@
 """modelDNA on a collection, in a process of an interpreter that has it (``pip install modeldna==0.1.0``).
 
-It has no trees. What a user of it has is a scan: each model against all others, and the best of those that
-its rule calls related. Clusters are what related pairs connect; the edge of a model is its best candidate.
+It has no trees. What its users have is a scan: each model against all others, and the best of those that its
+rule calls related. Clusters are what related pairs connect; the edge of a model is its best candidate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = fingerprint.extract_fingerprint(
                 source.LocalSource(place), mode="fast", model_id=name
             )
-        except Exception as error:  # whatever it raises of a model is its answer about it
+        except Exception as error:  # whatever it raises for a model is its answer
             refused[name] = str(error)
     least = verdicts.Thresholds().positive
     scores: dict[str, dict[str, float]] = {}

@@ -27,7 +27,7 @@ N_NUMBERS = 1 << 22
 
 
 def best(work: Callable[[], object], *, repeats: int) -> float:
-    """Return the least CPU time of several runs."""
+    """Return the smallest CPU time of several runs."""
     took = []
     for _ in range(repeats):
         began = time.process_time()
@@ -83,7 +83,7 @@ def _decoding(*, quick: bool) -> str:
 
 
 def _comparing(folder: Path) -> str:
-    """Compare two quantisations of one random model: what is read, beside both files whole."""
+    """Compare two quantisations of one random model: what is read, relative to both whole files."""
     width, mlp, layers = 1024, 2816, 6
     rng = np.random.default_rng(0)
     shapes = {"token_embd.weight": (8192, width), "output_norm.weight": (width,)}

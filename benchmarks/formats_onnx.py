@@ -20,7 +20,7 @@ from benchmarks.tables import Table
 from modelkin.options import FetchOptions
 
 DELAYS = Delays(hub=0.1, cdn=0.05, connection=0.1, bandwidth=20e6)
-"""Those of the benchmarks of reading; each connection brings 20 MB a second."""
+"""Those of the reading benchmarks; each connection transfers 20 MB per second."""
 
 
 def seconds_of(work: Callable[[], object], repeats: int) -> float:
@@ -65,7 +65,7 @@ def local_row(path: Path, repeats: int) -> list[str]:
 
 
 def remote_row(path: Path) -> list[str]:
-    """Open it from a Hub with the delays of a usual line, and fetch it whole from the same."""
+    """Open it from a Hub with usual network delays, and fetch it whole from the same."""
     files = {"model.onnx": path.read_bytes()}
     with HubServer({"org/model": files}, HubOptions(delays=DELAYS)) as hub:
         fetch = FetchOptions(use_store=False, endpoint=hub.url, token=False)

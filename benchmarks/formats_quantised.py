@@ -38,7 +38,7 @@ Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """How one scheme stores a matrix of so many outputs and inputs."""
+    """How one scheme stores a matrix of given outputs and inputs."""
 
     name: str
     config: Mapping[str, Any]
@@ -258,7 +258,7 @@ def _torch_seconds(name: str, parts: Mapping[str, Array], got: Array, repeats: i
 def virtual(scheme: Scheme, *, seed: int) -> dict[str, bytes | VirtualFile]:
     """Return a 7B model whose projections are stored by a scheme; its numbers mean nothing.
 
-    Tensors that have to make sense to be read (lists of groups, JSON) stand in the file; codes and scales are
+    Tensors that must make sense to be read (lists of groups, JSON) are in the file; codes and scales are
     whatever the virtual file holds.
     """
     files = dict(llama(SEVEN_B, seed=seed, vocabulary=1))
@@ -278,7 +278,7 @@ def virtual(scheme: Scheme, *, seed: int) -> dict[str, bytes | VirtualFile]:
             elif "quant_state" in part:
                 told[part] = _STATE % (shape[0], shape[1])
     head, order = safetensors_head(layout)
-    # What has to make sense goes into a file of its own, of real bytes.
+    # What must make sense goes into a separate file of real bytes.
     real = {part: layout[part] for part in told}
     rest = {part: layout[part] for part in order if part not in told}
     head, _ = safetensors_head(rest)

@@ -25,7 +25,7 @@ from modelkin.formats.torch.machine import Machine
 LATENCY = 0.04
 """Seconds before each answer, as in docs/benchmarks.md."""
 BANDWIDTH = 100e6
-"""Bytes a second of each connection."""
+"""Bytes per second of each connection."""
 WIDTH = 1024
 FILE = "pytorch_model.bin"
 
@@ -98,7 +98,7 @@ def long_pickle(n_tensors: int) -> bytes:
 
 
 def pickles(n_tensors: int) -> None:
-    """Print the processor's seconds for a long pickle, against a walk over it with pickletools."""
+    """Print the CPU seconds for a long pickle, against a walk over it with pickletools."""
     data = long_pickle(n_tensors)
     machine = timed(lambda: Machine(data, file="x").load(), time.process_time)
     walk = timed(lambda: sum(1 for _ in pickletools.genops(data)), time.process_time)

@@ -1,4 +1,4 @@
-"""When are near ranges better read as one? Small pieces at growing distance, and sampled rows of a matrix."""
+"""When are nearby ranges better read as one? Small pieces at growing distance, sampled rows of a matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WASTES = (0.05, 0.5, 1.0, 4.0, 10.0)
 APART = FetchOptions(max_gap=0, max_waste=0.0)
 _SHARD = "model-00001-of-00004.safetensors"
 _SHARE = 6.25e6
-"""Bytes a second of one of 16 connections that share 100 MB/s."""
+"""Bytes per second of one of 16 connections that share 100 MB/s."""
 
 
 def run(*, quick: bool = False) -> str:

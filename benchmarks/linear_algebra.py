@@ -1,7 +1,7 @@
 """What aligning costs: polar factors, assignments, best matches. ``python -m benchmarks.linear_algebra``.
 
-Each measurement is the least CPU time of some runs with one thread in a process of its own, so that other
-work on the machine counts as little as can be; still, read the ratios. Packages that modelkin does not
+Each measurement is the smallest CPU time of some runs with one thread in a separate process, so that other
+work on the machine counts as little as possible; still, read the ratios. Packages that modelkin does not
 install are measured with ``--python lap=/path/to/python``, an interpreter that has numpy and the package.
 """
 
@@ -97,7 +97,7 @@ def _polar_cells(found: Mapping[str, Any], unit: float) -> list[str]:
 
 
 def match_table(plan: Plan, growing: Growing, _: Path) -> Table:
-    """Measure every way to match, on cosines that are there already."""
+    """Measure every way to match, on precomputed cosines."""
     ways = [way for way in match.WAYS if way not in match.SOLVERS[1:] or way in (plan.pythons or {})]
     rows: list[list[str]] = []
     for n in plan.units:

@@ -42,12 +42,12 @@ def _unit(rows: Rows) -> Rows:
 
 
 def by_row_best(similarity: Rows) -> Match:
-    """Give each row its best column, whoever else takes it."""
+    """Give each row its best column, whichever other row takes it."""
     return np.asarray(similarity.argmax(axis=1), np.intp)
 
 
 def by_mutual_best(similarity: Rows) -> Match:
-    """Match what is best for each other, and nothing else."""
+    """Match only mutual best pairs."""
     return mutual(similarity.argmax(axis=1), similarity.argmax(axis=0))
 
 
@@ -57,7 +57,7 @@ def mutual(best: Match, best_back: Match) -> Match:
 
 
 def by_repeated_mutual_best(similarity: Rows) -> Match:
-    """Match what is best for each other, take it out, and go on: the greedy assignment."""
+    """Match mutual best pairs, remove them, and repeat: the greedy assignment."""
     match = np.full(len(similarity), -1, np.intp)
     rows, columns = np.arange(len(similarity)), np.arange(similarity.shape[1])
     left = similarity

@@ -136,7 +136,7 @@ def _products(m: Matrix, step: Callable[[Matrix, Matrix], Matrix]) -> Matrix:
         x = step(x, gram)
         if error < enough:
             return x
-    return x  # as far as it came: the error tells
+    return x  # as far as it got: the error shows
 
 
 def _largest(m: Matrix) -> float:

@@ -1,4 +1,4 @@
-"""Many comparisons at once on one store and one Hub that fails now and then: same answers, bounded means."""
+"""Many comparisons at once on one store and one flaky Hub: same answers, bounded resources."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MODELS = ("base", "continued", "finetune-light", "twin-1", "moe-base", "moe-tune
 PATIENCE = 900.0
 """Seconds after which a run counts as hanging."""
 CONNECTIONS = 4
-"""Of each model: so many comparisons at once would otherwise ask for thousands of sockets."""
+"""Per model: this many comparisons at once would otherwise need thousands of sockets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What came of one run."""
+    """The outcome of one run."""
 
     n_processes: int
     n_comparisons: int
@@ -42,7 +42,7 @@ class Load:
     requests: int
     faults: int
     wrong: tuple[str, ...]
-    """Comparisons that failed, or said something else than the same one alone, or read other bytes."""
+    """Comparisons that failed, differed from the same one alone, or read other bytes."""
     damaged: int
     """Stored ranges that do not have their digest, or are not the file's bytes."""
     memory: int
@@ -59,7 +59,7 @@ def zoo(name: str) -> Path:
 
 
 def alone(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Compare each pair by itself, from the disk: what every comparison under load has to say."""
+    """Compare each pair alone, from disk: what every comparison under load must say."""
     options = mk.CompareOptions(depth="standard")
     return {
         pair: finding(mk.compare(candidate=str(zoo(pair[0])), base=str(zoo(pair[1])), options=options))
@@ -70,7 +70,7 @@ def alone(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
 def measure(
     *, n_processes: int, n_comparisons: int, fault_rate: float, models: tuple[str, ...] = MODELS
 ) -> Load:
-    """Run comparisons at once, and hold every one against the same comparison alone."""
+    """Run comparisons concurrently, and check each against the same comparison alone."""
     pairs = list(itertools.islice(itertools.cycle(itertools.permutations(models, 2)), n_comparisons))
     expected = alone(set(pairs))
     repos = {

@@ -41,7 +41,7 @@ class Sockets:
 
 
 def open_sockets() -> int:
-    """Return how many sockets this process has open; 0 where the system does not tell."""
+    """Return how many sockets this process has open; 0 if the system does not say."""
     count = 0
     for entry in Path("/proc/self/fd").glob("*"):
         try:

@@ -1,4 +1,4 @@
-"""What the machine does to a measurement, and how that is kept out of it."""
+"""How the machine affects a measurement, and how to prevent that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def touch_memory(n_bytes: int) -> None:
-    """Use memory once and give it back, so that the clock does not run over its first use.
+    """Use memory once and release it, so that its first use is not timed.
 
     Virtual machines often return free pages to their host: the first use of a page can then take ten times
     as long as the next, which would be counted for whichever way happens to come first.

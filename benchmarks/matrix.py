@@ -1,7 +1,7 @@
-"""All pairs of layers of many models: our measures beside a Python loop over pairs, in one run.
+"""All pairs of layers of many models: our measures compared with a Python loop over pairs, in one run.
 
 The loop is how such comparisons are usually written: for every pair and every measure a function of two
-vectors that computes everything anew. It is written here from the formulas alone, in numpy and in double
+vectors that recomputes everything. It is written here from the formulas alone, in numpy and in double
 precision, so that both ways give the same numbers; that they do is checked before anything is timed.
 """
 

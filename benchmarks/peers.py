@@ -1,9 +1,9 @@
 """modelkin against other tools on one emulated Hub: bytes, requests, seconds, memory, smallest effect.
 
 ``python -m benchmarks.peers [SECTION ...] [--quick] [--modeldna-python PATH] [--write docs/peers.md]``. The
-other tools are no dependencies: ``python -m venv .venv/peers``, then
+other tools are not dependencies: ``python -m venv .venv/peers``, then
 ``.venv/peers/bin/pip install modeldna==0.1.0``, then ``--modeldna-python .venv/peers/bin/python``. Without it
-only modelkin is measured. phi_U needs the extra ``bench`` beside modelkin.
+only modelkin is measured. phi_U needs the extra ``bench``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Measured:
     verdict: str
     strength: str
     n_bytes: float
-    """Of the model of which more was read; the server's count, listings included."""
+    """Of the model of which more was read; the server's count, including listings."""
     requests: float
     """For both models together."""
     seconds: float
@@ -176,7 +176,7 @@ def _median_run(runs: Sequence[Measured]) -> Measured:
 
 
 def scaled(measured: Measured, factor: int) -> Measured:
-    """Return what so many layers cost, each like the one that was measured."""
+    """Return what this many layers cost, each like the measured one."""
     return replace(
         measured,
         n_bytes=measured.n_bytes * factor,
@@ -218,7 +218,7 @@ def _compared(case: Case, *, quick: bool, python: str | None) -> str:
 
 
 def _promises(found: Sequence[Measured]) -> Table:
-    """Return what was promised of bytes, and whether it was kept."""
+    """Return the promised byte limits, and whether they were kept."""
     ours, *others = found
     limits = {"bytes of a model": float(CEILING)}
     for one in others:
@@ -235,7 +235,7 @@ def _promises(found: Sequence[Measured]) -> Table:
 
 def _answer(one: Measured) -> str:
     if one.tool == "phi_u":
-        return "(cost only)"  # the pretended weights repeat, which a match over a whole matrix would notice
+        return "(cost only)"  # the fake weights repeat, which a match over a whole matrix would notice
     return f"{one.verdict} ({one.strength})" if one.strength else one.verdict
 
 

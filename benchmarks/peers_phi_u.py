@@ -1,7 +1,7 @@
 """phi_U of Zhu, Ahmed, Kuditipudi and Liang (ICML 2025) as a tool that reads whole tensors; needs scipy.
 
-The test is `modelkin.reference.zhu`'s; what is measured here is what it costs somebody who fetches every up
-matrix with one request.
+The test is `modelkin.reference.zhu`'s; measured here is the cost of fetching every up matrix with one
+request.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.peers_job import answer_job
 
 COSINES = tuple(float(f"{10 ** (step / 8):.2g}") for step in range(-24, -1))
-"""Eight a decade, from 0.001 to 0.56."""
+"""Eight per decade, from 0.001 to 0.56."""
 LOG10_P = -6.0
 POWER = 0.9
 
@@ -34,7 +34,7 @@ def rows_of_cosine(
 
 
 def found_share(cosine: float, job: Mapping[str, Any], test: LayerTest, combine: Combine) -> float:
-    """Return in which share of pairs of models the test finds this cosine."""
+    """Return the share of pairs of models in which the test finds this cosine."""
     shape = (job["rows"], job["width"])
     n_found = 0
     for pair in range(job["pairs"]):

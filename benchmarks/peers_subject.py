@@ -122,7 +122,7 @@ def llama(
 
 
 def mixture(shape: MixtureShape, *, seed: int, vocabulary: int) -> dict[str, bytes | VirtualFile]:
-    """Return a mixture of experts, one shard a layer, with a tokenizer."""
+    """Return a mixture of experts, one shard per layer, with a tokenizer."""
     shards: dict[int, dict[str, tuple[str, tuple[int, ...], int]]] = {}
     for layer, name, extent in shape.tensors():
         number = min(max(layer, 0), shape.layers) + 1
@@ -147,14 +147,14 @@ def mixture(shape: MixtureShape, *, seed: int, vocabulary: int) -> dict[str, byt
 
 @cache
 def tokenizer_json(n_tokens: int, *, seed: int) -> bytes:
-    """Return a byte-pair tokenizer of pretended words. Two seeds share three quarters of their tokens."""
+    """Return a byte-pair tokenizer of made-up words. Two seeds share three quarters of their tokens."""
     rng = random.Random(seed)
     words = [_word(number) for number in range(n_tokens * 3 // 4)]
     words += [f"{_word(number)}{seed}" for number in range(n_tokens - len(words))]
     rng.shuffle(words)
     # Line by line as `json.dumps` with an indent does it, which takes seconds for a large vocabulary.
     vocab = ",\n".join(f'      "{word}": {number}' for number, word in enumerate(words))
-    # About two a token, as in published tokenizers of this kind.
+    # About two per token, as in published tokenizers of this kind.
     merges = ",\n".join(f'      "{word[:at]} {word[at:]}"' for word in words for at in (1, -1))
     document = {
         "version": "1.0",

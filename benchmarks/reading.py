@@ -31,9 +31,9 @@ from modelkin import FetchOptions
 
 CONNECTIONS = FetchOptions().connections
 REPEATS = 5
-"""Runs of modelkin, of which the median is shown; the others take so long that noise is lost in them."""
+"""Runs of modelkin, of which the median is shown; the others take so long that noise does not matter."""
 N_EXTRAPOLATED = 12
-"""Tensors that way (a) reads on the other lines; its time is scaled, as each tensor costs it the same."""
+"""Tensors that way (a) reads on other networks; its time is scaled, as each tensor costs the same."""
 
 RIVALS = ("request-per-tensor", "one-session", "filesystem", "filesystem-uncached", "whole-shards")
 
@@ -105,7 +105,7 @@ def check_equal(found: Sequence[Measured]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A bound that modelkin has to keep, counted, not timed."""
+    """A bound that modelkin must keep, counted, not timed."""
 
     name: str
     value: int
@@ -229,7 +229,7 @@ def _again(hub: HubProcess, selections: Sequence[Selection]) -> str:
 
 
 def _other_lines(*, quick: bool) -> str:
-    """Compare on other latencies: the ratios must not hang on the ones chosen."""
+    """Compare on other latencies: the ratios must not depend on the ones chosen."""
     selection = norms()
     some = Selection(
         name="norms",

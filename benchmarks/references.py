@@ -47,7 +47,7 @@ def run(*, quick: bool, folder: Path | None = None) -> str:
     quick
         Small matrices, to see that it works.
     folder
-        Where models and seconds are kept, so that a stopped run goes on; a temporary one if not given.
+        Where models and seconds are kept, so that a stopped run resumes; by default a temporary one.
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="modelkin-") as made:
@@ -58,7 +58,7 @@ def run(*, quick: bool, folder: Path | None = None) -> str:
 
 
 def as_table(shape: LlamaShape, prices: Prices, found: Mapping[str, float]) -> str:
-    """Return the table; a method whose seconds are not there yet was not measured, which is no number."""
+    """Return the table; a method without seconds was not measured, which is not a number."""
     rows = []
     for name, price in prices.items():
         spent, layers = found.get(name), LAYERS.get(name, 1)
@@ -73,7 +73,7 @@ def as_table(shape: LlamaShape, prices: Prices, found: Mapping[str, float]) -> s
 
 
 def _prices(folder: Path, shape: LlamaShape, names: list[str]) -> Prices:
-    """Price all methods on files that are headers and nothing but zeros, which take no room on a disk."""
+    """Price all methods on files of headers and zeros, which take no disk space."""
     places = [written(folder / f"whole-{seed}", shape, seed=seed, empty=True) for seed in (0, 1)]
     with ExitStack() as stack:
         mine, theirs = (stack.enter_context(mk.open_model(str(place))) for place in places)

@@ -22,7 +22,7 @@ from modelkin.reference.running import shipped_prompts
 METHODS = ("reef", "logits", "phi-h", "phi-match-activations")
 """`behaviour` runs what `logits` does, for controls as well."""
 EVERY = 20
-"""One prompt of so many is asked: all of them take an hour."""
+"""One in this many prompts is used: all of them take an hour."""
 
 
 def run(folder: Path) -> str:

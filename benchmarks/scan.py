@@ -1,4 +1,4 @@
-"""Scans: fingerprints a second beside the bandwidth of the memory, and products of unrelated blocks.
+"""Scans: fingerprints per second relative to memory bandwidth, and products of unrelated blocks.
 
 ``python -m benchmarks scan`` measures the rate on a million codes and a hundred million products of reordered
 real blocks; ``python -m benchmarks.scan 10`` measures ten times as many products, and
@@ -41,7 +41,7 @@ KINDS: tuple[Kind, ...] = ("mlp", "tok", "gram", "val", "norms", "emb", "head")
 _ORDERS = 1_024
 _REPEATS = 3
 NEEDED = -6.0 - 8.0
-"""log10 p of a finding before the price of the registry's size and of the blocks of a pair."""
+"""log10 p of a finding before correcting for the registry's size and the blocks of a pair."""
 
 
 def run(*, quick: bool) -> str:
@@ -51,7 +51,7 @@ def run(*, quick: bool) -> str:
 
 
 def rates(n_rows: int) -> str:
-    """Measure the first pass over codes that lie in memory, with one thread and with two."""
+    """Measure the first pass over codes in memory, with one thread and with two."""
     rng = np.random.default_rng(0)
     table = rng.integers(0, 2**64, n_rows * N_WORDS, dtype=np.uint64)
     query = CodeQuery(drawn("query", 1))
@@ -109,7 +109,7 @@ def nulls(n_products: int) -> str:
 
 
 def whole(n_pairs: int) -> str:
-    """Hold whole fingerprints of unrelated models, in random orders of their units, against each other."""
+    """Compare whole fingerprints of unrelated models, with their units in random order."""
     rng = np.random.default_rng(0)
     made = [item.made for item in _zoo()]
     n_rows = math.ceil(math.sqrt(2 * n_pairs)) + 1
@@ -181,7 +181,7 @@ def _null(
         squares += float(np.vdot(z, z))
         largest = max(largest, float(z.max()), -float(z.min()))
         for order, other in np.argwhere(np.abs(z) >= limit):
-            # Few units have heavy tails, which the bound knows and a normal tail does not.
+            # Few units have heavy tails, which the bound accounts for and a normal tail does not.
             found = trace_test([similarity(int(order), int(other))])
             beyond += found is not None and found.log10_p < NEEDED
     mean = total / count
@@ -189,7 +189,7 @@ def _null(
 
 
 class _Group:
-    """Blocks with equally many units, each of which is reordered and held against all."""
+    """Blocks with equally many units, each of which is reordered and compared with all."""
 
     def __init__(self, stack: npt.NDArray[np.float64]) -> None:
         self.stack = stack.astype(np.float32)
@@ -224,7 +224,7 @@ def _zoo() -> list[FingerprintRows]:
 
 
 def _least(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the least wall and CPU seconds of three runs: others may be busy on this machine."""
+    """Return the smallest wall and CPU seconds of three runs: the machine may be busy."""
     found = []
     for _ in range(_REPEATS):
         began = time.perf_counter(), time.process_time()

@@ -43,7 +43,7 @@ class Start:
 
 
 def measure(code: str, *, repeats: int) -> Start:
-    """Run code in fresh interpreters; return the least CPU time, which noise can only add to."""
+    """Run code in fresh interpreters; return the smallest CPU time, which noise can only increase."""
     best = min(_cpu_seconds(code) for _ in range(repeats))
     # Help texts end in SystemExit, so the loaded modules are listed when the interpreter ends.
     spy = "import atexit, sys; atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr))\n"

@@ -52,7 +52,7 @@ def run(*, quick: bool = False) -> str:
 
 
 def _written(folder: Path, layers: int, name: str) -> Path:
-    """Write drawn weights; ``tuned`` is further from them by a few steps at nearly every place."""
+    """Write drawn weights; ``tuned`` differs from them by a few steps nearly everywhere."""
     folder.mkdir()
     rng, other = np.random.default_rng(0), np.random.default_rng(1)
     tensors = {}
@@ -88,7 +88,7 @@ def _counted(folders: list[Path], kernel: Kernel) -> None:
 
 
 def _best(works: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, tuple[float, float]]:
-    """Take turns, so that whatever else the machine does meets all alike; the first round compiles."""
+    """Take turns, so that other load on the machine affects all alike; the first round compiles."""
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(repeats + 1):
         for name, work in works.items():

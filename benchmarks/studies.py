@@ -98,7 +98,7 @@ def measure(hub: HubServer, name: str, kept: Path | None = None) -> Cost:
 
 
 def outcome(name: str, found: Mapping[str, Any]) -> str:
-    """Say in a word what came out."""
+    """Return the outcome in a word."""
     printed = json.loads(found["printed"])
     if name not in STUDIES:
         return str(printed["verdict"]["conclusion"])
@@ -129,7 +129,7 @@ def run(*, quick: bool = False) -> str:
 
 
 def main() -> None:
-    """Run what was asked for, or serve."""
+    """Run what was requested, or serve."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.studies", description=__doc__)
     parser.add_argument("names", nargs="+", choices=["serve", *STUDIES, *COMPARISONS])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="Keep what studies write, in folders of it.")

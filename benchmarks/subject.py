@@ -1,4 +1,4 @@
-"""What is read in the benchmarks and over which network: a shape, two selections of tensors, three lines."""
+"""What the benchmarks read and over which network: a shape, two selections of tensors, three networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TINY = LlamaShape(layers=48, hidden=64, mlp=96, heads=4, kv_heads=2, vocab=128)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A line to the emulated Hub. Times in seconds."""
+    """A network to the emulated Hub. Times in seconds."""
 
     name: str
     hub: float = 0.0
@@ -30,7 +30,7 @@ class Network:
     connection: float = 0.0
     """What a new connection costs on top: handshakes."""
     bandwidth: float | None = None
-    """Bytes a second of one connection."""
+    """Bytes per second of one connection."""
 
     def options(self) -> HubOptions:
         """Return the settings of a server with this line."""
@@ -42,7 +42,7 @@ class Network:
         )
 
     def transfer(self, n_bytes: float, connections: int = 1) -> float:
-        """Return the seconds that bytes take over so many connections, without latency."""
+        """Return the seconds that bytes take over this many connections, without latency."""
         return 0.0 if self.bandwidth is None else n_bytes / (self.bandwidth * connections)
 
     @property
@@ -75,7 +75,7 @@ def repository(shape: LlamaShape = SHAPE, *, n_shards: int = N_SHARDS) -> Mappin
 
 
 def norms(shape: LlamaShape = SHAPE) -> Selection:
-    """Select every norm gain: two small vectors a layer, scattered over all shards."""
+    """Select every norm gain: two small vectors per layer, scattered over all shards."""
     return _select("norms", shape, [name for name, extent in shape.tensors() if len(extent) == 1])
 
 

@@ -42,7 +42,7 @@ class Way(Protocol):
 
 
 class RequestPerTensor:
-    """One tensor after the other, each with a new connection, its header fetched anew."""
+    """One tensor after the other, each with a new connection and a newly fetched header."""
 
     def __init__(self) -> None:
         import requests
@@ -95,7 +95,7 @@ class OneSession:
 
 
 class HubFileSystem:
-    """`HfFileSystem`: one open file a shard, seek and read."""
+    """`HfFileSystem`: one open file per shard, seek and read."""
 
     def __init__(self, **open_options: str) -> None:
         from huggingface_hub import HfFileSystem
@@ -156,7 +156,7 @@ class WholeShards:
 
 
 class Modelkin:
-    """modelkin with its defaults, range store included; it also decodes to float32."""
+    """modelkin with its defaults, including the range store; it also decodes to float32."""
 
     def __init__(self, **fetch_options: Any) -> None:  # noqa: ANN401  passed on to FetchOptions
         from modelkin import FetchOptions, TensorSlice, open_model

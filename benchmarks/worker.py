@@ -1,6 +1,6 @@
 """One reading in a process of its own: job in (JSON on standard input), measurement out (JSON).
 
-Imports come first and are timed apart; the clock then runs over the reading alone. A fresh process means
+Imports come first and are timed separately; the clock then covers only the reading. A fresh process means
 that no way inherits another's connections, caches or memory.
 """
 

@@ -65,7 +65,7 @@ def run(job: tuple[str, str, int]) -> Outcome:
 
 
 def calibration_table(outcomes: list[Outcome]) -> str:
-    """Sum up the tests of strangers, by method."""
+    """Summarise the tests of strangers, by method."""
     rows = [
         "| method | tests | mean z | sd z | largest \\|z\\| | p ≤ 0.05 | p ≤ 0.01 | p ≤ 0.001 | smallest p |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -116,7 +116,7 @@ def relation_table(outcomes: list[Outcome]) -> str:
 
 
 def qq_plot(outcomes: list[Outcome]) -> str:
-    """Draw the z of strangers against what a normal law would give, one colour a method."""
+    """Draw the z of strangers against a normal distribution, one colour per method."""
     import statistics
 
     normal = statistics.NormalDist()

@@ -1,9 +1,9 @@
 """Compares relatives and strangers under disguises at deep depth and writes what came out.
 
 ``make disguises``: every row of the truth table (`tests/comparison/relations.py`), every pair of strangers of
-one shape, plain and under a disguise drawn by chance, and a sample of the other strangers. Two processes,
+one shape, plain and under a random disguise, and a sample of the other strangers. Two processes,
 half an hour or so. Each result is kept as a line of ``.cache/disguises.jsonl``, so that a stopped run
-goes on where it was; results of other code are made again. Writes the facts to ``docs/disguises.json`` and
+resumes where it left off; results of other code are recomputed. Writes the facts to ``docs/disguises.json`` and
 their tables into ``docs/disguises.md``.
 """
 
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Return what its result is kept under."""
+        """Return the key of its stored result."""
         return f"{self.kind}|{self.name}|{self.disguise}"
 
 
@@ -146,7 +146,7 @@ def _agreement(result: Comparison) -> Row | None:
     }
 
 
-# -- running, and going on ------------------------------------------------------------------------------
+# -- running, and resuming ------------------------------------------------------------------------------
 
 
 def code_digest() -> str:
@@ -163,7 +163,7 @@ def code_digest() -> str:
 
 
 def kept_rows(jobs: Iterable[Job], code: str | None) -> dict[str, Row]:
-    """Read the results of earlier runs; of the same code, unless that is None."""
+    """Read the results of earlier runs, of the same code unless that is None."""
     if not KEPT.exists():
         return {}
     wanted = {job.key for job in jobs}
@@ -172,7 +172,7 @@ def kept_rows(jobs: Iterable[Job], code: str | None) -> dict[str, Row]:
 
 
 def run_all(jobs: Sequence[Job], *, processes: int, any_code: bool) -> dict[str, Row]:
-    """Run what is not there yet, a bar showing how far."""
+    """Run what is missing, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     code = code_digest()
@@ -199,7 +199,7 @@ def run_all(jobs: Sequence[Job], *, processes: int, any_code: bool) -> dict[str,
 
 
 def facts_of(rows: Iterable[Row]) -> dict[str, Any]:
-    """Sum up the results."""
+    """Summarise the results."""
     held = sorted(rows, key=lambda row: row["key"])
     relatives = [row for row in held if row["kind"] == "relation"]
     others = [row for row in held if row["kind"] == "strangers"]
@@ -228,7 +228,7 @@ def facts_of(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def _agreement_of_strangers(rows: Sequence[Row]) -> Row:
-    """Sum up what decides where no exact test can: how much strangers agree, and beside controls."""
+    """Summarise what decides where no exact test can: how much strangers agree, and relative to controls."""
     found = [row["agreement"] for row in rows if row["agreement"] is not None]
     ranked = [item for item in found if item["largest_control"] is not None]
     return {
@@ -240,7 +240,7 @@ def _agreement_of_strangers(rows: Sequence[Row]) -> Row:
 
 
 def _by_kind(rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
-    """Yield for each kind of row what came out, in the order of the truth table."""
+    """Yield the outcome for each kind of row, in the order of the truth table."""
     made = {row["name"]: row for row in rows}
     kinds: dict[str, list[Relation]] = {}
     for relation in relations():
@@ -296,7 +296,7 @@ ALIKE = {
 
 
 def relation_table(facts: dict[str, Any]) -> str:
-    """Write what came out for relatives."""
+    """Write the outcome for relatives."""
     part = facts["relations"]
     lines = [
         f"{part['compared']} of {part['rows']} rows were compared; in **{part['right']}** everything is as "
@@ -317,7 +317,7 @@ def relation_table(facts: dict[str, Any]) -> str:
 
 
 def stranger_table(facts: dict[str, Any]) -> str:
-    """Write what came out for strangers."""
+    """Write the outcome for strangers."""
     part = facts["strangers"]
     lines = [
         f"{part['comparisons']} comparisons of {part['pairs']} pairs of models that share no weight: "
@@ -361,7 +361,7 @@ def rendered(text: str, facts: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Compare, sum up, write."""
+    """Compare, summarise, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--relations", type=int, help="only so many rows, drawn by chance")
     parser.add_argument(

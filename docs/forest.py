@@ -1,7 +1,7 @@
 """Grows forests of collections with known ancestry and writes what came out: ``make forest``.
 
 Writes the tables of ``docs/lineage.md``. ``python docs/forest.py [--held-out FOLDER] [--modeldna-python PATH]
-[--disguises]``: the held-out collection is trained into the folder where it is not there yet: that takes torch.
+[--disguises]``: the held-out collection is trained into the folder if it is not there yet, which needs torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from modelkin import FamilyForest, family_forest  # noqa: E402
 
 PAGE = ROOT / "docs" / "lineage.md"
 DISGUISED = ("base", "finetune-light", "finetune-heavy", "finetune-sibling", "grandchild", "twin-1")
-"""What is disguised: pairs in other coordinates are found at depth ``deep`` only, which takes seconds each."""
+"""Models that are disguised: pairs in other coordinates are found only at depth ``deep``, in seconds each."""
 
 Edges = set[object]
 
@@ -47,7 +47,7 @@ class Grown:
 
 
 def components_of(found: FamilyForest) -> list[tuple[str, ...]]:
-    """Return every cluster of a forest, including models that stand alone."""
+    """Return every cluster of a forest, including models that are alone."""
     return [*(family.members for family in found.families), *((name,) for name in found.alone)]
 
 
@@ -133,7 +133,7 @@ def cluster_row(item: Grown) -> str:
 
 
 def fact_rows(items: Sequence[Grown]) -> list[str]:
-    """Return by fact how often it named a direction rightly, the wrong way round, and of an edge that is none."""
+    """Return, by fact, how often it named a direction correctly, wrongly, and for an edge that does not exist."""
     counts: dict[str, dict[str, list[int]]] = {}
     for item in items:
         for edge in item.plain.edges:
@@ -156,7 +156,7 @@ def fact_rows(items: Sequence[Grown]) -> list[str]:
 
 
 def wrong_rows(items: Sequence[Grown]) -> list[str]:
-    """Return the edges that are none."""
+    """Return the edges that do not exist in truth."""
     rows = []
     for item in items:
         both = {frozenset(edge) for edge in item.true}
@@ -170,7 +170,7 @@ def wrong_rows(items: Sequence[Grown]) -> list[str]:
 
 
 def kind_rows(items: Sequence[Grown]) -> list[str]:
-    """Return how often which kind was named on true edges."""
+    """Return how often each kind was named on true edges."""
     counts: dict[str, int] = {}
     for item in items:
         both = {frozenset(edge) for edge in item.true}
@@ -211,7 +211,7 @@ def report(items: Sequence[Grown]) -> str:
 
 
 def peer_report(items: Sequence[tuple[Grown, Mapping[str, Path]]], python: str) -> str:
-    """Write what modelDNA makes of the same models."""
+    """Write what modelDNA says about the same models."""
     lines = [
         "| collection | tool | undirected F1 | directed F1 | adjusted Rand index | unrelated pairs accepted |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
@@ -255,7 +255,7 @@ def peer_report(items: Sequence[tuple[Grown, Mapping[str, Path]]], python: str) 
 
 
 def disguise_report(collection: Collection, places: Mapping[str, Path], folder: Path) -> str:
-    """Write what is found where every model with a parent is disguised."""
+    """Write what is found when every model with a parent is disguised."""
     known = {name: truth for name, truth in collection.truths().items() if name in DISGUISED}
     lines = [
         "| every child | undirected F1 | directed F1 | adjusted Rand index | unrelated pairs accepted |",

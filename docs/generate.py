@@ -1,7 +1,7 @@
-"""Writes the parts of the documentation that the code knows better: ``make docs``.
+"""Writes the generated parts of the documentation: ``make docs``.
 
-A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. A test fails when a part is not what
-this script would write.
+A part is between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. A test fails if a part is not what this script
+would write.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measure_table() -> str:
 
 
 def tokenizer_background() -> str:
-    """Sum up what pairs of published tokenizers show, by how they are related."""
+    """Summarise what pairs of published tokenizers show, by how they are related."""
     rows = [
         "| known relation | pairs | of the smaller | Jaccard | correlation of ids | merges of the fewer "
         "| longest run without single bytes |",
@@ -107,7 +107,7 @@ def _reach(values: list[float]) -> str:
 
 
 def ancestry() -> str:
-    """Who came from whom in the test zoo."""
+    """Which model came from which in the test zoo."""
     lines = [
         "| model | family | parent | relation | loss | spread of gains | change of MLP | what was done |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -264,7 +264,7 @@ def _block(text: str) -> str:
 
 
 def main() -> int:
-    """Write every part anew."""
+    """Rewrite every part."""
     for name, (files, make) in PARTS.items():
         for file in files:
             path = DOCS / file

@@ -1,8 +1,8 @@
-"""Changes every family of the zoo in every way and writes what was said of it: ``make kinds``, some minutes.
+"""Changes every family of the zoo in every way and writes what was said about it: ``make kinds``, some minutes.
 
 Writes ``docs/kinds.json``, one fact for each row, and the tables of ``docs/relations.md``. With names of families as
 arguments only those are run again; the others keep their facts. ``held-out`` runs the rows that no border was chosen on
-(``docs/kinds_held_out.json``; those of width 4,096 take 4 GB), ``held-out NAME ...`` those whose names begin so;
+(``docs/kinds_held_out.json``; those of width 4,096 take 4 GB), ``held-out NAME ...`` those whose names begin with it;
 ``page`` only writes the tables.
 """
 
@@ -74,14 +74,14 @@ def run_held_out(name: str) -> dict[str, object]:
 
 
 def is_right(row: KindRow, fact: dict[str, object]) -> bool:
-    """Say whether the kind and all findings that have to be told were told."""
+    """Say whether the kind and all required findings were reported."""
     findings = fact["findings"]
     assert isinstance(findings, list)
     return fact["kind"] == row.kind and row.findings <= {*findings}
 
 
 def confusion(facts: dict[str, dict[str, object]]) -> str:
-    """Write how often each true kind was called what."""
+    """Write how often each true kind was given each name."""
     rows = [row for row in kind_rows() if row.name in facts]
     said = Counter((row.kind, str(facts[row.name]["kind"])) for row in rows)
     kinds = sorted({kind for kind, _ in said})
@@ -120,7 +120,7 @@ def by_storage(facts: dict[str, dict[str, object]]) -> str:
 
 
 def mistakes(facts: dict[str, dict[str, object]]) -> str:
-    """List every pair of which something else was said."""
+    """List every pair that was judged differently."""
     lines = ["| pair | true kind | said | verdict |", "| --- | --- | --- | --- |"]
     for row in kind_rows():
         fact = facts.get(row.name)

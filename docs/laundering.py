@@ -2,7 +2,7 @@
 
 ``python docs/laundering.py`` with the extra ``lab``, some minutes on one core. The victim of arithmetic is
 `base` of the zoo, that of retraining the smaller `teacher` of the lookalikes; every row is compared with it
-at deep depth. Facts are kept in ``docs/laundering.json``, so that a stopped run goes on where it was; their
+at deep depth. Facts are kept in ``docs/laundering.json``, so that a stopped run resumes; their
 table is written into ``docs/laundering.md``.
 """
 
@@ -55,7 +55,7 @@ def each_matrix(change: Callable[[Rows], Rows], model: Checkpoint) -> Checkpoint
 
 
 def low_rank(part: float, rows: Rows) -> Rows:
-    """Leave a part of the rank."""
+    """Keep part of the rank."""
     left, sizes, right = np.linalg.svd(rows, full_matrices=False)
     rank = max(1, round(part * len(sizes)))
     return np.asarray((left[:, :rank] * sizes[:rank]) @ right[:rank])
@@ -68,7 +68,7 @@ def two_bits(rows: Rows) -> Rows:
 
 
 def ternary(rows: Rows) -> Rows:
-    """Leave a sign or nothing of each weight, one scale a row."""
+    """Keep only a sign, or zero, of each weight, with one scale per row."""
     size = np.abs(rows).mean(axis=1, keepdims=True)
     kept = np.abs(rows) > 0.7 * size
     scale = (np.abs(rows) * kept).sum(axis=1, keepdims=True) / np.maximum(1, kept.sum(axis=1, keepdims=True))
@@ -76,7 +76,7 @@ def ternary(rows: Rows) -> Rows:
 
 
 def into_experts(model: Checkpoint) -> Checkpoint:
-    """Shuffle the units, deal them to four experts that are all used, and turn the residual stream."""
+    """Shuffle the units, deal them to four experts that are all used, and rotate the residual stream."""
     rng = np.random.default_rng(3)
     model = derive.permute_mlp_units(model, rng=rng)
     tensors = {name: value for name, value in model.tensors.items() if ".mlp." not in name}
@@ -101,7 +101,7 @@ def into_experts(model: Checkpoint) -> Checkpoint:
 
 
 def own_heads(model: Checkpoint) -> Checkpoint:
-    """Give each head keys and values of its own, copies of those of its group."""
+    """Give each head its own keys and values, copied from its group."""
     groups, heads = model.config["num_key_value_heads"], model.config["num_attention_heads"]
     changed = {}
     for name, value in model.tensors.items():
@@ -112,7 +112,7 @@ def own_heads(model: Checkpoint) -> Checkpoint:
 
 
 def quiet_noise(model: Checkpoint) -> Checkpoint:
-    """Add noise as large as the weights where what readers read varies least: half of the directions."""
+    """Add noise as large as the weights in the half of the directions in which inputs vary least."""
     rng = np.random.default_rng(4)
     table = model.tensors["model.embed_tokens.weight"].astype(np.float64)
     values, axes = np.linalg.eigh(table.T @ table)
@@ -126,7 +126,7 @@ def quiet_noise(model: Checkpoint) -> Checkpoint:
 
 
 def averaged(share: float, model: Checkpoint) -> Checkpoint:
-    """Leave a share of the victim in a stranger."""
+    """Mix a share of the victim into a stranger."""
     return derive.merge_linear([model, ZOO_MODELS["twin-1"].load()], [share, 1.0 - share])
 
 
@@ -145,7 +145,7 @@ WAYS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
 
 
 def retrained(model: Checkpoint, steps: int) -> Checkpoint:
-    """Train on at a high rate with strong weight decay, on another corpus."""
+    """Continue training at a high rate with strong weight decay, on another corpus."""
     tokenizer, made = BUILDER.tokenizer("a"), model_of(model)
     training = Training(
         tokens=encode(tokenizer, BUILDER.text("beta")),
@@ -159,7 +159,7 @@ def retrained(model: Checkpoint, steps: int) -> Checkpoint:
 
 
 def loss(model: Checkpoint, corpus: str) -> float:
-    """Return the mean loss of a token on fixed windows of a corpus."""
+    """Return the mean loss per token on fixed windows of a corpus."""
     tokens = np.asarray(encode(BUILDER.tokenizer("a"), BUILDER.text(corpus)), dtype=np.int64)
     starts = np.random.default_rng(8).integers(0, len(tokens) - 48, size=24)
     batch = tokens[starts[:, None] + np.arange(48)]

@@ -1,6 +1,6 @@
 """Writes the licences of all dependencies, from their own metadata, into licences.md: ``python docs/licences.py``.
 
-A test fails when a dependency has a licence that does not go with Apache-2.0, or is not on the page.
+A test fails if a dependency has a licence incompatible with Apache-2.0, or is not on the page.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ GOES_WITH_APACHE = frozenset(
         *("0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause", "BSD-3-Clause"),
         *("BSL-1.0", "CC0-1.0", "CNRI-Python", "HPND", "ISC", "MIT", "MIT-CMU", "MIT-0", "PSF-2.0"),
         *("Python-2.0", "Unlicense", "Zlib"),
-        # Of changed files the source must be given; we change none, and distribute none.
+        # Source must be provided for changed files; we change none, and distribute none.
         "MPL-2.0",
     }
 )
 PARTS: dict[str, tuple[str, ...]] = {"licences": ("", "cloud"), "licences-lab": ("lab",)}
-"""Part of the page -> extras of ours whose dependencies stand there; "" is what everybody installs."""
+"""Part of the page -> our extras whose dependencies it lists; "" is what everybody installs."""
 _SPOKEN = {
     "apache 2.0 license": "Apache-2.0",
     "apache software license": "Apache-2.0",
@@ -45,7 +45,7 @@ _SPOKEN = {
 
 
 def licence_of(found: Distribution) -> str | None:
-    """Return a licence as SPDX writes it; None when the metadata do not say one that is known here."""
+    """Return a licence as SPDX writes it; None if the metadata do not state one that is known here."""
     about = found.metadata
     if stated := about.get("License-Expression"):
         return str(stated)
@@ -112,7 +112,7 @@ def written(text: str, part: str, content: str) -> str:
 
 
 def main() -> None:
-    """Write what can be told here."""
+    """Write what is known on this machine."""
     text = PAGE.read_text(encoding="utf-8")
     for part in PARTS:
         try:

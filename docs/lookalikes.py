@@ -1,4 +1,4 @@
-"""Compares models that look related and are not, and partial copies beside them, and writes what is read.
+"""Compares models that look related and are not, as well as partial copies, and writes the readings.
 
 ``make lookalikes``: the kept models of ``tests/lookalikes`` and partial copies of the zoo, at standard and
 deep depth; some minutes. ``--train DIR`` trains the lookalikes anew first (needs the extra ``lab``) and reads
@@ -51,7 +51,7 @@ PARTIAL = [
 
 
 def compared(candidate: Path, base: Path, how: str) -> dict[str, Any]:
-    """Return what is read of a pair at each depth."""
+    """Return the reading of a pair at each depth."""
     row: dict[str, Any] = {"pair": f"{candidate.name}, {base.name}", "how": how}
     for depth in DEPTHS:
         options = mk.CompareOptions(depth=depth)

@@ -1,8 +1,8 @@
-"""Holds layers of unrelated models against each other and writes how much they agree: ``make own-layers``.
+"""Contrasts layers of unrelated models and writes how much they agree: ``make own-layers``.
 
 Every pair of strangers of one width in the zoo, plain and under disguises, and those that
-``own_layers_train.py`` trained for it, where they are there. Only this one test is made. Each result is kept
-as a line of ``.cache/own-layers/pairs.jsonl``, so that a stopped run goes on where it was. Writes the table
+``own_layers_train.py`` trained for it, if they exist. Only this one test is made. Each result is kept
+as a line of ``.cache/own-layers/pairs.jsonl``, so that a stopped run resumes where it left off. Writes the table
 of ``docs/verdicts.md`` and the archive that comes with the package; with ``--so-far`` of what is there.
 ``--other-widths`` does the same for strangers whose residual streams differ in width, and writes a table of
 its own.
@@ -45,7 +45,7 @@ TRAINED = ROOT / ".cache" / "own-layers" / "models"
 OPTIONS = CompareOptions(depth="deep", fetch=FetchOptions(use_store=False))
 SEED = 7
 DISGUISES_EACH = 2
-"""Drawn for each pair of strangers, beside the plain pair and one that was rounded or has its layers twice."""
+"""Drawn for each pair of strangers, besides the plain pair and one that was rounded or has doubled layers."""
 _CODE = (
     "comparison/alignment/contrast.py",
     "comparison/alignment/coordinates.py",
@@ -76,7 +76,7 @@ def jobs() -> list[tuple[str, str, str, str]]:
             made.append((pair.kind, pair.candidate, pair.base, done))
     for first, second in itertools.combinations(sorted(_trained()), 2):
         kinds, seeds = ({name.rpartition("-")[at] for name in (first, second)} for at in (0, 2))
-        # Models of two kinds begin with the same numbers where their seeds are the same: no strangers.
+        # Models of two kinds start from the same numbers if their seeds are the same: not strangers.
         if _width(first) == _width(second) and (len(kinds) == 1 or len(seeds) == 2):
             kind = f"trained: {kinds.pop()}" if len(kinds) == 1 else "trained: of two kinds"
             made += [
@@ -127,7 +127,7 @@ def _done(name: str, done: str) -> Model:
 
 
 def measured(kind: str, candidate: str, base: str, done: str) -> Row:
-    """Hold the layers of one pair against each other."""
+    """Contrast the layers of one pair."""
     pair = ModelPair(candidate=_done(candidate, done), base=_opened(base), options=OPTIONS)
     tokens = pair_tokens(*pair.models) if kind != "no tokens" else UNREAD
     found = contrasts(pair, tokens)
@@ -186,7 +186,7 @@ def run() -> list[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    """Sum up by what strangers have in common."""
+    """Summarise by what strangers have in common."""
     lines = [
         "| strangers | comparisons | facing, mean | 99 % | **largest facing** | mismatched, 99 % | largest mismatched | accused |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

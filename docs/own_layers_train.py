@@ -1,8 +1,8 @@
 """Trains unrelated models that are hard for own-layers: ``python docs/own_layers_train.py`` (needs the lab).
 
-Same config, data and order of data, other seeds; and shapes in which chance or repetition could look like
-kinship: tiny widths, fewer units than dimensions, one layer used throughout, layers begun as copies of one,
-tied embeddings, layers that all begin with the same numbers. Writes ``.cache/own-layers/models``.
+Same config, data and order of data, different seeds; and shapes in which chance or repetition could look like
+kinship: tiny widths, fewer units than dimensions, one layer used throughout, layers initialised as copies of one,
+tied embeddings, layers that all start from the same numbers. Writes ``.cache/own-layers/models``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _deterministic(model: Any) -> None:  # noqa: ANN401
 
 
 def _repeat_first(model: Any) -> None:  # noqa: ANN401
-    """Write the one layer at every place: files do not know that modules were the same."""
+    """Write the one layer at every position: files do not record that modules were shared."""
     import copy
 
     layers = model.model.layers

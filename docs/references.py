@@ -1,4 +1,4 @@
-"""Holds published methods and ours against relatives and strangers of the zoo, and writes what came out.
+"""Runs published methods and ours on relatives and strangers of the zoo, and writes the results.
 
 ``make references``: of every kind of row of the truth table (`tests/comparison/relations.py`) at most three, of
 other families where there are some; 80 pairs of strangers of one shape, and half of those again under a disguise.
@@ -52,7 +52,7 @@ FEWEST_STRANGERS = 20
 OURS = ("modelkin standard", "modelkin deep")
 PARTS = ("weights", "running")
 N_PROMPTS = 40
-"""Of those that come with the package, every fifth: models of four layers answer all of them alike."""
+"""Every fifth of those that come with the package: models of four layers answer all of them alike."""
 FETCH = mk.FetchOptions(use_store=False)
 
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Return what its result is kept under."""
+        """Return the key of its stored result."""
         return f"{self.kind}|{self.name}|{self.disguise}|{self.part}"
 
 
@@ -97,7 +97,7 @@ def _alike() -> list[Any]:
 
 
 def run(job: Job) -> Row:
-    """Ask all methods about one pair."""
+    """Run all methods on one pair."""
     if job.kind == "relation":
         relation = next(item for item in relations() if item.name == job.name)
         models, group = (relation.candidate(), relation.base()), kind_of(relation)
@@ -187,7 +187,7 @@ def _version(part: str) -> str:
     return f"{__version__} " + " ".join(f"{card.name}:{card.version}" for card in cards if card.needs == part)
 
 
-# -- running, and going on ------------------------------------------------------------------------------
+# -- running, and resuming ------------------------------------------------------------------------------
 
 
 def run_all(wanted: Sequence[Job], *, processes: int) -> list[Row]:
@@ -215,7 +215,7 @@ def run_all(wanted: Sequence[Job], *, processes: int) -> list[Row]:
 
 
 def facts_of(rows: Iterable[Row]) -> Row:
-    """Sum up: hits above every stranger of the base's family, hits and false accusations at own levels."""
+    """Summarise: hits above every stranger of the base's family, hits and false accusations at own levels."""
     held = sorted(rows, key=lambda row: row["key"])
     methods = list(held[0]["methods"])
     highest = _thresholds([row for row in held if not row["related"]], methods)
@@ -301,7 +301,7 @@ def _nothing() -> Row:
 
 
 def total_table(facts: Row) -> str:
-    """Write what each method finds of all relatives, and whom it accuses."""
+    """Write how many relatives each method finds, and whom it accuses falsely."""
     lines = [
         f"{facts['pairs']['relatives']} relatives and {facts['pairs']['strangers']} comparisons of strangers of one shape, "
         "a third of them under a disguise. *Above strangers*: relatives that score higher than every stranger of the "
@@ -394,7 +394,7 @@ def better(facts: Row, *ours: str) -> dict[str, list[str]]:
 
 
 def better_text(facts: Row) -> str:
-    """Say where a published method beats ours: with the threshold that only these strangers could tell."""
+    """Say where a published method beats ours, with a threshold known only from these strangers."""
     lines = [
         "Relations for which a published method finds more than ours does, given the best threshold for these strangers, "
         "which nobody knows beforehand. At deep depth:",
@@ -428,7 +428,7 @@ def rendered(text: str, facts: Row) -> str:
 
 
 def main() -> int:
-    """Ask, sum up, write."""
+    """Run, summarise, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--part", choices=PARTS, help="ask only these methods; the facts of the others stay")

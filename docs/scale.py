@@ -1,8 +1,8 @@
 """Runs rows of `make scale` that this code has not run yet, and writes what came out into ``docs/scale.md``.
 
-``python docs/scale.py --minutes 8`` runs the widest rows first, and stops at so many minutes of CPU; the
-next run goes on there. ``python docs/scale.py`` runs none and writes the page. Facts that were measured are
-kept in ``docs/scale.json``; the page says which rows have not been run.
+``python docs/scale.py --minutes 8`` runs the widest rows first, and stops after that many minutes of CPU time; the
+next run resumes there. ``python docs/scale.py`` runs none and writes the page. Measured facts are kept in
+``docs/scale.json``; the page says which rows have not been run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def relatives_wanted() -> list[Relation]:
 
 
 def run(minutes: float, only: Sequence[str]) -> None:
-    """Run what is missing until the time is over; `only` names what rows or shapes begin with."""
+    """Run what is missing until the time is up; `only` gives prefixes of rows or shapes."""
     until = time.process_time() + 60 * minutes
     strangers = [
         (name, depth)
@@ -78,7 +78,7 @@ def facts() -> dict[str, Any]:
     for row in all_recorded():
         key = f"{row['table']}: {row['name']}"
         shorter = row["table"] == "strangers" and row["pairs"] < known.get(key, row)["pairs"]
-        if not shorter:  # a run that was stopped does not replace one that was not
+        if not shorter:  # an interrupted run does not replace a complete one
             known[key] = {name: value for name, value in row.items() if name not in ("scores", "code")}
     return dict(sorted(known.items()))
 

@@ -1,8 +1,8 @@
-"""Compares what was derived from published weights at real width, and writes what came out.
+"""Compares what was derived from published weights at real width, and writes the results.
 
 ``make scale-real``: every row of `tests/scale/real_rows.py` whose weights are here (`make scale-weights`
 fetches them), at standard and deep, each in a process of its own. Results are kept in
-``.cache/scale_real.jsonl``, so that a stopped run goes on where it was; results of other code are made again.
+``.cache/scale_real.jsonl``, so that a stopped run resumes; results of other code are recomputed.
 Writes the facts to ``docs/scale_real.json`` and their table into ``docs/scale.md``.
 """
 
@@ -53,12 +53,12 @@ def jobs() -> list[tuple[str, Row, str]]:
 
 
 def key_of(model: str, row: str, depth: str) -> str:
-    """Return what a result is kept under."""
+    """Return the key of a stored result."""
     return f"{model}|{row}|{depth}"
 
 
 def is_stranger(key: str) -> bool:
-    """Say whether the candidate of a result has nothing of the base."""
+    """Say whether the candidate of a result shares nothing with the base."""
     model, name, _ = key.split("|")
     return any(row.name == name and not row.expected["deep"].related for row in rows_of(model))
 
@@ -107,7 +107,7 @@ def run(only: Sequence[str], *, processes: int, any_code: bool) -> dict[str, Fac
 
 
 def table(facts: dict[str, Fact]) -> str:
-    """Return the tables of all bases, and what they come to."""
+    """Return the tables of all bases, and their totals."""
     lines = [*_summary(facts)]
     for model in models():
         lines += [

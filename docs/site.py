@@ -1,4 +1,4 @@
-"""What the site needs beside the pages in this folder: README, CONTRIBUTING and CHANGELOG, and files they link to.
+"""What the site needs besides the pages in this folder: README, CONTRIBUTING, CHANGELOG, and files they link to.
 
 MkDocs calls the functions below (``hooks`` in ``mkdocs.yml``). Pages stay as they are in the repository, where
 their links lead to files; in the site the same links lead to pages, or to copies of those files.
@@ -21,7 +21,7 @@ _FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401  MkDocs' own type
-    """Add the pages of the root, and what any page links to outside of this folder."""
+    """Add the pages of the root, and what any page links to outside this folder."""
     for source, name in PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
     for page in files.documentation_pages():
