@@ -1,4 +1,4 @@
-"""A private, empty environment for every test: no tokens, no caches, no proxies of whoever runs them."""
+"""A private, empty environment for every test: none of the user's tokens, caches or proxies."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ os.environ |= {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_XET": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    # Nobody is asked for credentials that are not there.
+    # Never prompt for missing credentials.
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Workers share the cores: threads of numpy would only wait for each other, at twice the price.
+    # Workers share the cores: threads of numpy would only wait for each other, at twice the cost.
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 import pytest  # noqa: E402  the environment comes first
 from huggingface_hub import constants  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-# Nothing is timed: a machine that does other things as well is slow.
+# Nothing is timed: a busy machine is slow.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
@@ -51,7 +51,7 @@ _numbers = itertools.count()
 @pytest.fixture(autouse=True)
 def private_home(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test its own Hub cache, range store and token file, and no Hub."""
-    # Not by pytest, which looks through all folders of the run for each new one.
+    # Not by pytest, which scans all folders of the run for each new one.
     home = Path(_home.name, f"test-{next(_numbers)}")
     home.mkdir()
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))

@@ -148,7 +148,7 @@ def follows(body: list[ast.stmt], at: int) -> bool:
 
 
 def test_every_threshold_has_its_reason_beside_it():
-    """A number that decides something was chosen by somebody for a reason that the next one has to know."""
+    """A number that decides something was chosen for a reason that the next reader must know."""
     rooms = {
         **dict.fromkeys(("architecture", "comparison", "fingerprint", "source", "stats", "tensors"), False),
         **dict.fromkeys(("casework/bench", "lineage", "reference", "registry"), True),

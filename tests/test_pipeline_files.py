@@ -1,4 +1,4 @@
-"""Files for other people's pipelines: what they say is done here, with their own words."""
+"""Files for other people's pipelines: what they say is run here, in their own words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes with an installation: licences of dependencies, and how known vulnerabilities are looked for."""
+"""What comes with an installation: licences of dependencies, and how known vulnerabilities are checked."""
 
 from __future__ import annotations
 

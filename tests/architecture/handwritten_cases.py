@@ -105,7 +105,7 @@ def chatglm() -> Case:
 
 
 def _with_mtp(case: str) -> Case:
-    """Append a next-token-prediction layer behind the last decoder layer."""
+    """Append a next-token-prediction layer after the last decoder layer."""
     config, shapes = recorded(case)
     shapes |= {name.replace("layers.1.", "layers.2."): shape for name, shape in shapes.items()}
     shapes |= {

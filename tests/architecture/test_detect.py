@@ -1,4 +1,4 @@
-"""Detection: families, sizes, wrappers, MTP layers, and what happens when something lies."""
+"""Detection: families, sizes, wrappers, MTP layers, and what happens when a config lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computed tables are told from trained numbers."""
+"""Computed tables are told apart from trained numbers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_what_is_guessed_is_true(name, order, config):
 
 
 def test_projections_of_one_size_get_no_role():
-    """Queries turn with the position and values do not: a test on the wrong axis would accuse strangers."""
+    """Queries rotate with the position and values do not: a test on the wrong axis would accuse strangers."""
     guessed = found_in(anonymous(ZOO["base"].load()))
     assert not {entry.component for entry in guessed.tensors} & {"attention"}
     reasons = {str(item.reason) for item in guessed.unknown}

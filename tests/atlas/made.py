@@ -30,7 +30,7 @@ Card = tuple[Sequence[str], str, str]
 
 
 def carded(folder: Path, zoo: Path, cards: Mapping[str, Card]) -> dict[str, AboutModel]:
-    """Copy models and give each a card; return what somebody would know of them."""
+    """Copy models and give each a card; return what the keeper of a registry would know about them."""
     about = {}
     for name, (parents, licence, date) in cards.items():
         shutil.copytree(zoo / name, folder / name)
@@ -57,7 +57,7 @@ def drawn_family(name: str, size: int, *, seed: int, share: float = 0.9) -> list
 
 
 def drawn_atlas(n_models: int, *, family: int = 100, names: Sequence[str] = ()) -> Atlas:
-    """Return an atlas that nobody measured: families of a star each, as large as a page must bear."""
+    """Return a made-up atlas: one star per family, as large as a page must handle."""
     refs = [*names, *(f"org-{at // family}/model-{at}" for at in range(len(names), n_models))]
     groups = [refs[start : start + family] for start in range(0, len(refs), family)]
     edges = [
@@ -149,5 +149,5 @@ def drawn_atlas(n_models: int, *, family: int = 100, names: Sequence[str] = ()) 
 
 
 def without_reports(atlas: Atlas) -> Atlas:
-    """Return an atlas as its record knows it: comparisons are files beside it."""
+    """Return an atlas as its record has it: comparisons are separate files."""
     return replace(atlas, pairs=tuple(replace(pair, comparison=None) for pair in atlas.pairs))

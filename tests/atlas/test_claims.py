@@ -1,4 +1,4 @@
-"""What cards say is held against symmetric evidence and dates: whoever is honest is not accused."""
+"""Cards are checked against symmetric evidence and dates: honest ones are not accused."""
 
 from types import SimpleNamespace
 

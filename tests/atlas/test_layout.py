@@ -1,4 +1,4 @@
-"""Places on the map: every model has one of its own."""
+"""Positions on the map: every model has its own."""
 
 import numpy as np
 import pytest

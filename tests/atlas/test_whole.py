@@ -1,4 +1,4 @@
-"""An atlas of models of a Hub with everything that it is for: dates, a merge, and cards of all kinds."""
+"""An atlas of models of a Hub with everything it is for: dates, a merge, and cards of all kinds."""
 
 import pytest
 from huggingface_hub import constants

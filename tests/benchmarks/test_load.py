@@ -1,4 +1,4 @@
-"""Comparisons at once on one store and a Hub that fails by chance, at a size that fits in a test."""
+"""Concurrent comparisons on one store and a Hub that fails at random, at a size that fits in a test."""
 
 import pytest
 from benchmarks.load import measure

@@ -89,7 +89,7 @@ def test_a_perfect_area_of_few_pairs_has_an_interval():
 
 
 def test_intervals_of_areas_hold_what_they_promise():
-    """95 % of intervals hold the true area: normal scores one standard deviation apart."""
+    """95 % of intervals contain the true area: normal scores one standard deviation apart."""
     rng = np.random.default_rng(1)
     truth = 0.5 * (1 + math.erf(1 / 2.0))
     inside = 0
@@ -298,7 +298,7 @@ def test_pairs_beyond_the_budget_wait_for_the_next_run(tmp_path, table):
 
 
 def test_what_relatives_take_beyond_their_price_is_counted(tmp_path, table):
-    """Weights of relatives are subtracted, which nobody knows before they are found."""
+    """Weights of relatives are subtracted, which is not known before they are found."""
     pairs = read_pairs(table)[:1]
     result = run_bench(pairs, tmp_path, BenchOptions(methods=("modelkin",), depth="standard"))
     (row,) = result.rows

@@ -1,4 +1,4 @@
-"""A report for a court: its case, its manifest, and whether all that it states is found to hold."""
+"""A report for a court: its case, its manifest, and whether everything it states holds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def place(made, tmp_path):
-    """Return a copy of the report, beside the models that it speaks of."""
+    """Return a copy of the report, next to the models it is about."""
     shutil.copytree(made / "report", tmp_path / "report")
     return tmp_path
 

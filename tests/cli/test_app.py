@@ -231,7 +231,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="there is no device th
 
 
 def called(*arguments, **streams):
-    """Run the command in a process of its own, with streams of one's choice."""
+    """Run the command in a separate process, with given streams."""
     code = streams.pop("code", "from modelkin.cli.app import main; main()")
     opened = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
     found = subprocess.run(

@@ -65,7 +65,7 @@ def test_fail_on_shared_means_every_kind_of_common_origin(run, monkeypatch):
 
 
 def gated(run, monkeypatch, *words, related=None, strong=()):
-    """Return the exit code and what is written beside the result, for a result of a kind."""
+    """Return the exit code and what goes to stderr, for a kind of result."""
     conclusion = {True: Conclusion.SHARED, False: Conclusion.NO_EVIDENCE, None: Conclusion.NOT_TESTABLE}
     with mk.open_model("./narrow") as candidate, mk.open_model("./base") as base:
         made = mk.compare(candidate=candidate, base=base, options=mk.CompareOptions(depth="quick"))

@@ -1,4 +1,4 @@
-"""Treatments that leave the same mark on every model: strangers who had the same one are strangers still.
+"""Treatments that leave the same mark on every model: strangers with the same treatment stay strangers.
 
 Each takes a Llama or a Mixtral of the zoo and returns it in an order, a basis or a code that follows from the
 model alone, by a rule that both sides of a pair may have followed.
@@ -27,7 +27,7 @@ def hadamard(n: int) -> NDArray[np.float64]:
 
 
 def turned(model: Checkpoint, rotation: NDArray[np.float64]) -> Checkpoint:
-    """Turn the residual stream, gains folded."""
+    """Rotate the residual stream, with gains folded in."""
     folded = derive.fold_gains(model)
     return folded.with_tensors(
         layout.linear_on(folded, "residual", lambda rows: (rows @ rotation).astype(np.float32))
@@ -35,12 +35,12 @@ def turned(model: Checkpoint, rotation: NDArray[np.float64]) -> Checkpoint:
 
 
 def hadamard_turned(model: Checkpoint) -> Checkpoint:
-    """Turn the residual stream by the same Hadamard matrix, as QuaRot does."""
+    """Rotate the residual stream by the same Hadamard matrix, as QuaRot does."""
     return turned(model, hadamard(model.config["hidden_size"]))
 
 
 def principal_axes(model: Checkpoint) -> Checkpoint:
-    """Turn the residual stream to the principal axes of the embedding, as SliceGPT does of activations."""
+    """Rotate the residual stream to the embedding's principal axes, as SliceGPT does for activations."""
     table = model.tensors["model.embed_tokens.weight"].astype(np.float64)
     values, axes = np.linalg.eigh(table.T @ table)
     axes = axes[:, np.argsort(-values)]

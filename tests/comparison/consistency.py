@@ -1,4 +1,4 @@
-"""What must hold between verdicts on one pair: a deeper look and the other direction change no finding.
+"""What must be true of verdicts on one pair: a deeper look and the other direction change no finding.
 
 ``python -m tests.comparison.consistency`` (``make consistency``) looks at all pairs of the zoo, in an hour or
 so; `tests.comparison.test_consistency` at some of them. Each pair is a line of ``.cache/consistency.jsonl``:
@@ -45,7 +45,7 @@ def judged(candidate: str, base: str, depth: Depth) -> Verdict:
 
 
 def problems(pair: Names) -> list[str]:
-    """Judge a pair at every depth and in both directions; nothing is right, every line is an error."""
+    """Judge a pair at every depth and in both directions; an empty list is right, every line is an error."""
     ways = {names: {depth: judged(*names, depth) for depth in DEPTHS} for names in (pair, (pair[1], pair[0]))}
     found = [f"{names[0]} ~ {names[1]}: {line}" for names, way in ways.items() for line in _grown(way)]
     here, there = ways.values()
@@ -59,7 +59,7 @@ def problems(pair: Names) -> list[str]:
 
 
 def _grown(way: Mapping[Depth, Verdict]) -> Iterator[str]:
-    """Yield what a deeper look took back or made larger without having found more."""
+    """Yield what a deeper look retracted, or enlarged without finding more."""
     for shallow, deep in itertools.pairwise(DEPTHS):
         before, after = way[shallow], way[deep]
         if after.conclusion is Conclusion.IDENTICAL:

@@ -1,4 +1,4 @@
-"""What must come out of a row of the truth table, and which models of the zoo serve as its controls."""
+"""The expected outcome of a row of the truth table, and which models of the zoo serve as its controls."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def controls_of(base: str, *others: str) -> tuple[str, ...]:
     """Return models of other lineages that are like the base: of its shapes, of its family, of its size.
 
     The rule of the package (`can_be_control`) and a stricter one: none has more units in a layer than the
-    base. By chance a unit is found twice in the same place once in so many units, so that larger controls
-    would agree less than strangers of the base's size do, and smaller ones agree more.
+    base. The chance that a unit is found twice in the same place falls with the number of units, so larger
+    controls would agree less than strangers of the base's size do, and smaller ones more.
     """
     kin = {root for root, members in lineages().items() if {base, *others} & {*members}} | {"distilled"}
     alike = [
@@ -95,7 +95,7 @@ def outcome(result: mk.Comparison) -> str:
 
 
 def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = True) -> list[str]:
-    """Compare a result with what is true; nothing is right, every line is an error.
+    """Compare a result with the truth; an empty list is right, every line is an error.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = Tr
     result
         What came out.
     read_whole
-        Whether the models are so small that all layers are matched unit by unit. Of others at least three
-        are: then no more need be found if units were reordered, and none that is wrong may be.
+        Whether the models are small enough for all layers to be matched unit by unit. For others at least
+        three are: then no more need be found if units were reordered, and none may be wrong.
     """
     if not result.verdict.related:
         return ["no common origin was found"]

@@ -1,4 +1,4 @@
-"""What was done to a model, and what must be said of it: rows for the confusion table of kinds.
+"""What was done to a model, and what must be said about it: rows for the confusion table of kinds.
 
 Every family is changed in every way that applies to it, and then once more rounded or renumbered.
 """
@@ -31,9 +31,9 @@ class KindRow:
     change: str
     after: After
     kind: str
-    """What has to be said of it."""
+    """What must be said about it."""
     findings: frozenset[str] = frozenset()
-    """Findings that have to be among those told."""
+    """Findings that must be among those reported."""
     make: Callable[[], Checkpoint]
     base: Callable[[], Checkpoint]
 
@@ -142,7 +142,7 @@ def _after(model: Checkpoint, after: After) -> Checkpoint:
 def _expected(
     change: str, kind: str, after: After, findings: frozenset[str]
 ) -> tuple[str, frozenset[str]] | None:
-    """Return what has to be said once a model was changed again; None if that is no row of its own."""
+    """Return what must be said after a model was changed again; None if that is not a separate row."""
     if change == "unchanged":
         # Others are rows.
         return ("copy", findings) if after in ("permuted", "rotated") else None

@@ -1,7 +1,7 @@
-"""Rows of kinds that no border was chosen on: other bases and families, seeds, strengths and tools.
+"""Rows of kinds on which no threshold was chosen: other bases and families, seeds, strengths and tools.
 
-The quantisers here are written anew, as tools of different authors are; weights of width 4,096 are drawn
-(`tests.scale.lifelike`), since no model of the zoo is as wide.
+The quantisers here are separate implementations, as tools of different authors are; weights of width 4,096
+are drawn (`tests.scale.lifelike`), since no model of the zoo is as wide.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HeldOutRow:
     base: Callable[[], Checkpoint]
     findings: frozenset[str] = frozenset()
     numbers: Numbers = field(default_factory=dict)
-    """Numbers that findings have to have: bits, groups, ranks."""
+    """Numbers that findings must have: bits, groups, ranks."""
     stored: tuple[StoredAs, StoredAs] = ("F32", "F32")
     """Formats of candidate and base."""
     deep: bool = False
@@ -138,7 +138,7 @@ def on_table(model: Checkpoint, *, group: int) -> Checkpoint:
 
 
 def pruned_at_random(model: Checkpoint, *, share: float, seed: int) -> Checkpoint:
-    """Set numbers to zero, wherever they are."""
+    """Set random numbers to zero."""
     rng = _rng(seed)
     return _on_matrices(model, lambda array: np.where(rng.random(array.shape) < share, np.float32(0), array))
 

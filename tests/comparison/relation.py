@@ -16,7 +16,7 @@ Layers = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """One pair of models and what is true of it."""
+    """One pair of models and the truth about it."""
 
     name: str
     family: str
@@ -28,7 +28,7 @@ class Relation:
     shared: frozenset[str]
     """Components, by the candidate's names, that are certainly shared, at least in some of those layers."""
     not_shared: frozenset[str]
-    """Components that are not. One in neither set is shared in part, or shows nothing."""
+    """Components that are not. One in neither set is partly shared, or shows nothing."""
     disguise: frozenset[Hidden] = frozenset()
     same_function: bool = False
     """Whether the candidate computes what the base computes, by arithmetic alone."""
@@ -144,7 +144,7 @@ def row(
     disguise: Iterable[Hidden] = (),
     same_function: bool = False,
 ) -> Relation:
-    """Return a row in which everything is shared but what is said not to be."""
+    """Return a row in which everything is shared except what is stated not to be."""
     lost, unclear = frozenset(lost) & family.components, frozenset(unclear) & family.components
     return Relation(
         name=name,
@@ -162,10 +162,10 @@ def row(
 
 @lru_cache(maxsize=16)
 def _built(make: Model) -> Checkpoint:
-    """Return a model that is kept for a while: all rows together would fill half a gigabyte."""
+    """Return a model that is cached for a while: all rows together would fill half a gigabyte."""
     return make()
 
 
 def forget_built() -> None:
-    """Give up the models that are kept: at the widths of large models each is gigabytes."""
+    """Drop the cached models: at the widths of large models each is gigabytes."""
     _built.cache_clear()

@@ -1,7 +1,7 @@
 """The truth table of kinship: derived models, what they come from, and what must come out.
 
-Rows by arithmetic are made of kept models, trained rows are models of the zoo. A row is built when asked
-for, once, always the same. `strangers` is the other half of the truth: pairs that must never be accused.
+Rows by arithmetic are made from stored models, trained rows are models of the zoo. A row is built on demand,
+once, and always the same. `strangers` is the other half of the truth: pairs that must never be accused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of the truth table that numpy makes of kept models, in milliseconds."""
+"""Rows of the truth table that numpy makes from stored models, in milliseconds."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
             same_function=copied,
         ),
     ]
-    if n > 2:  # of two layers a third is none
+    if n > 2:  # with two layers, a third of them is none
         rows.append(
             row(
                 "depth-up",
@@ -298,7 +298,7 @@ def _everything(row: Callable[..., Relation], tuned: str, disguises: tuple[str, 
 
 
 def _upcycling() -> list[Relation]:
-    """Return Mixtrals made of Llamas: what was an MLP is in their experts."""
+    """Return Mixtrals made from Llamas: what was an MLP is in their experts."""
     llama = FAMILIES["llama"]
     family = replace(llama, components=llama.components - {"mlp"} | {"experts", "router"})
     made = {

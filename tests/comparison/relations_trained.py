@@ -16,7 +16,7 @@ _EXPERTS = replace(_DEEP, components=_DEEP.components - {"mlp"} | {"experts", "r
 
 @cache
 def trained() -> tuple[Relation, ...]:
-    """Return a row for each child in the zoo; a model of the same initialisation is no child."""
+    """Return a row for each child in the zoo; a model of the same initialisation is not a child."""
     return (*_tuned(), *_partial(), *_reshaped(), *_reshaped("units", "heads", "residual-permutation"))
 
 
@@ -37,7 +37,7 @@ def _tuned() -> list[Relation]:
 
 
 def _partial() -> list[Relation]:
-    """Return children that kept some parts; what they did not keep was initialised anew and trained."""
+    """Return children that kept some parts; the others were reinitialised and trained."""
     return [
         _child("new-tokenizer", "A new tokenizer, all token rows new.", lost=_TOKENS),
         _child("new-attention", "Attention initialised anew.", lost={"attention"}),

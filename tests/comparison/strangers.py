@@ -1,4 +1,4 @@
-"""Pairs of the zoo that share no weight: whatever is done to one of them, they stay strangers."""
+"""Pairs of the zoo that share no weights: whatever is done to one of them, they stay strangers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Strangers:
     candidate: str
     base: str
     kind: Kind
-    """What is alike: one learnt the other's predictions; config, data and order; config; family; nothing."""
+    """What is alike: one learned the other's predictions; config, data and order; config; family; nothing."""
 
     @property
     def name(self) -> str:

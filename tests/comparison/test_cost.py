@@ -36,7 +36,7 @@ def files(name: str) -> dict[str, bytes]:
 def exceeded(
     candidate: str, base: str, depth: Depth, source: str, tmp_path: Path, controls: tuple[str, ...] = ()
 ) -> list[str]:
-    """Return the models of which more was read than a dry run had said, with both numbers."""
+    """Return the models of which more was read than a dry run had stated, with both numbers."""
     names = (candidate, base, *controls)
     with HubServer({f"org/{name}": files(name) for name in {*names}}) as hub:
         fetch = mk.FetchOptions(
@@ -47,7 +47,7 @@ def exceeded(
         refs = [f"{kinds[source]}/{name}{end}" for name in names]
         options = mk.CompareOptions(depth=depth, fetch=fetch)
         price = price_comparison(*refs[:2], options=options, controls=refs[2:])
-        # Nothing that the dry run has read is there when the real one begins.
+        # Nothing that the dry run read is cached when the real one begins.
         fresh = replace(options, fetch=replace(fetch, store_dir=tmp_path / "real"))
         with open_models(refs, fresh.fetch) as opened:
             mk.compare(*opened[:2], options=fresh, controls=opened[2:])
@@ -138,7 +138,7 @@ def test_no_comparison_reads_more_than_its_dry_run_says_of_many_pairs(seed, tmp_
         ("twin-1", False, "quick", 1.01),
         ("twin-1", False, "standard", 1.05),
         ("finetune-light", True, "standard", 1.05),
-        # Which attempts are made depends on what they find: the dearest of two ways is said.
+        # Which attempts are made depends on what they find: the costlier of two ways is stated.
         ("twin-1", False, "deep", 1.5),
     ],
 )

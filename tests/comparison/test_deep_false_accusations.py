@@ -1,7 +1,7 @@
 """Ways in which the deep stage once accused strangers: each stays fixed.
 
 Models here are random numbers with a design in common (repeated layers, near-identity matrices, dead units):
-whatever they share, it is no weight.
+whatever they share, it is not weights.
 """
 
 import json
@@ -47,7 +47,7 @@ def random_model(seed, change=None, *, layers=4, mlp=128, embeddings=None):
 
 
 def same_geometry(seed):
-    """Return embeddings as strangers have them who read the same text: alike but for a rotation."""
+    """Return embeddings of strangers that read the same text: alike up to a rotation."""
     rng = np.random.default_rng([seed, 11])
     noisy = TOKENS + 0.3 * rng.normal(size=TOKENS.shape)
     return (noisy @ np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))[0]).astype(np.float32)

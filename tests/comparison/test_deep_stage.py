@@ -1,4 +1,4 @@
-"""When the deep stage has nothing left to look for: large models are searched in some layers only."""
+"""When the deep stage has nothing left to search for: large models are searched in some layers only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was changed, tensor by tensor: records, every value, and bounded memory."""
+"""What changed, tensor by tensor: records, every value, and bounded memory."""
 
 from __future__ import annotations
 

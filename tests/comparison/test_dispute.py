@@ -1,6 +1,6 @@
 """The published measurements of the dispute, as far as they can be fed without weights.
 
-Each test is one of the cases on which public analyses went wrong; the expected answer is beside it.
+Each test is one of the cases on which public analyses went wrong, with the expected answer.
 """
 
 import math

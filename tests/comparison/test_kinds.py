@@ -281,7 +281,7 @@ def test_parts_of_fused_matrices_are_put_into_order_one_by_one(change, kind, wor
 
 @pytest.mark.more
 def test_layers_that_face_none_are_subtracted_by_their_number():
-    """Two of four layers were begun anew: nothing is found in them, and they are unlike what stands there."""
+    """Two of four layers were reinitialised: nothing is found in them, and they are unlike what is there."""
     relation = mk.compare(
         candidate=MemorySource(zoo_model("half-of-layers").files("BF16"), name="candidate"),
         base=MemorySource(zoo_model("base").files("BF16"), name="base"),

@@ -1,6 +1,6 @@
-"""Trained models that share a recipe, coordinates or tables, and no layer: none is told as a descent.
+"""Trained models that share a recipe, coordinates or tables, but no layer: none is reported as a descendant.
 
-The models are kept in `tests/lookalikes`; ``make test-lab`` trains others of the same kinds anew.
+The models are stored in `tests/lookalikes`; ``make test-lab`` trains new ones of the same kinds.
 """
 
 from functools import cache
@@ -34,7 +34,7 @@ def compared(candidate, base, depth="deep"):
     ids=["mask", "beginning"],
 )
 def test_the_traps_are_there(pair, tensor):
-    """Without what is known of masks and beginnings, these strangers would be accused."""
+    """Without what is known about masks and initial values, these strangers would be accused."""
     models = [kept(name).tensors[f"model.layers.1.mlp.{tensor}.weight"] for name in pair]
     rows = [rows.T if tensor == "down_proj" else rows for rows in models]
     found = axis_test(

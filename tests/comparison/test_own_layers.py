@@ -99,7 +99,7 @@ def test_attention_alone_is_found_in_the_coordinates_of_tokens():
 
 
 def split_in_two(model: Checkpoint) -> Checkpoint:
-    """Split every MLP unit: both halves have its gate and its down column, and up rows that sum up to its."""
+    """Split every MLP unit: both halves have its gate and its down column, and up rows that add up to its."""
     tensors = dict(model.tensors)
     rng = np.random.default_rng(3)
     for name, rows in model.tensors.items():

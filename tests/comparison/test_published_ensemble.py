@@ -20,7 +20,7 @@ def compared(candidate, base):
 
 @pytest.mark.parametrize(("first", "second"), MEMBER_PAIRS)
 def test_independent_members_of_an_ensemble_are_not_accused(first, second):
-    """Nobody declared this family, so there is no exact test; plain values must not make an accusation."""
+    """This family is unknown, so there is no exact test; plain values must not lead to an accusation."""
     members = weights_of(ENSEMBLE)
     assert len(members) == N_MEMBERS
     verdict = compared(members[first], members[second]).verdict

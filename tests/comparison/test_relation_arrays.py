@@ -1,4 +1,4 @@
-"""What arrays say of a change: directions, levels, steps, factors. At the widths that models have."""
+"""What arrays say about a change: directions, levels, steps, factors. At the widths of real models."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_if_one_model_cannot_be_opened_the_others_are_closed(monkeypatch, tmp_pa
 
 
 class Listener(Silent):
-    """Remembers the steps that it is told of."""
+    """Remembers the steps it is told about."""
 
     def __init__(self):
         self.steps = []

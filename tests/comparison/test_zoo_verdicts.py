@@ -1,4 +1,4 @@
-"""Really trained models of known ancestry: the verdict is right on every one."""
+"""Actually trained models of known ancestry: the verdict is right on every one."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ EXPECTED = {
 }
 """Relation -> conclusion, and the components that must not be called shared."""
 LIMITED = {"same-initialisation"}
-"""Relations that look like kinship and are none: the limitation is printed, the weights are shared."""
+"""Relations that look like descent but are not: the limitation is printed, the weights are shared."""
 
 
 def compared(candidate, base, **options):
@@ -112,7 +112,7 @@ def without_last_layer(name):
 
 
 def test_where_only_gains_are_shared_no_change_of_shape_is_named():
-    """Fewer layers and other tokens come with the other model, and are no change of this one."""
+    """Fewer layers and other tokens belong to the other model, and are not a change of this one."""
     assert compared("norms-only", "base").relation.kind == "parts-replaced"
     result = without_last_layer("norms-only")
     assert result.verdict.reading == "norm-gains-only"

@@ -64,7 +64,7 @@ def independent_pairs() -> list[tuple[str, str]]:
 
 
 def derived_pairs() -> list[tuple[str, str, str]]:
-    """Return (child, parent, relation) for every model whose parts lie where its parent's do."""
+    """Return (child, parent, relation) for every model whose parts are where its parent's are."""
     return [
         (member.name, member.parent, member.relation)
         for member in members().values()

@@ -1,4 +1,4 @@
-"""Code of two repositories as text: heads, shares of lines, commits; nothing of it is run or believed."""
+"""Code of two repositories as text: headers, shares of lines, commits; none of it is run or trusted."""
 
 from __future__ import annotations
 

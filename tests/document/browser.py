@@ -1,4 +1,4 @@
-"""A real browser without a window, spoken to through two pipes: no port, no driver, no package."""
+"""A real headless browser, driven through two pipes: no port, no driver, no package."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Page:
         self.browser.wait_for("Page.loadEventFired", self.session)
 
     def requests(self) -> list[str]:
-        """Return the addresses of everything that was asked for."""
+        """Return the addresses of everything that was requested."""
         return [
             event["params"]["request"]["url"]
             for event in self.browser.events
@@ -157,7 +157,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Start a browser with a profile of its own, and end it."""
+    """Start a browser with its own profile, and end it."""
     assert PATH is not None
     ours, theirs = _pipe(), _pipe()
     process = subprocess.Popen(
@@ -192,7 +192,7 @@ def browser(profile: Path) -> Iterator[Browser]:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return a pipe whose ends are neither 3 nor 4, where the browser wants its own."""
+    """Return a pipe whose ends are neither 3 nor 4, which the browser uses for its own."""
     ends = os.pipe()
     moved = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in ends)
     for end in ends:

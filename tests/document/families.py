@@ -1,4 +1,4 @@
-"""Families of codes: what may be filled into a code that is computed, taken from where the words are kept."""
+"""Families of codes: what may be filled into a computed code, taken from where the words are defined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from modelkin.tokenizer.relation import VocabularyRelation
 
 SIDES = ("candidate", "base")
 COMPONENTS = (*{role.component for role in Role}, "residual", "unknown")
-"""What tensors are for, and the two that are no part of a model: the stream, and what nobody knows."""
+"""What tensors are for, and two that are not part of a model: the stream, and the unknown."""
 KINDS = (
     *("copy", "precision-copy", "quantised-copy", "sparse-copy", "low-rank", "noise", "fine-tune", "unknown"),
     *("moe-upcycling", "depth-change", "width-change", "parts-replaced", "vocabulary-change"),

@@ -1,4 +1,4 @@
-"""What a person meets on a page, asked of a real browser: axe-core's findings, broken words, overflow."""
+"""What a person sees on a page, according to a real browser: axe-core's findings, broken words, overflow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BROKEN_WORDS = r"""
   return found;
 })()
 """
-"""Words of at most twenty letters that stand on two lines, without a hyphen or a mark to break at."""
+"""Words of at most twenty letters that are split over two lines, without a hyphen or other break point."""
 OPEN_ALL = "document.querySelectorAll('details').forEach(item => { item.open = true; })"
 
 

@@ -18,7 +18,7 @@ EVIL = (
 
 
 def hostile(result: Comparison, evil: str = EVIL) -> Comparison:
-    """Put a hostile text wherever a stranger can put one."""
+    """Put hostile text wherever an outsider can put some."""
     verdict, quoted = result.verdict, say("quoted", text=evil)
     return replace(
         result,

@@ -26,7 +26,7 @@ class Said:
     file: str
     line: int
     code: str
-    """With a hole where nobody can tell what is filled in."""
+    """With a hole where it is unknown what is filled in."""
     names: tuple[str, ...]
 
 

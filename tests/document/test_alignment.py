@@ -1,4 +1,4 @@
-"""What faces what: layers, coordinates and units are told, and nothing is made of a fit."""
+"""What faces what: layers, coordinates and units are reported, and nothing is concluded from a fit."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every block in every renderer: the same content, and nothing of anybody's text acts."""
+"""Every block in every renderer: the same content, and no untrusted text takes effect."""
 
 import io
 import re

@@ -64,7 +64,7 @@ def test_the_essentials_of_each_conclusion(compared, name, words):
 def test_what_was_skipped_is_listed_with_its_reason(compared):
     text = flat(drawn(compared("shared")))
     assert "attention (layers 0-1): 8 units are too few for a test" in text
-    assert "router, experts" not in text  # a dense model cannot have them: that is no gap
+    assert "router, experts" not in text  # a dense model cannot have them: not a gap
 
 
 def test_controls_are_shown_with_the_reason_why_they_do_not_serve(compared):

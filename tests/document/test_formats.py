@@ -100,7 +100,7 @@ def test_a_bill_of_materials_follows_the_schema_of_the_standard(name, child, str
 
 
 def test_the_address_of_the_project_is_written_in_one_place():
-    """Until there is one it is a reserved name: no link of ours leads to a stranger's page."""
+    """Until there is one it is a reserved name: none of our links leads to someone else's page."""
     assert f"{HOME}/modelkin" in (DOCS / "ci.md").read_text()
     files = [*(ROOT / "src").rglob("*.py"), *DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "action.yml"]
     named = [file.name for file in files if HOME in file.read_text(encoding="utf-8")]

@@ -48,7 +48,7 @@ def printed(block: Stacks, width=80, encoding="utf-8") -> list[str]:
 
 
 def large(result: mk.Comparison, layers: int, base_layers: int) -> mk.Comparison:
-    """Give both models the sizes of published ones: most parameters in experts, hardly any in norms."""
+    """Give both models the sizes of published ones: most parameters in experts, few in norms."""
 
     def sizes(count: int) -> PartSizes:
         per_layer = {"attention": 50_331_648, "experts": 1_132_462_080, "router": 524_288, "norms": 8_448}

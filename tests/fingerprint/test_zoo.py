@@ -1,4 +1,4 @@
-"""Fingerprints of really trained models: relatives are found, strangers not, and chance is as told."""
+"""Fingerprints of actually trained models: relatives are found, strangers not, and chance is as stated."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TARGETS = (Q, UP)
 
 
 def config_bytes(**changes: Any) -> bytes:
-    """Return an ``adapter_config.json``; None takes a field away."""
+    """Return an ``adapter_config.json``; None removes a field."""
     fields: dict[str, Any] = {
         "peft_type": "LORA",
         "base_model_name_or_path": "org/base",

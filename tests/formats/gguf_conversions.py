@@ -1,4 +1,4 @@
-"""What llama.cpp's converter does to the tensors of each architecture, written anew with reshapes.
+"""What llama.cpp's converter does to the tensors of each architecture, rewritten with reshapes.
 
 Names come from the tables of the `gguf` package. Nothing is shared with the reader under test.
 """
@@ -81,7 +81,7 @@ def without_body(name: str, values: Array, config: Config) -> Pairs:
 
 
 def latent(name: str, values: Array, config: Config) -> Pairs:
-    """Split what makes keys and values of the latent, keys turned."""
+    """Split the matrix that makes keys and values from the latent, with keys transposed."""
     if "e_score_correction_bias" in name:
         yield name.replace("e_score_correction_bias", "e_score_correction.bias"), values
     elif "kv_b_proj" in name:

@@ -1,4 +1,4 @@
-"""Spoilt files: any outcome but a refusal or a readable model is a failure."""
+"""Corrupted files: any outcome but a refusal or a readable model is a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GGUF file of a model is taken, what is said of the others, and sets of parts."""
+"""Which GGUF file of a model is taken, what is said about the others, and sets of parts."""
 
 import struct
 

@@ -58,7 +58,7 @@ def test_sizes_are_those_of_the_header():
 
 @pytest.mark.parametrize("group", [32, 48, 96])
 def test_codes_are_what_their_groups_say(group):
-    """A line of 160 is no whole number of groups: they reach over its end."""
+    """A line of 160 is not a whole number of groups: they span its end."""
     model = mk.open_model(exported("base", 2, group=group))
     down = "model.layers.1.mlp.down_proj.weight"
     codes, scales = q80(BASE.tensors[down], group)

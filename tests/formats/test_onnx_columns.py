@@ -1,4 +1,4 @@
-"""Turned weights of ONNX files: some columns of them are some stored rows, with the scales of these."""
+"""Transposed weights of ONNX files: some of their columns are stored rows, with their scales."""
 
 from __future__ import annotations
 

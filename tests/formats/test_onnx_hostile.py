@@ -1,4 +1,4 @@
-"""ONNX files made to mislead: each is refused in words, or read; nothing else ever happens."""
+"""ONNX files made to mislead: each is refused with a message, or read; nothing else ever happens."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def test_data_that_is_missing_is_named():
 
 
 def test_tensors_may_share_their_data():
-    """Overlap is no contradiction: tied weights are stored so."""
+    """Overlap is not a contradiction: tied weights are stored this way."""
     data, beside, values = with_external_data()
     both = onnx_model(data)
     second = both.graph.initializer.add()

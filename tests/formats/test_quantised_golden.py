@@ -1,4 +1,4 @@
-"""Files written by the libraries that define the formats, with the numbers that these make of them."""
+"""Files written by the libraries that define the formats, with the numbers they decode to."""
 
 import json
 

@@ -94,7 +94,7 @@ def test_a_file_too_short_for_a_header_is_refused():
 
 
 class RemoteMemory(Source):
-    """The same bytes, from a source that says it is far away."""
+    """The same bytes, from a source that claims to be remote."""
 
     def __init__(self, files):
         self._inside = MemorySource(files)

@@ -1,4 +1,4 @@
-"""Writes the files of torch byte by byte, without torch: ordinary ones, and such as no writer would write."""
+"""Writes torch files byte by byte, without torch: ordinary ones, and some that no writer would write."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from typing import Any
 
 _TRACED_EVERY = 16
 _WAITING = 20.0
-"""How many times its patience an input may take in real time."""
+"""Wall time an input may take, as a multiple of its patience."""
 _MOST_KEPT = 400
 """Inputs of a target's corpus while it runs; further ones take the place of others."""
 LONGEST = 1 << 17
@@ -43,7 +43,7 @@ class Target:
     watched: tuple[str, ...] = ()
     """Parts of the paths of modules whose lines count."""
     patience: float = 5.0
-    """Seconds of the processor after which an input counts as a hang."""
+    """CPU seconds after which an input counts as a hang."""
     share: float = 1.0
     """Of the time, relative to the others."""
     around: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
@@ -52,7 +52,7 @@ class Target:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of one target."""
+    """The outcome of one target."""
 
     name: str
     n_inputs: int = 0

@@ -1,7 +1,7 @@
 """Compare two folders that `freeze` wrote: ``python -m tests.golden.differ BEFORE AFTER [--show N]``.
 
-Added keys are no difference; everything else is, also a file that one side lacks. Where texts differ, the
-lines that differ are shown. Ends with 1 if anything differs.
+Added keys are not a difference; everything else is, including a file that one side lacks. Where texts differ,
+the lines that differ are shown. Ends with 1 if anything differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Freeze what the code says, to compare it with what other code says: nothing may change by accident.
+"""Freeze the code's output, to compare it with that of other code: nothing may change by accident.
 
 ``python -m tests.golden.freeze OUT [--part NAME ...]`` writes one file for each thing that is said: whole
 comparisons of the zoo, of disguised relatives and strangers and of the format fixtures, the six studies, the

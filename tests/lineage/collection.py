@@ -1,4 +1,4 @@
-"""Collections with known ancestry: trained models of a zoo, and what arithmetic makes of them."""
+"""Collections with known ancestry: trained models of a zoo, and models derived from them by arithmetic."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Collection:
         return load_zoo(self.folder)
 
     def truths(self) -> dict[str, Truth]:
-        """Return who comes from whom, in an order in which parents come first."""
+        """Return which model comes from which, in an order in which parents come first."""
         parents: dict[str, tuple[str, ...]] = {}
         links = []
         for name in self.trained:
@@ -77,7 +77,7 @@ class Collection:
         return self.derived[name].make(self.load, np.random.default_rng(number))
 
     def write(self, folder: Path) -> dict[str, Path]:
-        """Write what is derived and is not there yet, and return where every model lies."""
+        """Write missing derived models, and return where every model is."""
         found = {name: self.folder / name for name in self.trained}
         for name in self.derived:
             found[name] = folder / name
@@ -97,7 +97,7 @@ def int4(parent: str) -> Made:
 
 
 def pruned(parent: str, fraction: float) -> Made:
-    """Leave out the smallest values."""
+    """Zero out the smallest values."""
     return Made((parent,), lambda load, rng: derive.prune_by_magnitude(load(parent), fraction=fraction))
 
 
@@ -138,7 +138,7 @@ def ties(base: str, first: str, second: str, kept: float) -> Made:
 
 
 def dare(base: str, first: str, second: str, dropped: float) -> Made:
-    """Add differences of two children that chance has chosen."""
+    """Add randomly chosen differences of two children."""
     return Made(
         (first, second),
         lambda load, rng: derive.merge_dare(
@@ -211,7 +211,7 @@ DISGUISES: dict[str, tuple[Callable[[Checkpoint, np.random.Generator], Checkpoin
 def write_disguised(
     places: Mapping[str, Path], known: Mapping[str, Truth], how: str, folder: Path
 ) -> dict[str, Path]:
-    """Write the models that have a parent in a disguise, and return where every model lies."""
+    """Write the models that have a parent in a disguise, and return where every model is."""
     change, stored = DISGUISES[how]
     found = dict(places)
     for number, (name, truth) in enumerate(known.items()):

@@ -1,7 +1,7 @@
 """A zoo that no threshold of trees was set on: other bases, other data, the same ways of making children.
 
 Languages, corpora, tokenizers, initialisations and orders differ from those of ``tests/zoo``; some families
-have generations and siblings that the zoo has not. Built with torch into a folder, not kept.
+have generations and siblings that the zoo lacks. Built with torch into a folder, not stored.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ MORE: tuple[tuple[str, str, int, dict[str, object]], ...] = (
     ("heads8-tuned", "heads8-1", 106, {"corpus": "gamma"}),
     ("heads8-second", "heads8-tuned", 107, {"corpus": "beta"}),
 )
-"""Name, parent, order of the data, and what else differs: generations and siblings that the zoo has not."""
+"""Name, parent, order of the data, and what else differs: generations and siblings that the zoo lacks."""
 
 
 DERIVED = {

@@ -1,4 +1,4 @@
-"""Models of the zoo, and what arithmetic makes of them, as sources in memory."""
+"""Models of the zoo, and models derived by arithmetic, as sources in memory."""
 
 from __future__ import annotations
 

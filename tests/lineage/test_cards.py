@@ -1,4 +1,4 @@
-"""Every claim of a card is held against the weights; a card is believed in nothing and opens nothing."""
+"""Every claim of a card is checked against the weights; nothing on a card is trusted or opened."""
 
 from __future__ import annotations
 

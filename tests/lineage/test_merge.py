@@ -1,4 +1,4 @@
-"""Merges are taken apart, and what is none is not called one."""
+"""Merges are decomposed, and other models are not called merges."""
 
 import json
 from itertools import combinations

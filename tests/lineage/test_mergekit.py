@@ -1,4 +1,4 @@
-"""mergekit as a peer: its own merges are taken apart, and it accepts the recipes that come out."""
+"""mergekit as a peer: its own merges are decomposed, and it accepts the resulting recipes."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.places import ZOO
 
 from modelkin import explain_merge
 
-# What mergekit and its dependencies warn about among themselves is not ours to mend.
+# Warnings of mergekit and its dependencies are not ours to fix.
 pytestmark = [pytest.mark.lab, pytest.mark.filterwarnings("ignore")]
 
 LIGHT, HEAVY, SIBLING, BASE = (

@@ -57,7 +57,7 @@ def test_a_model_that_is_left_alone_is_compared_deeper_with_whom_its_fingerprint
 
 @pytest.mark.more
 def test_a_heavy_fine_tune_in_another_order_is_looked_for_where_its_tokens_point():
-    """Its tokens are too unlike its relatives' to be proposed; it stands alone until somebody looks."""
+    """Its tokens are too unlike its relatives' to be proposed; it is alone until a deeper look."""
     rng = np.random.default_rng(3)
     models = {name: source(permuted(loaded(name), rng), name) for name in ("finetune-heavy", LIGHT)}
     models |= {name: source(name) for name in ("base", "twin-1")}

@@ -1,4 +1,4 @@
-"""Published weights in all formats: where each lies on this machine, joined from its parts where needed.
+"""Published weights in all formats: where each is on this machine, joined from its parts if needed.
 
 Their packages are never imported: only files are read.
 """

@@ -1,4 +1,4 @@
-"""Weights that others trained and published: what is known of them is found, and nobody is accused."""
+"""Weights that others trained and published: what is known about them is found, and nobody is accused."""
 
 from __future__ import annotations
 

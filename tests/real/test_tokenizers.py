@@ -1,4 +1,4 @@
-"""Tokenizers that others published: what is known of them comes out, in every form they come in."""
+"""Tokenizers that others published: what is known about them is found, in every form they come in."""
 
 from functools import lru_cache
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Published tokenizers on this machine, and what is known of how they came about."""
+"""Published tokenizers on this machine, and what is known about their origin."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def first_name(name: str) -> str:
 
 
 def known_relation(left: str, right: str) -> str:
-    """Say what is known of two tokenizers from what their makers wrote."""
+    """Return what is known about two tokenizers from what their makers wrote."""
     pair = {first_name(left), first_name(right)}
     if len(pair) == 1:
         return "same"

@@ -1,4 +1,4 @@
-"""Reference scores stand beside a verdict and cannot reach it."""
+"""Reference scores are shown next to a verdict and cannot affect it."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The formulas of published methods on numbers that are known otherwise."""
+"""The formulas of published methods on numbers known from elsewhere."""
 
 import math
 from importlib import import_module

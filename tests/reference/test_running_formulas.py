@@ -1,4 +1,4 @@
-"""What methods that run models compute, on numbers that are known otherwise; no model is run here."""
+"""What methods that run models compute, on numbers known from elsewhere; no model is run here."""
 
 import math
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Adds to a registry in processes of its own that are killed, each one event later than the one before.
+"""Adds to a registry in separate processes that are killed, each one event later than the last.
 
 ``python -m tests.registry.killed FOLDER STEP``: prints one line a run, ``events outcome rows``.
 """

@@ -1,4 +1,4 @@
-"""The same work on Dask: equal bit for bit, and a killed worker loses nothing and doubles nothing."""
+"""The same work on Dask: equal bit for bit, and a killed worker loses nothing and duplicates nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following models: only what is new is read, servers are treated politely, a run goes on where it was."""
+"""Following models: only what is new is read, servers are treated politely, a stopped run resumes."""
 
 from __future__ import annotations
 

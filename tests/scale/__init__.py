@@ -1,1 +1,1 @@
-"""Methods and guards at the widths that models in the world have."""
+"""Methods and guards at the widths of real models."""

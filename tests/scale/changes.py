@@ -36,7 +36,7 @@ def chain(*changes: Change) -> Change:
 
 
 def chance(*key: object) -> np.random.Generator:
-    """Return a source of chance that depends on names and numbers alone."""
+    """Return a random generator that depends only on names and numbers."""
     return np.random.default_rng([byte for item in key for byte in str(item).encode()])
 
 
@@ -210,7 +210,7 @@ def _moved(n: int, rng: np.random.Generator) -> Places:
 
 
 def fewer_units(share: float) -> Change:
-    """Keep some units of every MLP, chosen by chance, in another order."""
+    """Keep some randomly chosen units of every MLP, in another order."""
 
     def fewer(model: Lazy) -> Lazy:
         n_units = int(model.config["intermediate_size"])
@@ -361,7 +361,7 @@ def _renewed(model: Lazy, wanted: Callable[[str, Rows], bool]) -> Lazy:
 
 
 def shuffled(model: Lazy) -> Lazy:
-    """Shuffle the rows and the columns of every tensor by itself: all sizes and tails stay, no place does."""
+    """Shuffle the rows and the columns of every tensor separately: sizes and tails stay, no place does."""
 
     def change(name: str, tensor: Rows) -> Rows:
         rng = chance("shuffled", name)

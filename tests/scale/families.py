@@ -1,4 +1,4 @@
-"""The truth table of kinship at the widths of the world: the rows of the zoo's Llamas, on drawn models."""
+"""The truth table of kinship at realistic widths: the rows of the zoo's Llamas, on drawn models."""
 
 from __future__ import annotations
 

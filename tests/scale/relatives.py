@@ -1,4 +1,4 @@
-"""Relatives at the widths of the world: one row compared, held against what is true of it, and kept."""
+"""Relatives at realistic widths: one row compared, checked against the truth, and recorded."""
 
 from __future__ import annotations
 

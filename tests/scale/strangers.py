@@ -1,4 +1,4 @@
-"""Unrelated models at the sizes of the world, many of them: what a comparison says of their pairs."""
+"""Many unrelated models at realistic sizes: what a comparison says about their pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relatives at the widths of the world: what is true of a row of the truth table comes out, at deep depth."""
+"""Relatives at realistic widths: the truth about a row of the truth table is found, at deep depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds at the zoo's width of 128 holds at the widths of the world."""
+"""What is true at the zoo's width of 128 is true at realistic widths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK = 256
 
 
 def halves(width: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Divide a run of dimensions by chance, as `residual-writers` does."""
+    """Divide a run of dimensions at random, as `residual-writers` does."""
     n = min(BLOCK, width)
     order = rng.permutation(n)
     first = int(rng.integers(0, width - n + 1))

@@ -1,4 +1,4 @@
-"""Local files: what is listed, what is left out, and files that change under one's hands."""
+"""Local files: what is listed, what is left out, and files that change while being read."""
 
 from __future__ import annotations
 

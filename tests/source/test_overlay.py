@@ -1,4 +1,4 @@
-"""Two places as one model: whose file a name is, and where what is read of it is kept."""
+"""Two places as one model: which file a name belongs to, and where what is read of it is stored."""
 
 from __future__ import annotations
 

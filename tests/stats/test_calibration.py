@@ -21,7 +21,7 @@ PAIRS = 150
 
 
 def most(n: int, p: float) -> int:
-    """No binomial count of n at chance p is above this, but for one in a million."""
+    """A binomial count of n at probability p exceeds this only once in a million."""
     chances = [math.comb(n, k) * p**k * (1.0 - p) ** (n - k) for k in range(n + 1)]
     tail = np.cumsum(chances[::-1])[::-1]
     return int(np.argmax(tail < 1e-6)) - 1

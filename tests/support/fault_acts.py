@@ -19,7 +19,7 @@ _BOUNDARY = "modelkin-test-boundary"
 
 
 def act(fault: Fault, this: Act) -> bool:
-    """Commit a fault; tell whether the connection may be used again."""
+    """Commit a fault; return whether the connection may be used again."""
     return ACTS[fault](this)
 
 

@@ -1,6 +1,6 @@
 """An HTTP/1.1 listener on 127.0.0.1 that its user drives byte by byte. It knows no paths and no files.
 
-With a log of what was asked and sent, and certificates that each process makes anew.
+With a log of what was requested and sent, and certificates that each process makes for itself.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ RHO = {
 }
 """Mean direction of the input norm by layer: A is Solar, B is GLM."""
 RANDOM_ROWS = (0.03733, 0.03789, 0.03889)
-"""Least, mean and largest mean cosine of best-matched rows in 20 pairs of random 128 x 4096 matrices."""
+"""Smallest, mean and largest mean cosine of best-matched rows in 20 pairs of random 128 x 4096 matrices."""
 ZERO_PAIRS = (
     ("0 and 10", "0 and 20", "0 and 30", "0 and 40"),
     {"Solar": (0.373059, 0.377298, 0.3771, 0.376059), "GLM": (0.37581, 0.375664, 0.377255, 0.379035)},

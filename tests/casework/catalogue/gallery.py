@@ -15,8 +15,8 @@ FOLDER = DOCS / "figures"
 def reduced(picture: Image.Image) -> Image.Image:
     """Return it in few colours, which make small files; figures for reports are not reduced.
 
-    Colours are chosen to cover all there are: the usual choice, by how many pixels have them, left grey
-    patches in scales that go from one colour to another.
+    Colours are chosen to cover the whole range: the usual choice, by pixel count, left grey patches in scales
+    that go from one colour to another.
     """
     return picture.quantize(colors=256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 

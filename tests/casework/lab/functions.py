@@ -1,4 +1,4 @@
-"""What a model computes, by transformers: imported when it is asked for, as not everybody has it."""
+"""What a model computes, by transformers: imported on demand, as not everybody has it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _RATE = 4e-3
 _BLOCK = 8
 """Side of a block of a block mask."""
 _KEPT = 1 / 6
-"""Part of the weights that a random mask leaves."""
+"""Share of the weights that a random mask keeps."""
 
 Mask = Literal["random", "2:4", "block", "butterfly"]
 Beginning = Literal["hadamard", "cosine", "zero"]
@@ -50,12 +50,12 @@ class Lookalike(Fields):
     note: str
     mask: Mask | None = None
     beginning: Beginning | None = None
-    """What all MLPs begin from; of ``zero``, what layers write with."""
+    """What all MLPs start from; for ``zero``, what layers write with."""
     teacher: str | None = None
     states: States | None = None
-    """Hidden states of the teacher that are learnt beside its predictions."""
+    """Hidden states of the teacher that are learned in addition to its predictions."""
     tables: Literal["own", "start", "frozen"] = "own"
-    """Whether the teacher's embedding is where training starts, or stays."""
+    """Whether training starts from the teacher's embedding, or keeps it frozen."""
     learns: Literal["teacher", "text"] = "teacher"
 
 
@@ -73,7 +73,7 @@ def _file() -> _File:
 
 @cache
 def load_lookalikes() -> Mapping[str, Lookalike]:
-    """Return the table that comes with modelkin, teachers before their students."""
+    """Return the table of models, teachers before their students."""
     file = _file()
     return {
         name: read(f"{_FILE} [models.{name}]", {**file.defaults, **table, "name": name}, Lookalike)
@@ -82,7 +82,7 @@ def load_lookalikes() -> Mapping[str, Lookalike]:
 
 
 def mask_of(kind: Mask, shape: tuple[int, int], *, seed: int) -> NDArray[np.bool_]:
-    """Return which weights of a matrix exist, as sparse training lays it down before the first step."""
+    """Return which weights of a matrix exist, as sparse training decides before the first step."""
     rng = np.random.default_rng([5, seed])
     rows, columns = shape
     match kind:
@@ -101,9 +101,9 @@ def mask_of(kind: Mask, shape: tuple[int, int], *, seed: int) -> NDArray[np.bool
 def beginning_of(
     kind: Literal["hadamard", "cosine"], shape: tuple[int, int], *, scale: float = 0.05
 ) -> Floats:
-    """Return a matrix that all such models begin from: orthogonal rows, and no random number in it.
+    """Return a matrix that all such models start from: orthogonal rows, without random numbers.
 
-    Rows of the cosine basis come in an order that a multiplication shuffles; those of Hadamard's in theirs.
+    Rows of the cosine basis are shuffled by a multiplication; those of the Hadamard matrix are not.
     """
     rows, columns = shape
     if kind == "hadamard":
@@ -127,7 +127,7 @@ def build_lookalikes(out: Path, *, only: Iterable[str] = ()) -> None:
 
 
 def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Checkpoint:
-    """Train one model; a teacher is needed by what learns of it."""
+    """Train one model; students need a teacher."""
     torch, builder = lab_module("torch"), Builder(load_recipes(), Path())
     tokenizer = builder.tokenizer(_TOKENIZER)
     model = new_model(_config(), vocab=len(vocabulary(tokenizer)), seed=recipe.init_seed)
@@ -160,7 +160,7 @@ def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Che
 
 
 def model_of(kept: Checkpoint) -> Any:
-    """Return a kept model as one that can be run and trained."""
+    """Return a stored model as one that can be run and trained."""
     torch = lab_module("torch")
     model = new_model(_config(), vocab=kept.config["vocab_size"], seed=0)
     values = {name: torch.from_numpy(value) for name, value in kept.tensors.items()}

@@ -1,4 +1,4 @@
-"""Models that share a recipe, trained anew: masks, beginnings, nested units. None is a relative."""
+"""Models that share a recipe, newly trained: masks, initial values, nested units. None is a relative."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ class TestFiles:
 
 
 def test_the_page_tells_the_kept_results():
-    """What docs/experiments.md says of the experiment is computed from the numbers beside it."""
+    """What docs/experiments.md says about the experiment is computed from the stored numbers."""
     kept = conclude(norms_from_json((DOCS / "experiments" / "norms.json").read_text()))
     told = norms_document(kept).partition("\n\n")[2].replace("\n## ", "\n### ")
     page = (DOCS / "experiments.md").read_text()

@@ -20,7 +20,7 @@ from modelkin.options import FetchOptions
 LAYERS = 41
 CODE = b"# Copyright 2025 Upstage\nclass SolarOpenConfig:\n    ignored = r'model\\.layers\\.46.*'\n"
 CORRELATION = 0.25
-"""Of the input norms of Solar and GLM at layer 20, made so: everything else is independent."""
+"""Of the input norms of Solar and GLM at layer 20, by construction: everything else is independent."""
 
 
 EVEN = {"model.layers.0.input_layernorm.weight": gain(0.4, 0.05, 3, 48)}
@@ -61,7 +61,7 @@ def repositories() -> dict[str, dict[str, bytes]]:
         "Qwen/Qwen3-4B": files(Tiny(family="llama", layers=24, seed=9)),
         "Qwen/Qwen3-14B": files(Tiny(family="llama", layers=24, seed=10, hidden=48), EVEN),
         "Qwen/Qwen1.5-7B-Chat": files(Tiny(family="qwen2", layers=32, seed=6)),
-        # internlm/internlm2-chat-7b is not there: a study has to go on without it.
+        # internlm/internlm2-chat-7b is not there: a study must go on without it.
     }
 
 

@@ -44,7 +44,7 @@ def test_a_plan_covers_every_tensor_that_the_run_reads(fetch, tmp_path, monkeypa
             assert not subtracted(ranges, (item for own, item in planned.requests if own == file)), alias
         if needed:
             n_read = sum(item.length for item in merged_of(needed))
-            # A plan is no guess that is safe because it is large; what relatives alone are asked is apart.
+            # A plan must not be safe just by being large; what only relatives need is counted separately.
             assert planned.bytes_needed - plan.differences[alias] <= 2 * n_read
 
 

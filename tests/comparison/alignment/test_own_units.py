@@ -1,4 +1,4 @@
-"""Coordinates from units: what nothing alters, maps that are learned, layers held against each other."""
+"""Coordinates from units: invariants, learned maps, contrasted layers."""
 
 from functools import cache
 
@@ -97,7 +97,7 @@ def test_layers_that_repeat_are_in_one_fold():
 
 
 def neighbours(seed, *, units=512, width=512, features=40, layers=3):
-    """Return layers that share features, which several units of each have more or less of."""
+    """Return layers that share features, which several units of each have to varying degrees."""
     rng = np.random.default_rng(seed)
     common = rng.standard_normal((2, features, width)).astype(np.float32)
     made = []
@@ -110,7 +110,7 @@ def neighbours(seed, *, units=512, width=512, features=40, layers=3):
 
 
 def parts_of(layers, seed, *, share):
-    """Return some of the units of each layer, drawn by chance, as a candidate would be read."""
+    """Return a random part of the units of each layer, as a candidate would be read."""
     rng = np.random.default_rng(seed)
     chosen = [rng.permutation(rows.shape[1])[: int(share * rows.shape[1])] for rows in layers]
     return [

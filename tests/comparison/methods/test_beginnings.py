@@ -1,4 +1,4 @@
-"""Models that begin from the same public matrix in every layer share a recipe; copies of them share more."""
+"""Models that start from the same public matrix in every layer share a recipe; copies of them share more."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def cosine_rows(units, width):
 
 
 def begun(rows, shares, rng):
-    """Return layers that keep a share of their beginning, some units more of it than others."""
+    """Return layers that keep a share of their initial values, some units more than others."""
     layers = []
     for share in shares:
         kept = np.clip(share * np.exp(0.3 * rng.normal(size=(len(rows), 1))), 0.0, 0.98)

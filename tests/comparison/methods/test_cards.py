@@ -1,4 +1,4 @@
-"""What is known of methods is data, and data are read strictly."""
+"""What is known about methods is data, and data are read strictly."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sizes that two models have in common are no common weights; copies keep their signs and are found."""
+"""Sizes that two models have in common are not common weights; copies keep their signs and are found."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_a_copy_with_signs_of_units_turned_is_found():
 
 
 def test_the_bound_holds_for_tossed_signs():
-    """Chance is at most what is said: of 400 draws none is expected below 10^-4."""
+    """Chance is at most as stated: of 400 draws none is expected below 10^-4."""
     rng = np.random.default_rng(5)
     sizes = np.exp(1.5 * rng.normal(size=(24, 48)))
     found = [

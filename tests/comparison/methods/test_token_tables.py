@@ -1,4 +1,4 @@
-"""The effect in token tables is what was mixed in, and its interval holds it: planted values, real tables."""
+"""The effect in token tables is what was mixed in, and its interval contains it: planted values."""
 
 from __future__ import annotations
 

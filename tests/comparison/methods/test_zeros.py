@@ -1,4 +1,4 @@
-"""Masks that two models have in common are no common weights, at any width; copies are found under them."""
+"""Masks that two models share are not common weights, at any width; copies are found under them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The rule, applied to made-up evidence: what each pattern must come out as."""
+"""The rule, applied to made-up evidence: the expected outcome of each pattern."""
 
 import math
 from dataclasses import replace
@@ -501,7 +501,7 @@ def test_evidence_without_an_exact_null_never_accuses():
 
 @pytest.mark.parametrize(("effect", "expected"), [(0.02, "not-testable"), (0.4, "no-evidence")])
 def test_a_faint_echo_in_the_old_coordinates_does_not_say_that_they_are_shared(effect, expected):
-    """Units of a turned copy that load on few directions agree a little where they were, too."""
+    """Units of a rotated copy that load on few directions also agree a little in their old places."""
     evidence = [found("mlp", log10_p=-50, layer=layer, effect=1.0, frame="rotation") for layer in (0, 1)]
     evidence += [found("mlp", log10_p=-20, layer=0, effect=effect), null("embedding")]
     assert conclusions(judged(evidence, stage="deep"))["embedding"] == expected

@@ -1,4 +1,4 @@
-"""Patterns with another cause than descent have words of their own, in headline, summary and JSON."""
+"""Patterns with a cause other than descent have their own wording, in headline, summary and JSON."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Make adapters with PEFT itself, and what it makes of base and adapter when it merges them.
+"""Make adapters with PEFT itself, and the result of merging base and adapter with it.
 
 Needs torch, transformers and peft; run as ``python tests/data/formats/make_adapters.py``. The figures are
 random: what counts is where each of them ends up.

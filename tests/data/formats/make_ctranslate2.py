@@ -1,4 +1,4 @@
-"""Make the files of CTranslate2 beside this script: its own converter on tiny random models.
+"""Make the files of CTranslate2 next to this script: its own converter on tiny random models.
 
 Needs torch, transformers and ctranslate2 (made with 4.8.4): ``python make_ctranslate2.py``.
 """

@@ -1,4 +1,4 @@
-"""Make the ONNX files beside this one: small models with random weights, as real exporters write them.
+"""Make the ONNX files next to this one: small models with random weights, as real exporters write them.
 
 ``python make_onnx.py`` where torch, transformers, onnx, onnxscript and onnxruntime are installed. The weights
 that a file must give are in the ``.npz`` that its name begins like.

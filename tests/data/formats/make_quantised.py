@@ -1,4 +1,4 @@
-"""Make the small quantised files beside this script, with the libraries that define the formats.
+"""Make the small quantised files next to this script, with the libraries that define the formats.
 
 ``python tests/data/formats/make_quantised.py`` where torch 2.13, transformers 5.22, bitsandbytes 0.50.2,
 compressed-tensors 0.20, mlx 0.32 (CPU), hqq 0.2.8 and autoawq 0.2.9 can be imported; what cannot be is

@@ -1,4 +1,4 @@
-"""Writes the small files of torch beside it: ``python tests/data/formats/make_torch.py``. Needs torch.
+"""Writes the small torch files next to it: ``python tests/data/formats/make_torch.py``. Needs torch.
 
 Every number follows from `numbers`, which `tests/formats/test_torch_files.py` repeats.
 """

@@ -1,4 +1,4 @@
-"""Vectors whose mean, deviation and correlation are known exactly: published statistics made flesh."""
+"""Vectors whose mean, deviation and correlation are known exactly: published statistics as data."""
 
 from __future__ import annotations
 

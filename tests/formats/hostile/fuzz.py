@@ -1,4 +1,4 @@
-"""Random mutation of headers and index files; `tests.fuzz` goes on with it for as long as one likes.
+"""Random mutation of headers and index files; `tests.fuzz` runs it for as long as you like.
 
 Whatever comes, the parsers either refuse with their own error or return what two other parsers agree with:
 the reference library for files, Python's json for the text. A failure prints the input.
