@@ -9,7 +9,7 @@ _M_ARENA_MAX = -8
 
 
 def share_one_arena() -> None:
-    """Let all threads allocate from one arena, where the C library has arenas.
+    """Let all threads allocate from one arena, if the C library has arenas.
 
     glibc gives each thread an arena of its own and returns little of what is freed there. Bytes are read and
     decoded by many threads: a study of three models kept half a gigabyte that nothing could use any more.

@@ -37,7 +37,7 @@ class Claims:
     """``_name_or_path`` of the config: what the weights were loaded from when they were last saved."""
     merge_method: str | None = None
     merged_models: tuple[str, ...] = ()
-    """Models that a recipe of mergekit names: in a file of its own, or on the card."""
+    """Models that a mergekit recipe names: in its own file, or on the card."""
     notes: tuple[Message, ...] = ()
     """What could not be read, with the reason."""
 
@@ -115,7 +115,7 @@ def _mapping(name: str, data: bytes, notes: list[Message]) -> Mapping[str, objec
 
 
 def merge_recipe(model: Model, notes: list[Message] | None = None) -> tuple[str, Mapping[str, object]]:
-    """Return the recipe of a merge, and the file in which it stands: its own, or else the card.
+    """Return the recipe of a merge, and the file that holds it: its own, or else the card.
 
     mergekit writes cards on which the recipe stands as a block of YAML.
     """

@@ -222,7 +222,7 @@ class DeepStage:
             self.token_frame = rehearsed_frame(self.pair)
 
     def learn_coordinates(self) -> None:
-        """Learn a map of the residual stream from keys where they are needed, and else from tokens.
+        """Learn a map of the residual stream from keys if they are needed, otherwise from tokens.
 
         Where all units of some layers can be read, they teach a map themselves. Of large models they cannot;
         there keys are read first: whole matrices of few layers cost less than scattered rows of tokens.
@@ -267,7 +267,7 @@ class DeepStage:
         frame, layer_pairs = self.token_frame, self._layer_pairs()
         if self.key_frame is not None:
             frame = self.key_frame.frame
-            # Layers whose keys taught the map are left out where there are others.
+            # Layers whose keys taught the map are left out if there are others.
             others = tuple(both for both in layer_pairs if both not in self.key_frame.pairs)
             layer_pairs = others if len(others) > 1 else layer_pairs
         for share in _OWN_LAYERS_SHARES:

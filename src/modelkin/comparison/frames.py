@@ -61,7 +61,7 @@ def rehearsed_frame(pair: Pair) -> Frame | None:
 def _affordable_probe(
     reading: Reading, pair: Pair, role: Role, learned_from: Message
 ) -> Probe[Frame | None] | None:
-    """Plan rows of shared tokens that cost no more than their part of the bytes, with what lies between."""
+    """Plan rows of shared tokens that cost no more than their share of the bytes, including gaps."""
     allowance = int(_TOKEN_SHARE * pair.byte_allowance)
     probe = _token_probe(pair, role, learned_from, allowance)
     if probe is None:

@@ -114,7 +114,7 @@ def relation_of(
 
 
 def _copied(kind: str, count: EqualityCount) -> RelationFinding:
-    """Tell that values are equal, where that was counted and nothing had to be subtracted."""
+    """Say that values are equal, if that was counted and nothing had to be subtracted."""
     if kind == "copy":
         equal = count.n_equal
         what = say("found.copy-counted", n=count.n_compared, equal=equal)

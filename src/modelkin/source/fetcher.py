@@ -260,7 +260,7 @@ class Fetcher:
         return needed
 
     def _held(self, file: str, ranges: list[ByteRange]) -> list[ByteRange]:
-        """Return what is there that overlaps wanted ranges."""
+        """Return the stored ranges that overlap wanted ones."""
         held = [self._heads[file][0]] if file in self._heads else []
         info = self.source.need(file)
         if (store := self._store_for(info)) is not None:
@@ -312,7 +312,7 @@ class Fetcher:
         Stored ranges leave gaps, and bridging those could fetch more than the store saves.
         """
         requests = self._requests(missing, max_waste)
-        # Where nothing is stored, these are the requests of the whole.
+        # If nothing is stored, these are the requests for everything.
         if missing != needed and _n_bytes(requests) > self.cost(needed, max_waste=max_waste):
             return self._requests(missing, max_waste, max_gap=0)
         return requests

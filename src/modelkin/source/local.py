@@ -18,7 +18,7 @@ from ._interface import ByteBudget, FileInfo, Location, Source
 from .ranges import ByteRange
 
 MAX_FILES = 100_000
-"""A folder of a model has some hundreds; with more than this it is a disk that was given by mistake."""
+"""A folder of a model has some hundreds; with more than this, a whole disk was given by mistake."""
 MAX_DEPTH = 4
 """Model repositories are flat or nearly so; a home folder given by mistake is not walked all the way down."""
 DESCRIBING = (".json", ".model", ".txt")

@@ -107,7 +107,7 @@ class RangeStore:
     # -- ranges ----------------------------------------------------------------------------------------
 
     def extents(self, key: StoreKey, wanted: list[ByteRange] | None = None) -> list[ByteRange]:
-        """Return the ranges that are held for a file, sorted; of wanted ones (as in `load`), if given."""
+        """Return the stored ranges of a file, sorted; only those that overlap `wanted`, if given."""
         found = self._markers(key) if wanted is None else self._overlapping(key, wanted)
         return sorted(extent for extent, digest in found if self._object(digest).exists())
 
@@ -316,7 +316,7 @@ class RangeStore:
                 yield ByteRange(int(match[1]), int(match[2])), match[3]
 
     def _overlapping(self, key: StoreKey, wanted: list[ByteRange]) -> Iterator[tuple[ByteRange, str]]:
-        """Yield what overlaps wanted ranges, in no order: a file that is read in pieces has hundreds."""
+        """Yield ranges that overlap wanted ones, unordered: a file read in pieces has hundreds."""
         ends = [item.stop for item in wanted]
         for extent, digest in self._markers(key):
             # Wanted ranges are sorted and disjoint: only the first that ends after the start can overlap.

@@ -64,7 +64,7 @@ class _Block:
 
 
 def _z_of_all(mine: Array, stacked: Array) -> npt.NDArray[np.float64]:
-    """Return z of a block with each of many that stand below each other: one product is the fastest."""
+    """Return z of a block with each of many stacked ones: one product is the fastest."""
     n = len(mine)
     similarity = (stacked @ mine.T).reshape(-1, n, n)
     sigma = np.sqrt(np.einsum("kij,kij->k", similarity, similarity, dtype=np.float64) / (n - 1))

@@ -33,7 +33,7 @@ class Similarity:
     squares: float
     """Sum of all squared entries."""
     products: Array | None = None
-    """All entries of a similarity of one block, which is asked for several times."""
+    """All entries of a similarity of one block, which is used several times."""
 
     @classmethod
     def of_products(cls, candidate: Array, base: Array) -> Similarity:

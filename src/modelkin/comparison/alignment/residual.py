@@ -65,7 +65,7 @@ class Frame:
     """Whether it may be all of it times minus one."""
 
     def reversed(self) -> Frame:
-        """Return the map times minus one; coordinates as they are have no other sign."""
+        """Return the map times minus one; the original coordinates have only one sign."""
         return replace(
             self,
             signs=None if self.signs is None else -self.signs,

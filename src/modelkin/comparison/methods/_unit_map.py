@@ -32,7 +32,7 @@ FEWEST_UNITS = 8
 MOST_ELEMENTS = 24_000_000
 """Values of all sketches of a model together: 96 MB."""
 FEWEST_FEATURES = 24
-"""Cosines over fewer features scatter by more than 0.2, whoever the models are."""
+"""Cosines over fewer features vary by more than 0.2, whatever the models are."""
 _SHARE = 0.08
 """Share of the byte allowance for one map."""
 MOST_OTHERS = 6

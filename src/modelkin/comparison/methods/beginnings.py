@@ -32,7 +32,8 @@ CERTAIN_Z = 6.0
 FEWEST_OTHERS = 2
 """Other layers of each model needed to tell a common initialisation from more."""
 _MOST_SHARE = 4.0
-"""A layer that keeps over four times as much of the beginning as its neighbour is an estimate gone wrong."""
+"""If a layer seems to keep over four times as much of the beginning as its neighbour, the estimate is
+wrong."""
 _SIGMA_ROWS = 64
 """Rows of the similarity from which its spread is estimated: the error is a percent or two, and z only
 gates."""

@@ -224,7 +224,7 @@ def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
 
 
 def _with_sign(pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]) -> Pair:
-    """Settle the sign of a map that leaves it open: with the right one more units of facing layers agree."""
+    """Settle the sign of a map that leaves it open: with the right one, more units of facing layers agree."""
     if pair.frame is None or not pair.frame.sign_open:
         return pair
     signed = pair.frame, pair.frame.reversed()

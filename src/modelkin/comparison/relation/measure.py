@@ -186,7 +186,7 @@ class _Measured:
 
     @cached_property
     def correlation(self) -> float | None:
-        """Of both sides as they are; None where one of them is constant."""
+        """Of both sides as they are; None if one of them is constant."""
         return _correlation(self.mine, self.theirs)
 
     def _is_alike(self) -> bool:

@@ -82,7 +82,7 @@ class TensorChange:
     reordered: bool
     """Whether rows or columns were first put into the base's order."""
     refitted: bool
-    """Whether factors of rows and columns, or mixtures inside of heads, were undone first."""
+    """Whether factors of rows and columns, or mixtures within heads, were undone first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

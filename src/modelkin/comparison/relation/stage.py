@@ -30,7 +30,7 @@ _UNITS = frozenset({"mlp", "expert_mlp", "shared_mlp", "encoder_mlp"})
 _MOST_LAYERS = {"quick": 0, "standard": 6, "deep": 12, "full": 12}
 """Layers that are subtracted at each depth. What was done to a model shows in a few; `diff` reads all."""
 _FEW_DIRECTIONS = 2
-"""Ablating a behaviour removes one direction, or two: only of such changes are directions compared over
+"""Ablating a behaviour removes one direction, or two: only for such changes are directions compared over
 layers."""
 _ORDERED_LAYERS, _ORDERED_ROWS = 4, 256
 """Layers that are read whole to undo an order of units, and rows of them that are measured then."""

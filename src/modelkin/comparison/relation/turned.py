@@ -313,19 +313,19 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
 
 
 def _error(tables: Sequence[Vectors], left: Sequence[float]) -> float:
-    """Return what a map leaves by estimate, from what it leaves of each table."""
+    """Estimate the error of a map from what it leaves of each table."""
     known = sum(len(mine) / (each**2 + _ARITHMETIC**2) for (mine, _), each in zip(tables, left, strict=True))
     return math.sqrt(tables[0][0].shape[1] / known)
 
 
 def _some(table: Vectors) -> Vectors:
-    """Return rows from everywhere in a table."""
+    """Return rows spread over a table."""
     rows = np.linspace(0, len(table[0]) - 1, min(len(table[0]), _JUDGED)).astype(np.intp)
     return table[0][rows], table[1][rows]
 
 
 def _procrustes(tables: Sequence[Vectors], weights: Sequence[float], *, wide: bool) -> Floats:
-    # Tables of wide models have half a gigabyte already: they are not made double.
+    # Tables of wide models already take half a gigabyte: they are not widened to double.
     kind = np.float32 if wide else np.float64
     cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
     for (mine, theirs), weight in zip(tables, weights, strict=True):

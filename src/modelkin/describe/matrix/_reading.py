@@ -103,7 +103,7 @@ class SliceReader:
         return Shelf(stacks=stacks, places=places, missing=missing, notes=notes)
 
     def _stacked(self, name: str, items: Sequence[Item]) -> Array:
-        """Put vectors below each other, one after another: what was read of each is let go at once."""
+        """Stack vectors one after another: what was read of each is released at once."""
         first = items[0].vector(self.arrays(name, items[0].slices))
         stacked: Array = np.empty((len(items), first.size), dtype=first.dtype)
         stacked[0] = first

@@ -160,7 +160,7 @@ def absolute_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
     found = np.empty(len(pairs))
     for at, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
         total = sums[j, -1]
-        # Some values of a at a time: of millions, six copies take more memory than all rows.
+        # Some values of a at a time: with millions, six copies take more memory than all rows.
         found[at] = math.fsum(
             _distances(a.sorted[i, start : start + PART_VALUES], b.sorted[j], sums[j], total)
             for start in range(0, a.n, PART_VALUES)
@@ -169,7 +169,7 @@ def absolute_expectation(a: Stack, b: Stack, pairs: Pairs) -> Expected:
 
 
 def _distances(some: Floats, others: Floats, sums: Floats, total: float) -> float:
-    """Sum the distances of some values to all others, which are sorted and summed up from the left."""
+    """Sum the distances of some values to all others, which are sorted with running sums from the left."""
     below = np.searchsorted(others, some)
     under = np.where(below > 0, sums[below - 1], 0.0)
     # For each value x: (x - y) summed over the y below it, (y - x) over the others.

@@ -163,7 +163,7 @@ def measured_all(
         places.append(part.at)
         sides = (part.a, part.b) if part.a.n > PART_VALUES else ()
         for side in sides:
-            # What is wrong with rows is the same for all measures, and takes more than any of them.
+            # What is wrong with rows is the same for all measures, and takes longer than any of them.
             _ = side.faults
             side.forget()
         for measure in measures:

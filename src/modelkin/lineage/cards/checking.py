@@ -323,7 +323,7 @@ class _Run:
 
 
 def _mixed_names(card: ReadCard) -> tuple[str, ...]:
-    """Return the models that a merge is said to be made of, those of the recipe before those of the card."""
+    """Return the models that a merge is said to be made from, first those of the recipe, then of the card."""
     if card.merge is None:
         return card.parents
     return (*card.merge.models, *([card.merge.base] if card.merge.base else []))

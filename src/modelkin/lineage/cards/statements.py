@@ -45,7 +45,7 @@ class ReadCard:
     claims: Claims
     statements: tuple[Statement, ...]
     merge: DeclaredMerge | None
-    """The recipe of a merge, where the model carries one."""
+    """The recipe of a merge, if the model carries one."""
 
     @property
     def parents(self) -> tuple[str, ...]:
