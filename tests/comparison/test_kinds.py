@@ -95,8 +95,8 @@ def test_a_rotation_is_undone_first(row: KindRow):
 @pytest.mark.parametrize(
     "name", marked(["llama: adapter-4, rotated", "qwen2: tuned, rotated"], lambda name: "tuned" in name)
 )
-def test_a_map_that_is_learned_again_once_will_do(name: str, monkeypatch):
-    # As at widths of thousands, where three rounds would take minutes.
+def test_a_map_is_learned_again_at_large_widths_too(name: str, monkeypatch):
+    # As at widths of thousands, where a round takes half a minute.
     monkeypatch.setattr("modelkin.comparison.relation.turned._WIDEST", 16)
     test_a_rotation_is_undone_first(named(name))
 

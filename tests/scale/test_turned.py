@@ -36,7 +36,7 @@ def test_what_was_done_is_told_after_a_wide_stream_is_turned_back(kind):
     relation = compared(disguised(change(base()), "rotation-and-gains"), stored).relation
     assert relation.kind == kind
     found = {item.kind: item.numbers for item in relation.findings}
-    assert float(found["turned"]["error"]) < 1e-2
+    assert float(found["turned"]["error"]) < 0.05
     if kind == "low-rank":
         assert found[kind]["rank"] == 8
     if kind == "quantised-copy":

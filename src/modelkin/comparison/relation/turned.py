@@ -47,10 +47,11 @@ _NORM_OF = {
 }
 """What reads the residual stream through a norm, and through which."""
 _RESIDUAL = ("residual",)
-_WIDEST, _WIDE_ROUNDS = 2048, 1
-"""Beyond this width the map is learned again only so often: a round takes half a minute of CPU at 4,096."""
-_WIDE_ENOUGH = 1e-4
-"""Error up to which a wide map stays as it was found: a twentieth of what storing in BF16 leaves."""
+_WIDEST = 2048
+"""Beyond this width a round of learning takes half a minute of CPU, so that the last ones may be left out."""
+_WIDE_ENOUGH, _BETTER = 1e-4, 0.9
+"""Error up to which a wide map stays as it is, a twentieth of what storing in BF16 leaves; and part of its
+error before that a round has to come below for another one to be worth it."""
 _JUDGED = 1024
 """Rows of a table by which a wide map is judged: what it leaves of so many is known to some percent."""
 _ARITHMETIC = 2e-6
@@ -301,8 +302,10 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     matrix, wide = first, max(first.shape) > _WIDEST
     judged = [_some(table) for table in tables] if wide else tables
     left = [_left(matrix, *table) for table in judged]
-    for _ in range(_WIDE_ROUNDS if wide else _ROUNDS):
-        if wide and _error(tables, left) <= _WIDE_ENOUGH:
+    error = math.inf
+    for _ in range(_ROUNDS):
+        before, error = error, _error(tables, left)
+        if wide and (error <= _WIDE_ENOUGH or error > _BETTER * before):
             break
         matrix = _procrustes(tables, [1 / (each**2 + _ARITHMETIC**2) for each in left], wide=wide)
         left = [_left(matrix, *table) for table in judged]
