@@ -79,6 +79,8 @@ _TRIED = 24
 """Groups examined before all are."""
 
 
+_WHOLE_ROWS = 2048
+"""Rows up to which steps and levels are taken from a whole matrix, and beyond from the rows measured."""
 _Rows = npt.NDArray[np.intp] | slice
 
 
@@ -136,7 +138,8 @@ class TurnedMatrices(Matrices):
         if _RESIDUAL not in item.axes:
             return steps
         axis = 1 if item.axes[1] == _RESIDUAL else 0
-        mean = np.sqrt(np.mean(np.square(steps, dtype=np.float64), axis=axis, keepdims=True))
+        squares = np.einsum("ij,ij->i" if axis else "ij,ij->j", steps, steps, dtype=np.float64)
+        mean = np.expand_dims(np.sqrt(squares / steps.shape[axis]), axis)
         return np.broadcast_to(mean.astype(np.float32), steps.shape)
 
     def _gain(self, item: FacingTensors, side: int) -> Floats | None:
@@ -208,11 +211,14 @@ class TurnedReader(DeltaReader):
         columns = self._line_order(item, orders, 1, read[0].shape[1], read[1].shape[1])
         if rows is None or columns is None:
             return None
+        some = rows.mine[:n_rows], rows.theirs[:n_rows]
+        if item.axes[1] == _RESIDUAL and len(read[0]) > _WHOLE_ROWS:
+            read = read[0][some[0]], read[1][some[1]]
+            some = np.arange(len(read[0])), np.arange(len(read[1]))
         own = matrices.spread(item, stored_steps(read[0], effective_format(read[0], dtypes[0])))
         there = matrices.folded(item, 1, stored_steps(read[1], effective_format(read[1], dtypes[1])))
         lattice = lattice_of(read[0], dtypes[0])
         levels = None if lattice is None else matrices.spread(item, level_steps(read[0], lattice))
-        some = rows.mine[:n_rows], rows.theirs[:n_rows]
         mine, theirs = matrices.turned_rows(item, *read, *some)
         mine, theirs = mine[:, columns.mine], theirs[:, columns.theirs]
         left, right = np.ix_(some[0], columns.mine), np.ix_(some[1], columns.theirs)
