@@ -22,7 +22,7 @@ OPTIONS = mk.CompareOptions(depth="deep")
 FRAMES = {"map from tokens": "tokens", "map from keys": "keys", "map from units": "units"}
 WHOLE = "compare, deep"
 OWN_LAYERS = "own-layers"
-_LEFT = 0.3
+_LEFT = 0.45
 """Share of the bytes that earlier steps leave for own-layers, roughly."""
 
 

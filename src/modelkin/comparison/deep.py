@@ -56,6 +56,8 @@ part of a map, and its fit is the root of their ratio: 0.66 for four layers of a
 _OWN_LAYERS_SHARES = (0.085, 0.22)
 """Share of the byte allowance for layers that are contrasted; the second if the first is too small for two of
 them."""
+_KEYED_SHARE = 0.35
+"""The same if keys taught the coordinates: no tokens were read then, and heads of two layers fit in at 7B."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -270,7 +272,7 @@ class DeepStage:
             # Layers whose keys taught the map are left out if there are others.
             others = tuple(both for both in layer_pairs if both not in self.key_frame.pairs)
             layer_pairs = others if len(others) > 1 else layer_pairs
-        for share in _OWN_LAYERS_SHARES:
+        for share in _OWN_LAYERS_SHARES if self.key_frame is None else (_KEYED_SHARE,):
             wanted = int(share * self.pair.byte_allowance)
             room = min(self.reading.left, wanted)
             if self.rehearsal is not None and room < wanted:
