@@ -30,6 +30,7 @@ def base() -> Checkpoint:
 
 
 @pytest.mark.scale
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_what_was_done_is_told_after_a_wide_stream_is_turned_back(kind):
     change, stored = CHANGES[kind]
