@@ -145,7 +145,8 @@ def test_rows_for_a_map_are_enough_for_a_rotation_where_they_can_be_had(large):
     width = pair.base.architecture.sizes["residual"]
     n_bytes = stage.models.base.plan([item for part in rows.base for item in part.slices]).bytes_needed
     assert n_bytes <= 0.2 * pair.byte_allowance
-    assert n_bytes // (BF16 * width) >= width / 0.875
+    # Of 70B one in two hundred dimensions is left out of the map.
+    assert n_bytes // (BF16 * width) >= 0.99 * width / 0.875
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ WIDE = LlamaShape(layers=8, hidden=256, mlp=1024, heads=8, kv_heads=4, vocab=512
 @pytest.fixture
 def few_bytes(monkeypatch):
     """Let the deep stage read a few parts of layers only, as it does of large models."""
-    monkeypatch.setitem(READING, "deep", (12_000_000, 10_000))
+    monkeypatch.setitem(READING, "deep", (6_000_000, 10_000))
     monkeypatch.setattr("modelkin.comparison.pair.MAX_TOKENIZER_BYTES", 0)
     monkeypatch.setattr("modelkin.comparison.pair.VOCABULARY_BYTES", 0)
 
