@@ -2,9 +2,9 @@
 
 1. All layers against all layers, in the original coordinates: a changed depth, and whether the residual
    streams have the same coordinates at all.
-2. If so: units, heads and experts that were reordered, pruned or copied. 3. If not: a map of the residual
-stream is learned from embeddings and output head (or from keys, or from units
-   of some layers) and step 1 is repeated in the new coordinates, on tensors the map was not learned from.
+2. If so: units, heads and experts that were reordered, pruned or copied.
+3. If not: a map of the residual stream is learned from embeddings and output head (or from keys, or from
+   units of some layers) and step 1 is repeated in the new coordinates, on tensors that taught it nothing.
 4. If units were reordered as well, no exact test is left: layers that face each other are contrasted with
    layers that do not (`OwnLayers`) and with controls (`UnitAgreement`).
 """

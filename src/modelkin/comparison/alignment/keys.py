@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .residual import Array
+from .residual import Array, unit_rows
 
 _Complex = npt.NDArray[np.complex64]
 
@@ -108,16 +108,12 @@ def _signatures(layers: Sequence[_Complex]) -> list[Array]:
         for layer in layers
     ]
     middle = np.concatenate(made).mean(axis=0)
-    return [_unit_rows(heads - middle) for heads in made]
+    return [unit_rows(heads - middle) for heads in made]
 
 
 def _common(head: _Complex) -> npt.NDArray[np.floating]:
     """Return the squared products of the planes that pairs span: pairs by pairs."""
     return np.asarray(np.abs(head @ head.conj().T) ** 2 + np.abs(head @ head.T) ** 2)
-
-
-def _unit_rows(rows: Array) -> Array:
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-20), np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

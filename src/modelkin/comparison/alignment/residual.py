@@ -200,7 +200,8 @@ def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating], rank: int | None) -
     sizes, vectors = np.linalg.eigh(gram)
     del gram
     known = sizes > 1e-16 * max(float(sizes[-1]), 0.0)
-    known[: len(sizes) - (len(sizes) if rank is None else rank)] = False
+    if rank is not None:
+        known[: len(sizes) - rank] = False
     root = (vectors * np.where(known, 1.0 / np.sqrt(np.where(known, sizes, 1.0)), 0.0)) @ vectors.T
     del vectors
     found = np.concatenate([rows @ root for rows in _stripes(matrix)])
@@ -269,7 +270,7 @@ def _rotation(products: _Products, blank: Frame) -> Frame:
 
 def _checked(frame: Frame, held: tuple[Array, Array]) -> Frame:
     """Measure a map on held-out rows."""
-    mapped, wanted = _unit_rows(frame.apply(held[0])), _unit_rows(held[1])
+    mapped, wanted = unit_rows(frame.apply(held[0])), unit_rows(held[1])
     return replace(
         frame,
         fit=float(np.einsum("ij,ij->i", mapped, wanted).mean()),
@@ -291,7 +292,8 @@ def _directions(rows: Array, lengths: Array, chosen: npt.NDArray[np.intp]) -> Ar
     return picked
 
 
-def _unit_rows(rows: Array) -> Array:
+def unit_rows(rows: Array) -> Array:
+    """Make every row one long; rows of zeros stay zero."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-20), np.float32)
 
 
